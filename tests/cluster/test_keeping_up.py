@@ -179,6 +179,11 @@ class Following:
     def logged(self) -> list[str]:
         return [call.kwargs["event"] for call in self.logger.calls]
 
+    async def stored(self, api: FakeApi) -> None:
+        """Return when the record was written, and what was written is adopted."""
+        written = f"PUT {LAST_GOOD_NAME}"
+        await until(lambda: request_count(api, written) and self.live._adopted.version)  # noqa: SLF001
+
 
 @asynccontextmanager
 async def following(api: FakeApi) -> AsyncIterator[Following]:
@@ -321,13 +326,12 @@ async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid
     api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
     api.put(RECORD, record(good))
     async with following(api) as follower:
-        await until(lambda: request_count(api, f"PUT {LAST_GOOD_NAME}"))
-        await asyncio.sleep(0.05)
+        await follower.stored(api)
         api.change(LAST_GOOD_NAME, RECORD, record("{{{"))
         await until(lambda: follower.live.faults == PolicyFaults(invalid=frozenset({"acme"})))
         api.change(MAPPINGS, f"{MAPS}/acme", config_map("acme", good))
+        await until(lambda: api.objects[RECORD]["data"]["acme"] == good)
         await until(lambda: follower.live.faults == PolicyFaults())
-        assert api.objects[RECORD]["data"]["acme"] == good
     assert len(follower.policies) == 1
 
 
@@ -339,8 +343,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
     async with following(api) as follower:
         # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
-        await until(lambda: request_count(api, f"PUT {LAST_GOOD_NAME}"))
-        await asyncio.sleep(0.05)
+        await follower.stored(api)
         follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
