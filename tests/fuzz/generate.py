@@ -35,6 +35,9 @@ DEFAULTS = {
 }
 """A namespace's defaults of every kind; the last ones cannot be read."""
 
+COUNTED_FOR_THE_POD = ("vke", "vke", "vke", "aliyun", "cce")
+"""Targets that count devices in a key of the pod, so that what one container needs is read for the others, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -101,13 +104,16 @@ def _treatment(draw: Draw) -> dict[str, str]:
 
 def _pod(draw: Draw) -> Json:
     vendor = draw.pick(NAMES) if draw.chance(0.85) else "nvidia"
-    count = draw.pick((1, 1, 1, 1, 1, 1, 2, 2, 2, 3))
+    alike = draw.chance(0.06)
+    count = draw.pick((2, 2, 3) if alike else (1, 1, 1, 1, 1, 1, 2, 2, 2, 3))
     labels: dict[str, str] = {"app": "a"} if draw.chance(0.5) else {}
     annotations: dict[str, str] = {}
     listed: list[str | None] = []
     containers = []
     for at in range(count):
-        container, entry = _container(draw, f"c{at}", _vendor(draw, vendor, at), labels, annotations)
+        container, entry = _container(
+            draw, f"c{at}", vendor if alike else _vendor(draw, vendor, at), labels, annotations
+        )
         containers.append(container)
         listed.append(entry)
     spec: Json = {"containers": containers}
@@ -122,7 +128,9 @@ def _pod(draw: Draw) -> Json:
     mark(draw, labels, annotations)
     if draw.chance(0.3 if vendor in {"kai", "nvfractions"} else 0.005):
         refer(draw, spec, annotations)
-    if draw.chance(0.55):
+    if alike and draw.chance(0.7):
+        annotations[f"{PREFIX}target"] = draw.pick(COUNTED_FOR_THE_POD)
+    elif draw.chance(0.55):
         target = draw.pick(NAMES) if draw.chance(0.97) else draw.pick(("nobody", "", "NVIDIA", "mps", "mig-single"))
         annotations[f"{PREFIX}target"] = target
     return _whole(draw, spec, labels, annotations)

@@ -100,6 +100,8 @@ def _merge_pod_keys(
     for (place, name), (key, texts) in needed.items():
         text = _listed(keys, texts) if key.listed else _common_value(name, texts)
         before = present[place].get(name)
+        if before is not None and key.listed:
+            before = ",".join(map(str.strip, before.split(",")))
         changes = labels if place == "label" else annotations
         if before is not None and before != text and (place == "label" or name not in annotations):
             message = f"{place} {name} is {before!r}, but the target needs {text!r}: remove it, or write that"

@@ -3,7 +3,8 @@
 This part depends only on the keys, the overrides and the policy.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,11 +19,14 @@ from webhook.admission.several import check_several
 from webhook.admission.survey import PodKeys
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default
+from webhook.mapping.model.vendor import Default, Key
 from webhook.mapping.requests.defaults import fewer
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.request import Dimension
+
+_Without: TypeAlias = Mapping[int, Collection[Dimension]]
+"""The dimensions for which a container, by position, goes without the namespace's default."""
 
 
 def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
@@ -31,48 +35,59 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
     Raises:
         Denied: a container is denied, or what would be written would be read differently.
     """
-    settled, left = _settle_all(keys, overrides, policy)
+    results = _settle_each(keys, overrides, policy, {})
     try:
-        return _checked(settled, left, keys, overrides, policy)
+        return _checked(results, keys, overrides, policy)
     except Denied as denial:
-        shared = {container.requested.position: _shared_defaults(container) for container in settled}
-        for applied in fewer({name: default for defaults in shared.values() for name, default in defaults.items()}):
-            without = {position: defaults.keys() - applied.keys() for position, defaults in shared.items()}
-            if not any(without.values()):
-                continue
+        for without in _fewer_defaults(results):
             try:
-                resolution = _checked(*_settle_all(keys, overrides, policy, without), keys, overrides, policy)
+                fewer_applied = _settle_each(keys, overrides, policy, without)
+                resolution = _checked(fewer_applied, keys, overrides, policy)
             except Denied:
                 continue
-            not_applied = [
-                Finding(
-                    Reason.DEFAULT_NOT_APPLIED,
-                    f"{shared[requested.position][dimension].named(dimension)} was not applied: {denial.finding.message}",
-                    requested.name,
-                    f"{labels.DEFAULT_PREFIX}{dimension}",
-                )
-                for requested in (container.requested for container in resolution.settled)
-                for dimension in sorted(without[requested.position])
-            ]
+            not_applied = tuple(_not_applied(results, without, denial.finding.message))
             return replace(resolution, findings=(*resolution.findings, *not_applied))
         raise
 
 
-def _shared_defaults(container: Settled) -> dict[Dimension, Default]:
-    """The namespace's defaults of a container that writes labels or annotations, which apply to the whole pod."""
-    if not container.keys:
-        return {}
+def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Left]:
+    """Settle every requesting container separately."""
+    return [
+        settle(container, overrides, policy, without.get(container.position, ())) for container in collect(keys, policy)
+    ]
+
+
+def _fewer_defaults(results: Iterable[Settled | Left]) -> Iterator[_Without]:
+    """Yield what to leave out: first of containers that write keys of the whole pod, then of all."""
+    settled = [result for result in results if isinstance(result, Settled)]
+    writing = [container for container in settled if container.keys]
+    for group in (writing, settled) if len(writing) < len(settled) else (settled,):
+        defaults = {container.requested.position: _namespace_defaults(container) for container in group}
+        for applied in fewer({name: default for each in defaults.values() for name, default in each.items()}):
+            without = {position: each.keys() - applied.keys() for position, each in defaults.items()}
+            if any(without.values()):
+                yield without
+
+
+def _namespace_defaults(container: Settled) -> dict[Dimension, Default]:
     return {name: default for name, default in container.filled.items() if default.origin == "namespace"}
 
 
-def _settle_all(
-    keys: PodKeys, overrides: Overrides, policy: Policy, without: Mapping[int, Collection[Dimension]] | None = None
-) -> tuple[list[Settled], tuple[Left, ...]]:
-    """Settle every requesting container separately; `without` the namespace's defaults of some dimensions, by position."""
-    results = [
-        settle(container, overrides, policy, (without or {}).get(container.position, ()))
-        for container in collect(keys, policy)
-    ]
+def _not_applied(results: Iterable[Settled | Left], without: _Without, why: str) -> Iterator[Finding]:
+    for result in results:
+        if isinstance(result, Settled):
+            for dimension in sorted(without.get(result.requested.position, ())):
+                message = f"{result.filled[dimension].named(dimension)} was not applied: {why}"
+                field = f"{labels.DEFAULT_PREFIX}{dimension}"
+                yield Finding(Reason.DEFAULT_NOT_APPLIED, message, result.requested.name, field)
+
+
+def _together(results: Iterable[Settled | Left], keys: PodKeys, policy: Policy) -> Resolution:
+    """Merge containers that were settled separately.
+
+    Raises:
+        Denied: they do not fit together.
+    """
     settled = [result for result in results if isinstance(result, Settled)]
     left = tuple(result for result in results if isinstance(result, Left))
     for container in settled:
@@ -83,7 +98,8 @@ def _settle_all(
     for container in settled:
         if container.translated:
             _name_container(container, regular)
-    return settled, left
+    _count_in_lists([container for container in settled if not container.requested.keys.init])
+    return merge(settled, left, keys)
 
 
 def _check_init(container: Settled) -> None:
@@ -121,15 +137,37 @@ def _name_container(container: Settled, regular: list[str]) -> None:
     container.keys.append((key, key.spellings[0].text, name))
 
 
-def _checked(
-    settled: list[Settled], left: tuple[Left, ...], keys: PodKeys, overrides: Overrides, policy: Policy
-) -> Resolution:
+def _count_in_lists(regular: Collection[Settled]) -> None:
+    """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
+    if not any(container.translated for container in regular):
+        return
+    lists = {
+        (container.target.name, name): key for container in regular for key, name in _entries(container) if key.listed
+    }
+    for container in regular:
+        written = {name for _, name, _ in container.keys}
+        for (target, name), key in lists.items():
+            if target == container.target.name and name not in written:
+                own = None if container.translated else container.requested.all_key_values.get(key.name)
+                container.keys.append((key, name, str(container.request.devices) if own is None else own.text))
+
+
+def _entries(container: Settled) -> Iterator[tuple[Key, str]]:
+    """Yield the keys that a container is to have, and those that it has and keeps."""
+    for key, name, _ in container.keys:
+        yield key, name
+    if not container.translated:
+        for entry in container.requested.all_key_values.values():
+            yield container.target.keys[entry.key_name], entry.key
+
+
+def _checked(results: Iterable[Settled | Left], keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
     """Merge containers, and check the result by a second pass.
 
     Raises:
         Denied: they do not fit together, or the result would be changed again or mean something else.
     """
-    first = merge(settled, left, keys)
+    first = _together(results, keys, policy)
     if first.changes or any(container.translated for container in first.settled):
         second = _second_pass(first, keys, overrides, policy)
         return replace(first, second_pass=_differences(first, second))
@@ -153,7 +191,7 @@ def _second_pass(first: Resolution, keys: PodKeys, overrides: Overrides, policy:
     """
     after = keys_after(first, keys)
     try:
-        second = merge(*_settle_all(after, overrides, policy), after)
+        second = _together(_settle_each(after, overrides, policy, {}), after, policy)
     except Denied as denial:
         message = f"the resulting request would be denied: {denial.finding.message}"
         raise deny(Reason.READ_BACK_DIFFERS, message, container=denial.finding.container) from None
