@@ -185,7 +185,7 @@ def containers(draw: st.DrawFn, name: str, sides: st.SearchStrategy[Side], names
 
 
 SOUND_VARIABLES = ["LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "A"]
-TARGETS = ["nvidia", "aliyun", "gpushare", "vcuda", "iluvatar"]
+TARGETS = ["nvidia", "aliyun", "gpushare", "vcuda", "iluvatar", "vke"]
 
 
 @st.composite
