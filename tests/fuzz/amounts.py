@@ -20,6 +20,7 @@ from tests.fuzz.oracle.meaning import (
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.reading import Read, read_with
+from tests.fuzz.oracle.several import OPEN_SUM
 from tests.fuzz.status import status_findings
 from tests.fuzz.trial import Finding, Trial, all_containers
 
@@ -97,11 +98,19 @@ def _each(trial: Trial) -> Iterator[Finding]:
             candidates = completed(trial, before)
             if candidates is not None:
                 yield from _container(trial, before, candidates, after)
-        elif before.refused is not None:
+        elif before.refused is not None and not _made_equal(trial, before):
             if not _warned(trial, before):
                 yield _rejected(before)
         elif before.meaning is not None:
             yield from _container(trial, before, possible(trial, before.vendor or "", before.meaning), after)
+
+
+def _made_equal(trial: Trial, read: Read) -> bool:
+    """Whether containers whose requests are summed became equal: a default filled in what one of them leaves open."""
+    pairs = zip(trial.before, trial.after, strict=True)
+    summed = [after.meaning for before, after in pairs if before.refused == OPEN_SUM]
+    amounts = {meaning.amounts() for meaning in summed if meaning is not None}
+    return read.refused == OPEN_SUM and None not in summed and len(amounts) == 1
 
 
 def _alone(trial: Trial, before: Read) -> Iterator[Finding]:

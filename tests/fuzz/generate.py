@@ -103,8 +103,8 @@ def _treatment(draw: Draw) -> dict[str, str]:
 
 
 def _pod(draw: Draw) -> Json:
-    vendor = draw.pick(NAMES) if draw.chance(0.85) else "nvidia"
     alike = draw.chance(0.06)
+    vendor = draw.pick(NAMES) if draw.chance(0.5 if alike else 0.85) else "nvidia"
     count = draw.pick((2, 2, 3) if alike else (1, 1, 1, 1, 1, 1, 2, 2, 2, 3))
     labels: dict[str, str] = {"app": "a"} if draw.chance(0.5) else {}
     annotations: dict[str, str] = {}

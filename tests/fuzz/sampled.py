@@ -53,9 +53,10 @@ def sampled_findings(trial: Trial) -> Iterator[Finding]:
 
 
 def contradiction_findings(trial: Trial) -> Iterator[Finding]:
-    """What is wrong with a denial by which the engine contradicts itself: without defaults the pod might be in order."""
+    """What is wrong with a denial that defaults may have caused: the engine contradicts itself, or containers disagree."""
     denial = trial.decision.denial
-    if denial is not None and denial.reason is Reason.READ_BACK_DIFFERS:
+    several = sum(read.vendor is not None for read in trial.before) > 1
+    if denial is not None and (several or denial.reason is Reason.READ_BACK_DIFFERS):
         yield from _without_defaults(trial)
 
 

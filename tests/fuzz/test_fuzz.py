@@ -15,6 +15,9 @@ from tests.fuzz.enforcement import has_open_element, own_search_paths
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.judge import judge, shown
 from tests.fuzz.misspelled import misspelled_in
+from tests.fuzz.oracle.keys import Cluster
+from tests.fuzz.oracle.reading import read_pod
+from tests.fuzz.oracle.several import OPEN_SUM
 from tests.fuzz.shrink import shrunk
 from webhook.admission import Decision, decide
 from webhook.pod import Pod
@@ -208,3 +211,20 @@ def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert case.pod["spec"] == {}
     (side,) = container["resources"].values()
     assert side.keys() == {"tencent.com/vcuda-core"}
+
+
+@pytest.mark.parametrize(
+    ("cores", "refused"),
+    [
+        (("30", "30"), None),
+        (("30", None), OPEN_SUM),
+        (("30", "40"), "summed requests that differ"),
+    ],
+)
+def test_sums_that_a_default_can_make_equal(cores: tuple[str | None, ...], refused: str | None) -> None:
+    """The oracle rejects summed requests for good only where what is specified differs."""
+    shares = [
+        {"koordinator.sh/gpu-memory": "8Gi"} | ({"koordinator.sh/gpu-core": each} if each else {}) for each in cores
+    ]
+    containers = [{"name": f"c{at}", "resources": {"limits": share}} for at, share in enumerate(shares)]
+    assert [read.refused for read in read_pod({"spec": {"containers": containers}}, Cluster())] == [refused] * 2

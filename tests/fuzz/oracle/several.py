@@ -10,6 +10,9 @@ from tests.fuzz.oracle.meaning import Denied
 if TYPE_CHECKING:
     from tests.fuzz.oracle.reading import Read
 
+OPEN_SUM = "summed requests that differ: only where some of them leave a dimension open"
+"""Such containers keep their meaning: a default can make them equal."""
+
 
 def copied(read: "Read", copy: "Read") -> "Read":
     """KAI ``nvfractions/mutation.go``, ``gpu_sharing_validation.go``: newer keys repeat the older ones, or none is valid."""
@@ -34,10 +37,15 @@ def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[R
     if any(reads[at].refused or reads[at].unsure for at, _ in summed):
         return reads
     summed = [(at, keys) for at, keys in summed if reads[at].meaning is not None]
-    known = [meaning.amounts() for at, _ in summed if (meaning := reads[at].meaning) is not None]
+    meanings = [meaning for at, _ in summed if (meaning := reads[at].meaning) is not None]
+    known = [meaning.amounts() for meaning in meanings]
     if len(known) < 2:
         return reads
     why = "summed requests that differ" if known.count(known[0]) < len(known) else None
+    specified = ({getattr(meaning, name) for meaning in meanings} - {None} for name in ("devices", "memory", "cores"))
+    if why is not None and all(len(amounts) < 2 for amounts in specified):
+        differing = {at for at, _ in summed}
+        return [replace(read, refused=OPEN_SUM) if at in differing else read for at, read in enumerate(reads)]
     regular = [(at, keys) for at, keys in summed if keys.position is not None]
     if why is None and len(regular) > 1:
         total = replace(regular[0][1], numbers={})
