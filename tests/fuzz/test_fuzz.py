@@ -214,7 +214,7 @@ def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "refused"),
+    "cores, refused",
     [
         (("30", "30"), None),
         (("30", None), OPEN_SUM),
