@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tests.fuzz.amounts import target_of
 from tests.fuzz.generate import Case
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
@@ -47,6 +48,7 @@ def sampled_findings(trial: Trial) -> Iterator[Finding]:
     """Everything in which other ways to the decision disagree with it."""
     yield from _memory(trial)
     yield from _without_defaults(trial)
+    yield from _in_a_list(trial)
     yield from _server(trial)
     yield from _command_line(trial)
     yield from _explained(trial)
@@ -58,6 +60,7 @@ def contradiction_findings(trial: Trial) -> Iterator[Finding]:
     several = sum(read.vendor is not None for read in trial.before) > 1
     if denial is not None and (several or denial.reason is Reason.READ_BACK_DIFFERS):
         yield from _without_defaults(trial)
+        yield from _in_a_list(trial)
 
 
 def _decided(trial: Trial, pod: Json) -> Decision:
@@ -101,6 +104,27 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
         return
     if trial.decision.patch_json or other.decision.patch_json:
         yield from _specified(trial, other)
+
+
+def _in_a_list(trial: Trial) -> Iterator[Finding]:
+    """VKE counts the devices of every container: containers that are in order alone are so beside one another.
+
+    Unless one has less memory than it may have in the list, which has no entries for init containers.
+    """
+    denial = trial.decision.denial
+    requesting = [read for read in trial.before if read.vendor is not None]
+    if denial is None or denial.reason is not Reason.READ_BACK_DIFFERS or "mgpu-memory" in denial.message:
+        return
+    if any(read.init or read.vendor == "vke" or target_of(trial, read.vendor or "") != "vke" for read in requesting):
+        return
+    for read in requesting:
+        pod = copy.deepcopy(trial.case.pod)
+        for container in all_containers(pod):
+            if container["name"] != read.name:
+                container.pop("resources", None)
+        if not Trial(replace(trial.case, pod=pod)).decision.allowed:
+            return
+    yield Finding("a list counts every container", denial.text)
 
 
 def _specifies_all(trial: Trial) -> bool:
