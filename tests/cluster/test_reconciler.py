@@ -14,12 +14,12 @@ import pytest
 from tests.cluster.keeping import CONFIGURATION, Keeping
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.registration.config import Mode, ReconcileConfig
-from webhook.cluster.registration.desired import ENFORCE, NAME, Desired, Service, Site, registration
+from webhook.cluster.registration.desired import ENFORCE, NAME, NAMESPACE_NAME, Desired, Service, Site, registration
 from webhook.cluster.registration.matched_names import names_set
 from webhook.cluster.registration.reconciler import Reconciler
 from webhook.cluster.registration.report import Report, ReportKind
 from webhook.cluster.registration.update import Change
-from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES, WRITTEN_BY
+from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 
 SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
 OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
@@ -365,6 +365,47 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     assert sum(replica.reconciler.repairs.values()) in {len(repaired) - 1, len(repaired)}
 
 
+def by_an_older_version(configuration: dict[str, Any]) -> None:
+    """As a tool does that has stored the configuration of a former version, and its own additions."""
+    configuration["metadata"]["annotations"][WRITTEN_BY] = f"0.0.1 {'2' * 12}"
+    configuration["webhooks"][0].update(failurePolicy="Ignore", objectSelector={"matchLabels": {"x": "y"}})
+
+
+async def test_what_an_older_version_wrote_is_no_reason_to_wait(api: Keeping, clock: Clock) -> None:
+    """However often somebody writes it, it is repaired within a minute, and reported as a change by others."""
+    replica = Replica(api, clock)
+    await replica.look()
+    for _ in range(12):
+        api.change(by_an_older_version)
+        for _ in range(2):
+            await replica.look()
+            clock.now += 60
+        assert api.stored is not None
+        assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
+    assert ReportKind.REPAIRED in replica.kinds
+    assert replica.reconciler.repairs[Change.REPAIRED] == 12
+
+
+async def test_names_that_stay_for_an_hour_hold_up_no_repair(api: Keeping, clock: Clock) -> None:
+    """While nothing may be removed for now, what opens the configuration is repaired at once."""
+    left = Replica(api, clock)
+    await left.look()
+    for _ in range(8):  # another replica comes back with its names, again and again
+        await Replica(api, clock, NEW).look()
+        for _ in range(3):
+            await left.look()
+            clock.now += QUIET
+    stored = standing(api)
+    assert stored is not None
+    assert stored.matched_names == BOTH
+    await left.look()
+    assert left.reconciler.as_desired
+    api.change(ignoring)
+    await left.look()
+    assert api.stored is not None
+    assert api.stored["webhooks"][0]["failurePolicy"] == "Fail"
+
+
 async def test_as_desired_says_whether_pods_are_treated(api: Keeping, clock: Clock) -> None:
     """Not while somebody's change waits for its repair."""
     replica = Replica(api, clock)
@@ -407,6 +448,23 @@ def by_a_newer_version_with_a_condition(configuration: dict[str, Any]) -> None:
     configuration["metadata"]["managedFields"] = [{"manager": "kubectl-edit", "fieldsV1": fields}]
 
 
+def by_a_newer_version_with_a_label(configuration: dict[str, Any]) -> None:
+    """Forged, by a term for a key of our own."""
+    by_a_newer_version_with_a_condition(configuration)
+    configuration["webhooks"][0]["matchConditions"] = registration(OLD, SITE)["webhooks"][0]["matchConditions"]
+    selecting({"key": INJECT, "operator": "DoesNotExist"})(configuration)
+
+
+def exempting(*namespaces: str) -> Callable[[dict[str, Any]], None]:
+    """Another namespace than the webhook's."""
+
+    def change(configuration: dict[str, Any]) -> None:
+        terms = configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+        next(term for term in terms if term["key"] == NAMESPACE_NAME)["values"] = sorted(namespaces)
+
+    return change
+
+
 KEEP_OUT: dict[str, Callable[[dict[str, Any]], None]] = {
     "a label": selecting({"x": "y"}),
     "any label": selecting({"key": "team", "operator": "Exists"}),
@@ -415,14 +473,21 @@ KEEP_OUT: dict[str, Callable[[dict[str, Any]], None]] = {
     # Only the namespace that there is has this label.
     "no label": selecting({"key": "zone", "operator": "DoesNotExist"}),
     "no name": selecting({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["a", "b", "gpu-team"]}),
+    "another opt-in value, as an expression": selecting({"key": INJECT, "operator": "In", "values": ["x"]}),
+    "another opt-in value, as a label": selecting({INJECT: "x"}),
+    "no opt-in": selecting({"key": INJECT, "operator": "DoesNotExist"}),
+    "any mode": selecting({"key": MODE, "operator": "Exists"}),
+    "no enforcing mode": selecting({"key": MODE, "operator": "NotIn", "values": ["audit", "warn", "enforce"]}),
+    "another exempted name": exempting("kube-system", "kube-node-lease", "gpu-team"),
     "objects": lambda found: found["webhooks"][0].update(objectSelector={"matchLabels": {"x": "y"}}),
     "rules": lambda found: found["webhooks"][0].update(rules=[]),
     "a condition": lambda found: found["webhooks"][0]["matchConditions"].append({"name": "no", "expression": "false"}),
     "an address": lambda found: found["webhooks"][0]["clientConfig"].update(service={"namespace": "x", "name": "y"}),
     "forged": by_a_newer_version,
     "forged, a condition": by_a_newer_version_with_a_condition,
+    "forged, a label": by_a_newer_version_with_a_label,
 }
-TEAM = {"kubernetes.io/metadata.name": "gpu-team", "vgpu-webhook.io/inject": "enabled", "zone": "edge"}
+TEAM = {NAMESPACE_NAME: "gpu-team", INJECT: "enabled", MODE: "enforce", "zone": "edge"}
 
 
 @pytest.mark.parametrize("change", KEEP_OUT.values(), ids=KEEP_OUT)
@@ -521,8 +586,10 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     await replica.look()
     api.role = api.stored = None
     await replica.look()
-    await replica.look()
+    # The role may only be replaced.
+    assert await replica.look() <= 60
     assert api.stored is None
+    assert replica.reconciler.as_desired is False
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REMOVED]
     assert not replica.reports[-1].warning
     api.role = "uid-2"

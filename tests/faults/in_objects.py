@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
+from webhook.labels import INJECT, WRITTEN_BY
 
 from .scene import GROUP, KIND, LAST_GOOD, NAME, OWN, SECRET, Scene
 
@@ -90,12 +91,40 @@ def newer_version(scene: Scene) -> Iterator[None]:
     """A configuration that says it is from a newer version, and selects no pod."""
 
     def change(found: Object) -> None:
-        found["metadata"].setdefault("annotations", {})["vgpu-webhook.io/written-by"] = "99.0.0 000000000000"
+        found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = "99.0.0 000000000000"
         for webhook in found["webhooks"]:
             webhook["objectSelector"] = {"matchLabels": {"x": "y"}}
 
     scene.change_configuration(change)
     yield
+
+
+@contextmanager
+def newer_version_without_opt_in(scene: Scene) -> Iterator[None]:
+    """The same, by a term for a label of our own."""
+
+    def change(found: Object) -> None:
+        found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = "99.0.0 000000000000"
+        for webhook in found["webhooks"]:
+            term = {"key": INJECT, "operator": "DoesNotExist"}
+            webhook["namespaceSelector"]["matchExpressions"].append(term)
+
+    scene.change_configuration(change)
+    yield
+
+
+@contextmanager
+def older_version(scene: Scene) -> Iterator[None]:
+    """A tool applies what it has stored of a former version, with a term of its own, again and again."""
+
+    def change(found: Object) -> None:
+        found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = "0.0.1 000000000000"
+        for webhook in found["webhooks"]:
+            webhook["failurePolicy"] = "Ignore"
+            webhook["objectSelector"] = {"matchLabels": {"x": "y"}}
+
+    with _again_and_again(scene, lambda: scene.change_configuration(change)):
+        yield
 
 
 @contextmanager

@@ -231,6 +231,26 @@ FAULTS: Final = (
         recovers=65,
     ),
     Fault(
+        "a forged newer version that selects no opted-in namespace",
+        in_objects.newer_version_without_opt_in,
+        REPAIRED,
+        untreated=OTHERS,
+        recovers=65,
+    ),
+    Fault(
+        "the configuration of an older version, which selects no pod, is applied every 0.8 s",
+        in_objects.older_version,
+        Signs(
+            log=("registration",),
+            events=("RegistrationRepaired",),
+            metrics=("vgpu_webhook_configuration_repairs_total", "vgpu_webhook_configuration_as_desired"),
+            alerts=("VgpuWebhookConfigurationChanged", "VgpuWebhookPodsKeptOut"),
+        ),
+        untreated=OTHERS,
+        lasts=10,
+        recovers=65,
+    ),
+    Fault(
         "a mapping that is invalid",
         in_objects.bad_mapping,
         REJECTED,

@@ -16,7 +16,7 @@ def test_defaults() -> None:
     assert policy(settings="optInLabel: vgpu-webhook.io/inject\ntimeoutSeconds: 5\n").digest == found.digest
 
 
-@pytest.mark.parametrize("label", ["gpu", "corp.example/gpu", "a.b-c.d/X_y.z", "g" * 63])
+@pytest.mark.parametrize("label", ["gpu", "corp.example/gpu", "a.b-c.d/X_y.z", "g" * 63, f"{'g' * 253}/{'g' * 63}"])
 def test_a_label_of_ones_own_opts_in(label: str) -> None:
     """It, and no other."""
     found = policy(settings=f"optInLabel: {label}\n")
@@ -35,6 +35,10 @@ def test_a_label_of_ones_own_opts_in(label: str) -> None:
         ("optInLabel: Corp.example/gpu", "optInLabel"),
         (f"optInLabel: {'g' * 64}", "optInLabel"),
         ("optInLabel: [a]", "optInLabel"),
+        (f"optInLabel: {'g' * 254}/a", "optInLabel"),
+        (f"cardLabels: [{'g' * 254}/a]", "cardLabels"),
+        ("optInLabel: vgpu-webhook.io/mode", "optInLabel"),
+        ("optInLabel: kubernetes.io/metadata.name", "optInLabel"),
         ("cardLabels: [a/b/c]", "cardLabels"),
         ("guardExceptions: {A: []}", "guardExceptions"),
         ("guardExceptions: {A: b}", "guardExceptions"),

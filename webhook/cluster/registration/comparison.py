@@ -184,7 +184,7 @@ def _of_webhook(
 
 
 def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
-    """Find missing terms of our own, and foreign terms that keep namespaces out."""
+    """Find missing terms of our own, and any terms that keep out namespaces which ours select."""
     selector = found.get("namespaceSelector")
     terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
     for ours in made["namespaceSelector"]["matchExpressions"]:
@@ -194,7 +194,7 @@ def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequ
             for term in terms
             if isinstance(term, dict) and (term.get("key"), term.get("operator")) == (key, operator)
         ]
-        # Additional values of `NotIn` only exempt more namespaces.
+        # What additional values keep out is found below.
         absent = sorted(set(ours["values"]) - {value for term in same for value in term.get("values") or ()})
         if absent:
             yield (
@@ -202,18 +202,25 @@ def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequ
                 f"has a namespaceSelector without {key} {operator} ({', '.join(absent)})",
                 Severity.SLIGHT,
             )
-    foreign = foreign_terms(found, desired.opt_in)
-    allowed = harmless(foreign, namespaces)
-    harmful = Terms(
-        {key: value for key, value in foreign.labels.items() if key not in allowed.labels},
-        [term for term in foreign.expressions if term not in allowed.expressions],
-    )
-    if harmful:
+    kept = [labels for labels in namespaces if selects(made["namespaceSelector"], labels)]
+    labels = (selector.get("matchLabels") if isinstance(selector, dict) else None) or {}
+    present = Terms(labels, [term for term in terms if isinstance(term, dict)])
+    if harmful := _without(present, harmless(present, kept)):
+        # Terms with the keys that this program uses may be those of another version or policy.
+        foreign = foreign_terms(found, desired.opt_in)
+        another = _without(harmful, foreign) == harmful
         yield (
             "namespaceSelector",
             f"has a namespaceSelector that keeps opted-in namespaces out: {shortened(str(harmful), MAX_VALUE)}",
-            Severity.NO_VERSION_WRITES,
+            Severity.KEEPS_OUT if another else Severity.NO_VERSION_WRITES,
         )
+
+
+def _without(terms: Terms, others: Terms) -> Terms:
+    return Terms(
+        {key: value for key, value in terms.labels.items() if key not in others.labels},
+        [term for term in terms.expressions if term not in others.expressions],
+    )
 
 
 def _of_conditions(configuration: Object, found: Object, made: Object, desired: Desired) -> Iterator[_Fault]:

@@ -187,10 +187,16 @@ class Reconciler:
             if found is None and owner is None and self._owned:
                 # A configuration written now would outlive its release, and block pods forever.
                 self._reporter.removed(self._owner)
-                return self._until_next_pass()
+                self._as_desired = False
+                return self._timing.repair_at_most
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
-            change = update_for(found, self._to_keep(found, read), writer, quiet=await self._may_narrow(read))
+            urgent = self._is_open(found)
+            quiet = not urgent and await self._may_narrow(read)
+            change = update_for(found, self._to_keep(found, read), writer, quiet=quiet)
+            if urgent and change is not None and change.change in {Change.NARROWED, Change.TAKEN_OVER}:
+                # Whatever else is written: pods must not wait as long as these two may.
+                change = change._replace(change=Change.REPAIRED)
             # It is not a repair if the webhook has just become able to answer.
             answered = self._failing_open and change is not None and not fails_open(change.configuration)
             repair = writer.announced and not self._moved and not answered
@@ -251,6 +257,11 @@ class Reconciler:
     def _differences(self, found: Object | None) -> list[Difference]:
         return differences(found, self.desired, self._writer.site, self._opted_in())
 
+    def _is_open(self, found: Object | None) -> bool:
+        """Whether pods of opted-in namespaces are created without a call, or without an answer."""
+        serious = any(fault.severity is not Severity.SLIGHT for fault in self._differences(found))
+        return found is None or serious or fails_open(found)
+
     def _compare(self, found: Object | None) -> None:
         faults = self._differences(found)
         self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
@@ -275,7 +286,7 @@ class Reconciler:
 
     def _put_off(self, change: Update, found: Object | None, wait: float) -> float:
         faults = self._differences(found)
-        self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
+        self._as_desired = not self._is_open(found)
         if self._repairs.pace(change.change).count_in_a_row(self._clock()) >= CONTESTED:
             self._reporter.contested(change.change, found, faults, self._timing.repair_at_most)
         return wait

@@ -5,8 +5,9 @@ Everyone who may write ConfigMaps can supply a document, so everything in it has
 
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from webhook.mapping.notation.pattern import MAX_EXPRESSION, MAX_KEY
 
@@ -45,7 +46,19 @@ _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 )
-LabelKey: TypeAlias = Annotated[str, Field(pattern=_LABEL, max_length=253 + 1 + 63)]
+_MAX_DOMAIN: Final = 253
+"""Characters of a DNS name; a pattern without look-ahead cannot limit them as a whole."""
+
+
+def _domain_fits(key: str) -> str:
+    if key.find("/") > _MAX_DOMAIN:
+        raise PydanticCustomError("label_key", f"should have at most {_MAX_DOMAIN} characters before the slash")
+    return key
+
+
+LabelKey: TypeAlias = Annotated[
+    str, Field(pattern=_LABEL, max_length=_MAX_DOMAIN + 1 + 63), AfterValidator(_domain_fits)
+]
 """The key of a label: a name of at most 63 characters, optionally after a DNS name of at most 253 characters and a slash."""
 
 

@@ -1,10 +1,11 @@
 """The settings document: the cluster's target and rules, in addition to the mappings."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
-from webhook.labels import INJECT
+from webhook.labels import INJECT, KEYS
 from webhook.mapping.document.schema_types import (
     API_VERSION,
     FEW,
@@ -21,6 +22,17 @@ from webhook.mapping.notation.pattern import MAX_KEY
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
 """The name of an environment variable, as the API server accepts it."""
+
+_TAKEN: Final = {*(key.name for key in KEYS), "kubernetes.io/metadata.name"} - {INJECT}
+"""Keys with a meaning of their own: by one of these, no namespace could opt in."""
+
+
+def _can_opt_in(key: str) -> str:
+    if key in _TAKEN:
+        raise PydanticCustomError(
+            "opt_in_label", f"should be {INJECT} or a label of your own, because {key} has another meaning"
+        )
+    return key
 
 
 class Settings(Strict):
@@ -58,5 +70,7 @@ class Settings(Strict):
     never_touched: list[KeyText] = Field(
         [], max_length=MANY, description="namespaces whose pods are never changed, in addition to the cluster's own"
     )
-    opt_in_label: LabelKey = Field(INJECT, description="the label that opts a namespace in if its value is `enabled`")
+    opt_in_label: Annotated[LabelKey, AfterValidator(_can_opt_in)] = Field(
+        INJECT, description="the label that opts a namespace in if its value is `enabled`"
+    )
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
