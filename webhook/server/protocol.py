@@ -53,6 +53,9 @@ class Protocol(web.RequestHandler):
         del message
         if status == HTTPStatus.BAD_REQUEST:
             self._log.debug("http_error", status=status, error=type(exc).__name__)
+            if exc is not None:
+                # Breaks a reference cycle of 0.2 MiB, which would stay until the garbage collector runs.
+                exc.__traceback__ = None
             error = HttpError(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
         else:
             self._log.error("bug", **({} if exc is None else error_fields(exc)))
