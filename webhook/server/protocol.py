@@ -37,6 +37,11 @@ class Protocol(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self.watch.closed()
         super().connection_lost(exc)
+        for message, _ in self._messages:
+            # Errors of what followed on bytes that are no HTTP, as in `handle_error`.
+            error = getattr(message, "exc", None)
+            if error is not None:
+                error.__traceback__ = None
 
     def data_received(self, data: bytes) -> None:
         self.watch.received(len(data))
