@@ -19,6 +19,10 @@ from webhook.response import API_VERSION, KIND
 MAX_UID: Final = 128
 """The longest uid of a review in characters; the response contains it. Those of the API server have 36."""
 
+MAX_OBJECTS: Final = 256 * 1024
+"""The most JSON objects in a review. Each may take 100 bytes once decoded and 3 before, so a body of 7 MiB without a limit
+could take 300 MiB. A pod with 40,000 variables, listed again in its ``managedFields``, has as many."""
+
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 """A DNS label (RFC 1123), as the name of every namespace is."""
 
@@ -114,9 +118,12 @@ def decode_review(body: bytes) -> Review:
     again without the object, to find whether the object had to be a pod.
 
     Raises:
-        NotAReviewError: not an AdmissionReview v1.
+        NotAReviewError: not an AdmissionReview v1, or one with too many objects.
         UndecodablePodError: it creates a pod, which cannot be decoded.
     """
+    # Braces in strings count, too.
+    if len(body) > MAX_OBJECTS and body.count(b"{") > MAX_OBJECTS:
+        raise NotAReviewError(f"the request has more than {MAX_OBJECTS} JSON objects")
     try:
         envelope = _envelope.decode(body)
     except UNDECODABLE as failure:

@@ -31,6 +31,7 @@ from tests.server.test_in_flight import Waiting
 from webhook.server import listener
 from webhook.server.descriptors import within
 from webhook.server.limits import Limits
+from webhook.server.protocol import Protocol
 
 MOST = 8
 FEW = Limits(connections=MOST, plain_connections=4)
@@ -255,3 +256,69 @@ async def test_callers_without_a_certificate_are_counted_apart() -> None:
         metrics = (await get(server, "/metrics")).body
     assert b'vgpu_webhook_handshake_failures_total{reason="no_client_certificate"} 1.0' in metrics
     assert b"vgpu_webhook_reviews_total{" not in metrics
+
+
+PART = 300_000
+"""Bytes of a body that never ends."""
+
+
+async def half_a_large_body(server: Server, stack: AsyncExitStack) -> Connection:
+    """Sends a part of a body, which the server reads."""
+    connection = await idle(server, stack)
+    await connection.send(request(b"x" * PART, length=2 * PART))
+    await until(lambda: server.service.in_flight.bodies == PART)
+    return connection
+
+
+async def gone(server: Server, stack: AsyncExitStack) -> None:
+    """Closes in the middle of a body."""
+    async with AsyncExitStack() as own:
+        await half_a_large_body(server, own)
+
+
+async def evicted(server: Server, stack: AsyncExitStack) -> None:
+    """Makes room for others in the middle of a body."""
+    connection = await half_a_large_body(server, stack)
+    for _ in range(MOST):
+        await idle(server, stack)
+    assert await connection.closed(5)
+
+
+async def too_slow(server: Server, stack: AsyncExitStack) -> None:
+    """Waits in the middle of a body."""
+    connection = await idle(server, stack)
+    await connection.send(request(b"x" * PART, length=2 * PART))
+    assert (await connection.answer()).status == 408
+
+
+async def no_http(server: Server, stack: AsyncExitStack) -> None:
+    """Sends no HTTP/1.1, and much after it."""
+    connection = await idle(server, stack)
+    await connection.send(b"POST /mutate HTTP/1.1\r\nContent-Length: 60000\r\n\r\n" + b"x" * 50_000)
+    assert (await connection.answer()).status == 400
+
+
+async def more_that_is_no_http(server: Server, stack: AsyncExitStack) -> None:
+    """Sends more of it than the server takes in at once."""
+    connection = await idle(server, stack)
+    await connection.send(b"x" * PART)
+    assert (await connection.answer()).status == 400
+
+
+@pytest.mark.parametrize("ends", [gone, evicted, too_slow, no_http, more_that_is_no_http])
+async def test_bodies_that_never_end_leave_nothing(ends: Callable[[Server, AsyncExitStack], Awaitable[None]]) -> None:
+    """Without waiting for the collector, as above: hundreds of them would fill the memory, and the next ones, too."""
+    patience = 0.2 if ends is too_slow else 60
+    async with serving(Limits(connections=MOST, body_time=patience, linger=0.1)) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(10):
+                async with AsyncExitStack() as stack:
+                    await ends(server, stack)
+                await until(lambda: not server.service.in_flight.reviews)
+            while (await open_there(server))[""]:  # noqa: ASYNC110  (what is waited for has no event)
+                await asyncio.sleep(0.02)
+            await until(lambda: not any(isinstance(each, Protocol) for each in gc.get_objects()), 10)
+        finally:
+            gc.enable()

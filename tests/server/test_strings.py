@@ -2,11 +2,12 @@
 
 import gc
 import tracemalloc
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from tests.server.harness import CLIENT, call, connected, request, review, serving
+from tests.server.harness import CLIENT, call, connected, request, review, serving, until
 from tests.server.test_in_flight import Waiting
 from webhook.admission import decide
 from webhook.mapping.load import load_policy
@@ -87,3 +88,47 @@ async def test_nothing_outlives_a_request(where: str) -> None:
             tracemalloc.stop()
         assert held < 1_000_000
         assert len(server.log_file.getvalue()) < 20_000
+
+
+HEAPS: dict[str, Any] = {
+    "claims": {"resourceClaims": [], "containers": []},
+    "containers": {"containers": []},
+    "init containers": {"initContainers": [], "containers": []},
+}
+
+
+@pytest.mark.parametrize("where", HEAPS)
+async def test_a_heap_of_objects_is_not_decoded(where: str) -> None:
+    """An object of three bytes takes a hundred once it is decoded: one request would take all that a replica may."""
+    heap = b"[" + b",".join([b"{}"] * 2_000_000) + b"]"
+    body = request(review({"metadata": {"name": "p"}, "spec": HEAPS[where]}).replace(b"[]", heap, 1))
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        tracemalloc.start(1)
+        try:
+            assert (await connection.call(body)).status == 400
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 10 * len(body)
+
+
+async def test_who_waits_takes_no_more_than_its_bytes() -> None:
+    """Only bytes of reviews in flight are limited, and what is decoded from them takes many times as much."""
+    labels = {f"{number:x}": "" for number in range(150_000)}
+    body, namespaces, count = request(review({"metadata": {"name": "p", "labels": labels}})), Waiting(), 4
+    async with serving(namespaces=namespaces) as server, AsyncExitStack() as stack:
+        connections = [
+            await stack.enter_async_context(connected(server.addresses.mutate, CLIENT)) for _ in range(count)
+        ]
+        tracemalloc.start(1)
+        try:
+            for connection in connections:
+                await connection.send(body)
+            await until(lambda: len(namespaces.lookups) == count)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        namespaces.known.set()
+        for connection in connections:
+            assert (await connection.answer()).status == 200
+    assert held < count * 3 * len(body)

@@ -148,17 +148,20 @@ class Mutate:
             review = decode_review(body)
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        uid = review.uid
         try:
-            pod = review.pod
-            if pod is None or not review.creates_pod:
+            if review.pod is None or not review.creates_pod:
                 decision = _NOT_A_POD
             else:
                 name = namespace_of(review)
-                namespace = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
-                if self.peers is not None and self.peers.contradicts_call(namespace):
-                    namespace = await self.peers.recheck(namespace)
-                decision = self._decide(review, pod, namespace)
-            answer = encode_answer(review.uid, decision)
+                namespace = self.namespaces.lookup(name)
+                if namespace is None or self._contradicts_call(namespace):
+                    # A decoded pod may take ten times the bytes of its body, and only those are limited while reviews wait.
+                    del review
+                    namespace = await self._requested(name, namespace)
+                    review = decode_review(body)
+                decision = self._decide(review, namespace)
+            answer = encode_answer(uid, decision)
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         except NotNowError as error:
@@ -168,14 +171,26 @@ class Mutate:
             raise HttpError(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded") from None
         except Exception as error:
             self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=len(body))
-            raise self._bug(review, error) from error
+            raise self._bug(uid, error) from error
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
         if decision.noted:
             self.metrics.noted(decision.noted)
         return Answer(answer)
 
-    def _decide(self, review: Review, pod: Pod, namespace: Namespace) -> Decision:
-        policy = self.current.policy
+    def _contradicts_call(self, namespace: Namespace) -> bool:
+        return self.peers is not None and self.peers.contradicts_call(namespace)
+
+    async def _requested(self, name: str, namespace: Namespace | None) -> Namespace:
+        """Request a namespace that is unknown, or contradicts the call."""
+        if namespace is None:
+            namespace = await self.namespaces.fetch(name)
+        if self.peers is not None and self.peers.contradicts_call(namespace):
+            namespace = await self.peers.recheck(namespace)
+        return namespace
+
+    def _decide(self, review: Review, namespace: Namespace) -> Decision:
+        pod, policy = review.pod, self.current.policy
+        assert pod is not None  # noqa: S101  (the review creates one)
         if self.peers is not None and self.peers.behind(pod, namespace, policy):
             raise NotNowError("another replica knows keys of this pod that this one does not know yet")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
@@ -184,8 +199,8 @@ class Mutate:
             self._log_review(review, pod, decision)
         return decision
 
-    def _bug(self, review: Review, error: Exception) -> HttpError:
-        correlation = f"{review.uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"
+    def _bug(self, uid: str, error: Exception) -> HttpError:
+        correlation = f"{uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"
         self.metrics.bug()
         reason = Reason.INTERNAL_ERROR
         self.log.error("bug", code=reason.code, reason=reason.slug, correlation=correlation, **error_fields(error))

@@ -37,6 +37,11 @@ class Protocol(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self.watch.closed()
         super().connection_lost(exc)
+        for message, _ in self._messages:
+            # Errors of what followed on bytes that are no HTTP, as in `handle_error`.
+            error = getattr(message, "exc", None)
+            if error is not None:
+                error.__traceback__ = None
 
     def data_received(self, data: bytes) -> None:
         self.watch.received(len(data))
@@ -53,6 +58,9 @@ class Protocol(web.RequestHandler):
         del message
         if status == HTTPStatus.BAD_REQUEST:
             self._log.debug("http_error", status=status, error=type(exc).__name__)
+            if exc is not None:
+                # Breaks a reference cycle of 0.2 MiB, which would stay until the garbage collector runs.
+                exc.__traceback__ = None
             error = HttpError(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
         else:
             self._log.error("bug", **({} if exc is None else error_fields(exc)))

@@ -122,9 +122,15 @@ async def _meet_expectation(request: web.BaseRequest) -> None:
 async def _linger(request: web.BaseRequest, response: web.StreamResponse, limits: Limits) -> None:
     """Answer a request with an incomplete body, and let the client read the answer before its connection is reset."""
     response.force_close()
-    with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
-        await response.prepare(request)
-        await response.write_eof()
-        async with asyncio.timeout(limits.linger):
-            while await request.content.readany():
-                pass
+    try:
+        with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
+            await response.prepare(request)
+            await response.write_eof()
+            async with asyncio.timeout(limits.linger):
+                while await request.content.readany():
+                    pass
+    finally:
+        error = request.content.exception()
+        if error is not None:
+            # Breaks a reference cycle that contains the body, and would stay until the garbage collector runs.
+            error.__traceback__ = None
