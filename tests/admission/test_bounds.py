@@ -82,6 +82,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
             "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},
         },
         {"spec": {"containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": ":"}] * 20)}]}},
+        {"spec": {"containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": "/a:" * 50_000}])}]}},
         {"spec": {"containers": [{"name": f"c{number}"} for number in range(2000)]}},
         {"spec": {"containers": [{"name": f"c{number}", **share()} for number in range(129)]}},
         {
@@ -112,6 +113,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
     ids=[
         "marks",
         "variables",
+        "long variable",
         "containers",
         "asking",
         "asking by keys",

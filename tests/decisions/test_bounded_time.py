@@ -1,11 +1,12 @@
 """Any input ends in bounded time: reviews made to be slow cost what their bytes cost, up to the 7 MiB that the server takes.
 
-What is counted is calls, of Python and of C, and what they walk through; no clock is looked at. ``benchmarks/worst.py`` prints
-the seconds of the largest.
+What is counted is calls, of Python and of C, and what they walk through. Where no calls are made, times of two sizes are
+compared, so that the machine's speed does not matter. ``benchmarks/worst.py`` prints the seconds of the largest.
 """
 
 import json
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -38,6 +39,8 @@ SIZE: Final = 128 * 1024
 """Bytes of the smaller of two pods that are compared: with fewer the bounds on numbers hide what grows."""
 
 PER_BYTE: Final = 2
+LEAST: Final = 0.01
+"""CPU seconds; what takes less is not measured exactly, and slow for nobody."""
 MAX_FINDINGS: Final = 128 * 8
 BASE: Final = 20_000
 """Calls that the largest bounds may cost, whatever the size: 128 containers that ask."""
@@ -101,6 +104,22 @@ def test_costs_what_its_bytes_cost(name: str, wheres: Sequence[Where]) -> None:
         assert more <= 1.1 * less * len(large) / len(small) + BASE, where.name
         assert more <= PER_BYTE * len(large) + BASE, where.name
         _check_told(decision, len(large))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", GROWN)
+def test_time_grows_as_bytes_do(name: str) -> None:
+    """Lists that are copied or searched make no calls: so four times the size is less than eight times the CPU time."""
+    small, large = of_size(GROWN[name], 4 * SIZE), of_size(GROWN[name], 16 * SIZE)
+    for where in WHERE:
+        ratios = (_seconds(large, where) / max(_seconds(small, where), LEAST) for _ in range(5))
+        assert any(ratio < 8 for ratio in ratios), where.name
+
+
+def _seconds(body: bytes, where: Where) -> float:
+    started = time.process_time()
+    answered(body, where)
+    return time.process_time() - started
 
 
 def _check_told(decision: Decision, size: int) -> None:

@@ -147,19 +147,21 @@ def _show_devices(plan: Plan, allocation: Allocation) -> None:
     if not vendor.guard.rules or not plan.watched(slot):
         return
     removed = plan.edits.container(slot).env_removed
-    last: dict[str, tuple[list[int], str | None]] = {}
+    positions: dict[str, list[int]] = {}
+    last: dict[str, str | None] = {}
     for index, entry in enumerate(decode_env(slot.container.env)):
         # A removed variable no longer covers an earlier one of its name.
         if index not in removed and vendor.guard.guarded(entry.name):
-            last[entry.name] = [*last.get(entry.name, ([], None))[0], index], known_value(entry)
-    for name, (indexes, value) in last.items():
+            positions.setdefault(entry.name, []).append(index)
+            last[entry.name] = known_value(entry)
+    for name, value in last.items():
         if not vendor.guard.hides(name, value):
             continue  # of several with one name the last counts
         message = f"env {_shown(name)}={value!r} hides the devices that the container requests"
         if allocation.moved:
-            for _ in indexes:
+            for index in positions[name]:
                 _count_stripped(plan)
-            removed.update(indexes)
+                removed.add(index)
             message = f"{message} and was removed"
         else:
             message = f"{message}: remove it"

@@ -34,6 +34,9 @@ ShimEnv = Mapping[str, list[tuple[int, EnvVar]]]
 MAX_SAME: Final = 16
 """The most entries of one name in a container's env, of which only the last counts: honest pods have one, seldom two."""
 
+MAX_VALUE: Final = 128 * 1024
+"""The most characters of a variable with which Linux starts a program: ``MAX_ARG_STRLEN``, execve(2)."""
+
 _NO_VARIABLES: Final[ShimEnv] = {}
 
 
@@ -123,6 +126,11 @@ def _shim_env(plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEd
             env.setdefault(entry.name, []).append((index, entry))
             if len(env[entry.name]) > MAX_SAME:
                 message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
+                raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
+            if len(entry.value or "") > MAX_VALUE:
+                message = (
+                    f"env {entry.name} has more than {MAX_VALUE} characters, and no program starts with it: shorten it"
+                )
                 raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
     return env
 
