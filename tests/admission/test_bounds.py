@@ -83,6 +83,11 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
         },
         {"spec": {"containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": ":"}] * 20)}]}},
         {"spec": {"containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": "/a:" * 50_000}])}]}},
+        {
+            "spec": {
+                "containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": "$(E):" * 20_000}])}]
+            }
+        },
         {"spec": {"containers": [{"name": f"c{number}"} for number in range(2000)]}},
         {"spec": {"containers": [{"name": f"c{number}", **share()} for number in range(129)]}},
         {
@@ -114,6 +119,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
         "marks",
         "variables",
         "long variable",
+        "variable that becomes long",
         "containers",
         "asking",
         "asking by keys",

@@ -127,12 +127,14 @@ def _shim_env(plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEd
             if len(env[entry.name]) > MAX_SAME:
                 message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
                 raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
-            if len(entry.value or "") > MAX_VALUE:
-                message = (
-                    f"env {entry.name} has more than {MAX_VALUE} characters, and no program starts with it: shorten it"
-                )
-                raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
+            _check_length(allocation.slot, entry.name, entry.value)
     return env
+
+
+def _check_length(slot: Slot, name: str, value: str | None) -> None:
+    if len(value or "") > MAX_VALUE:
+        message = f"env {name} has more than {MAX_VALUE} characters, and no program starts with it: shorten it"
+        raise deny(Reason.TOO_MANY, message, container=slot.name, field=f"env[{name}]")
 
 
 def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
@@ -160,6 +162,7 @@ def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEn
         dropped = dropped or has_empty_element(value)
         path = search_path(shim.library_path, value)
         if path != (entry.value or ""):
+            _check_length(edits.slot, LD_LIBRARY_PATH, path)
             edits.env_values[index] = path
         _learn(values, LD_LIBRARY_PATH, path)
     if dropped:
@@ -217,6 +220,7 @@ def _lead_preload(edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
         value = entry.value or ""
         preload = preload_list(shim.preload, value)
         if preload != value:
+            _check_length(edits.slot, LD_PRELOAD, preload)
             edits.env_values[index] = preload
 
 
