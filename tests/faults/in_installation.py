@@ -145,7 +145,7 @@ def _restart_after_loss(scene: Scene, *numbers: int) -> None:
     wait(lambda: SETTINGS in _last_good(scene).get("_lost", ""), "the loss is recorded", 120)
     for number in numbers:
         scene.restart(number)
-        wait(scene.ready, "ready after the loss", 60)
+        wait(scene.ready, "ready after the loss", 180)
     for replica in scene.replicas:
         assert "vgpu_webhook_config_maps_lost 1.0" in scene.get(replica, "/metrics")[1]
     found = scene.configuration()

@@ -309,12 +309,14 @@ FAULTS: Final = (
         in_installation.namespace_lost,
         LOST,
         before=in_installation.settings_and_controllers,
+        denied=NOTICED,
     ),
     Fault(
         "all ConfigMaps of the webhook are deleted at once, and all replicas restart one after the other",
         in_installation.config_maps_lost,
         LOST,
         before=in_installation.settings,
+        denied=NOTICED,
     ),
     Fault(
         "a mapping is added while one replica has the previous version",
