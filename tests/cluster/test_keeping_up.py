@@ -35,9 +35,11 @@ def request_count(api: FakeApi, what: str) -> int:
     return sum(request.what == what for request in api.requests)
 
 
-def entries(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
+def entries(
+    ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "", lost: dict[str, str] | None = None
+) -> Accepted:
     """Entries to store."""
-    return Accepted(ours, others or {}, frozenset(marks.split()))
+    return Accepted(ours, others or {}, frozenset(marks.split()), lost or {})
 
 
 async def test_written_once_by_all() -> None:
@@ -162,7 +164,7 @@ async def test_events_of_what_has_no_namespace() -> None:
 class Following:
     """A live policy on a storing API, and its reports."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApi, *, restore: bool = True) -> None:
         self.logger = CapturingLogger()
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
@@ -172,6 +174,7 @@ class Following:
             PLACE,
             log,
             in_force=self.policies.append,
+            restore=restore,
             notice=lambda subject, reason, message: self.notices.append(f"{subject.name} {reason}: {message}"),
         )
 
@@ -186,9 +189,9 @@ class Following:
 
 
 @asynccontextmanager
-async def following(api: FakeApi) -> AsyncIterator[Following]:
+async def following(api: FakeApi, *, restore: bool = True) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
-    follower = Following(api)
+    follower = Following(api, restore=restore)
     task = asyncio.create_task(follower.live.run())
     try:
         yield follower

@@ -62,11 +62,18 @@ class Place:
 
     def recorded(self) -> dict[str, str]:
         """The texts of the record."""
+        return {name: text for name, text in self._record().items() if not name.startswith("_")}
+
+    def lost(self) -> set[str]:
+        """The ConfigMaps that are lost according to the record."""
+        return {line.split()[0] for line in self._record().get("_lost", "").splitlines()}
+
+    def _record(self) -> dict[str, str]:
         answer = self.plane.client.get("v1", "configmaps", LAST_GOOD_NAME, self.name)
         if answer.status == 404:
             return {}
         data: dict[str, str] = answer.accepted().get("data", {})
-        return {name: text for name, text in data.items() if not name.startswith("_")}
+        return data
 
     def events(self, name: str) -> list[tuple[str, str, int]]:
         """What `kubectl describe` shows of a ConfigMap: type, reason and count, sorted."""

@@ -20,34 +20,49 @@ from tests.deploy.before import NoVersionBeforeError, unpack
 from .scene import LAST_GOOD, OWN, SECRET, Scene
 
 SETTINGS = "vgpu-webhook-settings"
+TIMEOUT = 7
+"""Seconds: what the settings say, and no default."""
+
 STATE = "state"
 DISK = 256 * 1024
 """Bytes of a disk that is soon full."""
 
 
 @contextmanager
-def settings_and_controllers(scene: Scene) -> Iterator[None]:
-    """There are settings to lose, and somebody who ends namespaces; settings are written again by a person."""
-    settings = {"settings.yaml": "timeoutSeconds: 7\n"}
-
-    def recorded() -> bool:
-        return SETTINGS in scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
-
-    scene.config_map(SETTINGS, settings)
-    scene.plane.wait_until(recorded, "the settings are kept", 60)
-    scene.plane.start_controller_manager()
+def settings(scene: Scene) -> Iterator[None]:
+    """There are settings to lose; they are written again by a person."""
+    text = {"settings.yaml": f"timeoutSeconds: {TIMEOUT}\n"}
+    scene.config_map(SETTINGS, text)
+    scene.plane.wait_until(lambda: SETTINGS in _last_good(scene), "the settings are kept", 60)
     yield
-    scene.plane.stop_component("kube-controller-manager")
-    scene.config_map(SETTINGS, settings)
+    scene.config_map(SETTINGS, text)
+
+
+@contextmanager
+def settings_and_controllers(scene: Scene) -> Iterator[None]:
+    """The same, and somebody who ends namespaces."""
+    with settings(scene):
+        scene.plane.start_controller_manager()
+        yield
+        scene.plane.stop_component("kube-controller-manager")
 
 
 @contextmanager
 def namespace_lost(scene: Scene) -> Iterator[None]:
-    """The webhook's own namespace is deleted with all that is in it, and created again."""
+    """The webhook's own namespace is deleted with all that is in it, and created again; then a replica restarts."""
     plane, client = scene.plane, scene.client
     client.delete("v1", "namespaces", OWN).accepted()
     plane.wait_until(lambda: client.get("v1", "namespaces", OWN).status == 404, "the namespace is gone", 120)
     plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN}})
+    _restart_after_loss(scene, 0)
+    yield
+
+
+@contextmanager
+def config_maps_lost(scene: Scene) -> Iterator[None]:
+    """Everything is deleted at once; then all replicas restart, so that none remembers it."""
+    scene.client.call("DELETE", f"/api/v1/namespaces/{OWN}/configmaps").accepted()
+    _restart_after_loss(scene, 0, 1)
     yield
 
 
@@ -117,6 +132,25 @@ def version_before(scene: Scene) -> Iterator[None]:
     scene.plane.wait_until(scene.ready, "ready beside the version before", 60)
     yield
     scene.restart(0)
+
+
+def _last_good(scene: Scene) -> Object:
+    data: Object = scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
+    return data
+
+
+def _restart_after_loss(scene: Scene, *numbers: int) -> None:
+    """Restart replicas one after the other; the lost settings stay in force, and every replica counts them."""
+    wait = scene.plane.wait_until
+    wait(lambda: SETTINGS in _last_good(scene).get("_lost", ""), "the loss is recorded", 120)
+    for number in numbers:
+        scene.restart(number)
+        wait(scene.ready, "ready after the loss", 180)
+    for replica in scene.replicas:
+        assert "vgpu_webhook_config_maps_lost 1.0" in scene.get(replica, "/metrics")[1]
+    found = scene.configuration()
+    assert found is not None
+    assert {webhook["timeoutSeconds"] for webhook in found["webhooks"]} == {TIMEOUT}
 
 
 @contextmanager

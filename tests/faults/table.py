@@ -35,6 +35,12 @@ REJECTED: Final = Signs(
     alerts=("VgpuWebhookConfigMapRejected",),
     checks=("mappings",),
 )
+LOST: Final = Signs(
+    log=("config_maps_lost",),
+    events=("ConfigMapsLost",),
+    metrics=("vgpu_webhook_config_maps_lost",),
+    alerts=("VgpuWebhookConfigMapsLost",),
+)
 
 FAULTS: Final = (
     Fault(
@@ -299,15 +305,18 @@ FAULTS: Final = (
         ),
     ),
     Fault(
-        "the webhook's namespace is deleted and created again",
+        "the webhook's namespace is deleted and created again, and a replica restarts",
         in_installation.namespace_lost,
-        Signs(
-            log=("config_maps_lost",),
-            events=("ConfigMapsLost",),
-            metrics=("vgpu_webhook_config_maps_lost",),
-            alerts=("VgpuWebhookConfigMapsLost",),
-        ),
+        LOST,
         before=in_installation.settings_and_controllers,
+        denied=NOTICED,
+    ),
+    Fault(
+        "all ConfigMaps of the webhook are deleted at once, and all replicas restart one after the other",
+        in_installation.config_maps_lost,
+        LOST,
+        before=in_installation.settings,
+        denied=NOTICED,
     ),
     Fault(
         "a mapping is added while one replica has the previous version",

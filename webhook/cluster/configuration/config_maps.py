@@ -58,5 +58,10 @@ def config_map(stored: Stored) -> ConfigMap:
     )
 
 
+def document_key(name: str) -> str:
+    """The data key of the document in the ConfigMap of that name."""
+    return SETTINGS_KEY if name == SETTINGS_NAME else MAPPING_KEY
+
+
 decode_stored: Final = msgspec.json.Decoder(Stored).decode
 """Decodes a ConfigMap from its JSON; raises `msgspec.DecodeError`."""

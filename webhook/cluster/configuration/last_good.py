@@ -7,7 +7,7 @@ replicas agree.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -21,13 +21,18 @@ from webhook.cluster.configuration.config_maps import (
     ConfigMap,
     config_map,
     decode_stored,
+    document_key,
 )
+from webhook.labels import MAPPING
 
 MAX_DATA: Final = 1024 * 1024
 """The most bytes of data in a ConfigMap (``MaxSecretSize`` of the API server)."""
 
 MARKS: Final = "_passed"
 """The data key of the marks of probes; no ConfigMap has an underscore in its name."""
+
+LOST: Final = "_lost"
+"""The data key of the ConfigMaps that vanished without a deletion: a line for each, its name and its creation time."""
 
 ATTEMPTS: Final = 5
 """Writes of one change that may lose against other replicas: that many may start at once."""
@@ -44,11 +49,20 @@ class Record:
         texts: documents by the name of their ConfigMap.
         marks: identify the probes that they have passed.
         version: the resourceVersion of the record; empty if there is none.
+        lost: the creation times of ConfigMaps that vanished without a deletion, by name; each has a text.
     """
 
     texts: Mapping[str, str]
     marks: frozenset[str] = frozenset()
     version: str = ""
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def lost_config_maps(self) -> list[ConfigMap]:
+        """The ConfigMaps that vanished without a deletion, as they were when their documents were accepted."""
+        return [
+            ConfigMap(name, {document_key(name): self.texts[name]}, {MAPPING: "true"}, created=created)
+            for name, created in self.lost.items()
+        ]
 
 
 NOTHING: Final = Record({})
@@ -62,22 +76,26 @@ class Accepted:
         ours: texts that are in force, by the name of their ConfigMap.
         others: the last good texts of the other ConfigMaps, as far as this replica knows them.
         marks: identify the probes that were passed.
+        lost: the creation times of those ConfigMaps that vanished without a deletion, by name.
     """
 
     ours: Mapping[str, str]
     others: Mapping[str, str]
     marks: frozenset[str]
+    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 def record_of(stored: ConfigMap) -> Record:
     """The record in a ConfigMap."""
-    texts = {name: text for name, text in stored.data.items() if name != MARKS}
-    return Record(texts, frozenset(stored.data.get(MARKS, "").split()), stored.version)
+    texts = {name: text for name, text in stored.data.items() if name not in {MARKS, LOST}}
+    lines = [line.partition(" ") for line in stored.data.get(LOST, "").splitlines()]
+    lost = {name: created for name, _, created in lines if name in texts}
+    return Record(texts, frozenset(stored.data.get(MARKS, "").split()), stored.version, lost)
 
 
-def within_limit(texts: Mapping[str, str]) -> dict[str, str]:
-    """As many of the texts as a ConfigMap can contain: the settings first, then the smallest."""
-    space, stored = MAX_DATA, {}
+def within_limit(texts: Mapping[str, str], lost: Mapping[str, str] | None = None) -> dict[str, str]:
+    """As many of the texts as a ConfigMap can contain, with a line for those lost: the settings first, then the smallest."""
+    space, stored = MAX_DATA - len(_lines(lost or {})), {}
     for name, text in sorted(texts.items(), key=lambda item: (item[0] != SETTINGS_NAME, len(item[1]), item[0])):
         space -= len(name) + len(text.encode())
         if space < 0:
@@ -126,14 +144,15 @@ class LastGood:
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
             others = {name: current.texts.get(name, text) for name, text in accepted.others.items()}
-            texts = within_limit({**others, **accepted.ours})
-            if texts == current.texts and accepted.marks <= current.marks:
+            texts = within_limit({**others, **accepted.ours}, accepted.lost)
+            lost = {name: created for name, created in accepted.lost.items() if name in texts}
+            if (texts, lost) == (current.texts, current.lost) and accepted.marks <= current.marks:
                 return current
             if not current.version:
                 await self._create()
                 continue
             body = self._body(
-                Record(texts, accepted.marks, current.version), await owner_reference(self._api, self._owner)
+                Record(texts, accepted.marks, current.version, lost), await owner_reference(self._api, self._owner)
             )
             answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
@@ -166,11 +185,17 @@ class LastGood:
         if owner is not None:
             metadata["ownerReferences"] = [owner]
         data = dict(sorted(record.texts.items()))
+        if record.lost:
+            data[LOST] = _lines(record.lost)
         marks = "\n".join(sorted(record.marks))
         # Marks only save time, so they are stored only if there is space.
         if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MAX_DATA:
             data[MARKS] = marks
         return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _lines(lost: Mapping[str, str]) -> str:
+    return "\n".join(f"{name} {created}" for name, created in sorted(lost.items()))
 
 
 def _read(body: bytes) -> Record:

@@ -16,9 +16,10 @@ from certs.backoff import Backoff
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.client.reflector import WatchConfig
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, document_key
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
+from webhook.cluster.configuration.loss_reporter import LossReporter
 from webhook.cluster.configuration.mappings import invalid_in
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, is_temporary
@@ -66,6 +67,7 @@ class LivePolicy:
         log: for rejected documents, those that are accepted again, and new policies.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
+        restore: trust the record on which ConfigMaps vanished without a deletion before this process started.
         report: called on the event loop with the verdict on every ConfigMap, after every compilation.
         notice: called on the event loop with the object, reason and message of an Event to be written.
         debounce: how long changes are collected.
@@ -86,6 +88,7 @@ class LivePolicy:
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
+        restore: bool = True,
         report: Callable[[Sequence[Verdict]], None] = lambda _: None,
         notice: Callable[[Subject, str, str], None] = lambda *_: None,
         debounce: Debounce | None = None,
@@ -98,9 +101,10 @@ class LivePolicy:
         self._record = LastGood(api, namespace, owner)
         self._events = Events(api)
         self._reporter = Reporter(self._events, namespace, log)
-        self._lost = VanishedConfigMaps(api, namespace, self._lost_changed)
         self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
-        self._losses = asyncio.Event()
+        self._unstored = asyncio.Event()
+        self._losses = LossReporter(self._events, self._record_subject, log, self._unstored.set, restore=restore)
+        self._lost = VanishedConfigMaps(api, namespace, self._losses.take, restore=restore)
         self._log = log
         self._in_force = in_force
         self._report = report
@@ -112,7 +116,6 @@ class LivePolicy:
         self._adopted = NOTHING
         self._changes = 0
         self._dirty = asyncio.Event()
-        self._unstored = asyncio.Event()
 
     async def run(self) -> None:
         """Follow the ConfigMaps until cancelled."""
@@ -123,12 +126,12 @@ class LivePolicy:
             tasks.create_task(self._compile_repeatedly())
             tasks.create_task(self._store_repeatedly())
             tasks.create_task(self._reporter.run())
-            tasks.create_task(self._report_losses())
+            tasks.create_task(self._losses.run())
 
     @property
     def lost(self) -> Collection[str]:
-        """The ConfigMaps that vanished without being deleted on purpose; they stay in force."""
-        return self._lost.names
+        """The ConfigMaps that vanished without being deleted on purpose."""
+        return self._lost.config_maps.keys()
 
     @property
     def faults(self) -> PolicyFaults:
@@ -141,7 +144,10 @@ class LivePolicy:
             return ["policy: none yet"]
         policy = self.outcome.policy
         first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
-        lost = [f"configmap/{name}: lost with its namespace; still in force" for name in sorted(self.lost)]
+        lost = [
+            f"configmap/{name}: vanished without a deletion; {'still' if name in self._lost.in_force else 'not'} in force"
+            for name in sorted(self.lost)
+        ]
         return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
 
     def _changed(self, names: Collection[str]) -> None:
@@ -165,6 +171,11 @@ class LivePolicy:
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
+            if self._lost.recorded(record.lost_config_maps()):
+                self._compile_again()
+            if set(self.lost) - record.lost.keys():
+                # Written by a replica that has not heard of them yet.
+                self._unstored.set()
 
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
@@ -183,6 +194,7 @@ class LivePolicy:
         if record is not None:
             self._adopted = record
             self._memo = DocumentCache(record.marks)
+            self._lost.recorded(record.lost_config_maps())
         self._dirty.set()
 
     async def _compile_repeatedly(self) -> None:
@@ -237,12 +249,14 @@ class LivePolicy:
         self._report(outcome.verdicts)
         self._reporter.take(outcome.verdicts)
         valid_again = self._faults.invalid & self._to_store(outcome).ours.keys()
-        if valid_again or before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks):
+        changed = before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks)
+        if valid_again or changed or self.lost:
             self._unstored.set()
 
     async def _store_repeatedly(self) -> None:
         while True:
             await self._unstored.wait()
+            await self.ready.wait()
             self._unstored.clear()
             record = await self._persistently("last_good_not_written", self._store)
             if record is not None:
@@ -259,37 +273,17 @@ class LivePolicy:
             self._notice(self._record_subject, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
         return record
 
-    def _lost_changed(self, names: Collection[str]) -> None:
-        if names:
-            self._log.error("config_maps_lost", config_maps=list(names))
-        else:
-            self._log.info("config_maps_restored")
-        self._losses.set()
-
-    async def _report_losses(self) -> None:
-        """Write an Event as soon as the namespace exists again, and have the record written there, too."""
-        while True:
-            await self._losses.wait()
-            self._losses.clear()
-            backoff = Backoff(*RETRY_PAUSES)
-            while self.lost:
-                names = ", ".join(sorted(self.lost))
-                message = (
-                    f"Lost with their namespace, and still in force in the running replicas: {names}. Create them again"
-                )
-                try:
-                    await self._events.write(self._record_subject, "Warning", "ConfigMapsLost", message)
-                    self._unstored.set()
-                    break
-                except ApiError:
-                    await asyncio.sleep(backoff.failed())
-
     def _to_store(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
+        lost = self._lost.decided
+        # Of a lost document there may be no other copy, so it stays recorded where it is not in force, too.
+        texts = {name: config_map.data[document_key(name)] for name, config_map in lost.items()}
+        texts.update(outcome.accepted)
         return Accepted(
-            {name: text for name, text in outcome.accepted.items() if name in ours},
-            {name: text for name, text in outcome.accepted.items() if name not in ours},
+            {name: text for name, text in texts.items() if name in ours},
+            {name: text for name, text in texts.items() if name not in ours},
             outcome.marks,
+            {name: config_map.created for name, config_map in lost.items()},
         )
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:

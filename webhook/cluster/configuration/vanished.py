@@ -1,13 +1,14 @@
 """ConfigMaps that vanished without being deleted on purpose: with their namespace, or together with the record.
 
 A user who deletes a single ConfigMap wants its document to be no longer in force. A namespace that is lost says nothing
-about the policy: the documents stay in force, in the memory of the replicas that read them, until a ConfigMap of that name
-is created.
+about the policy: the documents stay in force until a ConfigMap of that name is created. Their names are in the record of
+last good documents, for replicas that start.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
@@ -18,12 +19,10 @@ from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
-    MAPPING_KEY,
-    SETTINGS_KEY,
-    SETTINGS_NAME,
     ConfigMap,
     config_map,
     decode_stored,
+    document_key,
 )
 
 TOGETHER: Final = 5.0
@@ -50,11 +49,9 @@ class VanishedConfigMaps:
         api: the API server.
         namespace: the namespace of the ConfigMaps.
         report: called with the names of all of them, whenever they change.
+        restore: put those in force that only the record knows; otherwise they are counted and reported.
         clock: monotonic seconds.
         delay: `DELAY`, for tests.
-
-    Attributes:
-        undecided: the API server's answers did not allow a decision; call `completed` again.
     """
 
     def __init__(
@@ -63,25 +60,44 @@ class VanishedConfigMaps:
         namespace: str,
         report: Callable[[Collection[str]], None],
         *,
+        restore: bool = True,
         clock: Callable[[], float] = time.monotonic,
         delay: float = DELAY,
     ) -> None:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}"
         self._report = report
+        self._restore = restore
         self._clock = clock
         self._delay = delay
         self._present: Mapping[str, ConfigMap] = {}
         self._vanished: dict[str, ConfigMap] = {}
-        self.undecided = False
+        self._recorded: dict[str, ConfigMap] = {}
+        self._withheld: dict[str, ConfigMap] = {}
+        self._undecided: Collection[str] = ()
         self._uid = ""
         self._record_uid = ""
         self._record_ended: float | None = None
         self._gone_since: float | None = None
 
     @property
-    def names(self) -> Collection[str]:
-        """The names of the ConfigMaps that are in force although they are gone."""
+    def config_maps(self) -> Mapping[str, ConfigMap]:
+        """All of them by name, each with the document that was accepted last."""
+        return {**self._withheld, **self._vanished}
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the API server's answers did not allow a decision; call `completed` again."""
+        return bool(self._undecided)
+
+    @property
+    def decided(self) -> Mapping[str, ConfigMap]:
+        """Those that were not deleted on purpose for certain; a deletion must not spread to other replicas as a loss."""
+        return {name: config_map for name, config_map in self.config_maps.items() if name not in self._undecided}
+
+    @property
+    def in_force(self) -> Collection[str]:
+        """The names of those that are in force although they are gone."""
         return self._vanished.keys()
 
     def record(self, stored: ConfigMap | None) -> None:
@@ -90,6 +106,18 @@ class VanishedConfigMaps:
         if self._record_uid and uid != self._record_uid:
             self._record_ended = self._clock()
         self._record_uid = uid
+
+    def recorded(self, lost: Iterable[ConfigMap]) -> bool:
+        """Note what the record calls lost, for the next `completed`; whether any of it is news.
+
+        One replica that saw a loss is enough: another may have started after it.
+        """
+        self._recorded = {
+            config_map.name: config_map
+            for config_map in lost
+            if config_map.name not in self._present and config_map.name not in self.config_maps
+        }
+        return bool(self._recorded)
 
     async def completed(
         self, present: Callable[[], Sequence[ConfigMap]], accepted: Mapping[str, str]
@@ -107,8 +135,8 @@ class VanishedConfigMaps:
         gone = {
             name: config_map for name, config_map in self._present.items() if name not in current and name in accepted
         }
-        before = sorted(self._vanished)
-        self.undecided = False
+        before = sorted(self.config_maps)
+        self._undecided = ()
         if gone:
             self._gone_since = self._gone_since or self._clock()
             await self._decide({name: _as_accepted(config_map, accepted[name]) for name, config_map in gone.items()})
@@ -117,13 +145,18 @@ class VanishedConfigMaps:
             for name, config_map in current.items()
         ):
             # A new ConfigMap shows that the namespace is not being deleted.
-            await self._namespace_exists()
+            with contextlib.suppress(ApiError, msgspec.DecodeError):
+                await self._namespace_exists()
+        (self._vanished if self._restore else self._withheld).update(self._recorded)
+        self._recorded = {}
         # What is not decided yet stays known, to be decided later.
         self._present = {**gone, **current} if self.undecided else current
         self._gone_since = self._gone_since if self.undecided else None
         self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in current}
-        if before != sorted(self._vanished):
-            self._report(sorted(self._vanished))
+        known = current.keys() | self._vanished.keys()
+        self._withheld = {name: config_map for name, config_map in self._withheld.items() if name not in known}
+        if before != sorted(self.config_maps):
+            self._report(sorted(self.config_maps))
         return [*current.values(), *self._vanished.values()]
 
     async def _decide(self, gone: Mapping[str, ConfigMap]) -> None:
@@ -131,7 +164,7 @@ class VanishedConfigMaps:
         try:
             intended = await self._namespace_exists() and await self._record_exists()
         except (ApiError, msgspec.DecodeError):
-            self.undecided, intended = True, False
+            self._undecided, intended = gone.keys(), False
         self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in gone}
         if not intended:
             self._vanished |= gone
@@ -165,5 +198,4 @@ def _by_name(config_maps: Sequence[ConfigMap]) -> dict[str, ConfigMap]:
 
 def _as_accepted(config_map: ConfigMap, text: str) -> ConfigMap:
     """A ConfigMap as it was when its document was accepted."""
-    key = SETTINGS_KEY if config_map.name == SETTINGS_NAME else MAPPING_KEY
-    return replace(config_map, data={key: text})
+    return replace(config_map, data={document_key(config_map.name): text})
