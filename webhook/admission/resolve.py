@@ -3,7 +3,7 @@
 This part depends only on the keys, the overrides and the policy.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -57,7 +57,7 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
     ]
 
 
-def _fewer_defaults(results: Iterable[Settled | Left]) -> Iterator[_Without]:
+def _fewer_defaults(results: Sequence[Settled | Left]) -> Iterator[_Without]:
     """Yield what to leave out: first of containers that write keys of the whole pod, then of all."""
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
@@ -73,7 +73,7 @@ def _namespace_defaults(container: Settled) -> dict[Dimension, Default]:
     return {name: default for name, default in container.filled.items() if default.origin == "namespace"}
 
 
-def _not_applied(results: Iterable[Settled | Left], without: _Without, why: str) -> Iterator[Finding]:
+def _not_applied(results: Sequence[Settled | Left], without: _Without, why: str) -> Iterator[Finding]:
     for result in results:
         if isinstance(result, Settled):
             for dimension in sorted(without.get(result.requested.position, ())):
@@ -82,7 +82,7 @@ def _not_applied(results: Iterable[Settled | Left], without: _Without, why: str)
                 yield Finding(Reason.DEFAULT_NOT_APPLIED, message, result.requested.name, field)
 
 
-def _together(results: Iterable[Settled | Left], keys: PodKeys, policy: Policy) -> Resolution:
+def _together(results: Sequence[Settled | Left], keys: PodKeys, policy: Policy) -> Resolution:
     """Merge containers that were settled separately.
 
     Raises:
@@ -161,7 +161,7 @@ def _entries(container: Settled) -> Iterator[tuple[Key, str]]:
             yield container.target.keys[entry.key_name], entry.key
 
 
-def _checked(results: Iterable[Settled | Left], keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
+def _checked(results: Sequence[Settled | Left], keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
     """Merge containers, and check the result by a second pass.
 
     Raises:
