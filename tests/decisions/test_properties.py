@@ -20,7 +20,7 @@ from webhook.admission import Context
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
 
-SOURCES = {"nvidia.com", "iluvatar.ai", "aliyun.com", "tencent.com"}
+SOURCES = {"nvidia.com", "iluvatar.ai", "aliyun.com", "tencent.com", "vke.volcengine.com"}
 
 
 @given(changed())
