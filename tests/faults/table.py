@@ -1,5 +1,6 @@
 """The table of faults: their effect on pods, and where they are reported."""
 
+from dataclasses import replace
 from typing import Final
 
 from . import in_cluster, in_installation, in_objects, in_replicas
@@ -15,6 +16,11 @@ REPAIRED: Final = Signs(
     events=("RegistrationRepaired",),
     metrics=("vgpu_webhook_configuration_repairs_total",),
     alerts=("VgpuWebhookConfigurationChanged",),
+)
+REPAIRED_OFTEN: Final = replace(
+    REPAIRED,
+    metrics=(*REPAIRED.metrics, "vgpu_webhook_configuration_as_desired"),
+    alerts=(*REPAIRED.alerts, "VgpuWebhookPodsKeptOut"),
 )
 RESTORED: Final = Signs(
     log=("certificates",),
@@ -205,12 +211,7 @@ FAULTS: Final = (
     Fault(
         "the webhook configuration is deleted every 0.8 s",
         in_objects.configuration_deleted,
-        Signs(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total", "vgpu_webhook_configuration_as_desired"),
-            alerts=("VgpuWebhookConfigurationChanged", "VgpuWebhookPodsKeptOut"),
-        ),
+        REPAIRED_OFTEN,
         untreated=OTHERS,
         lasts=10,
         recovers=65,
@@ -246,12 +247,7 @@ FAULTS: Final = (
     Fault(
         "the configuration of an older version, which selects no pod, is applied every 0.8 s",
         in_objects.older_version,
-        Signs(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total", "vgpu_webhook_configuration_as_desired"),
-            alerts=("VgpuWebhookConfigurationChanged", "VgpuWebhookPodsKeptOut"),
-        ),
+        REPAIRED_OFTEN,
         untreated=OTHERS,
         lasts=10,
         recovers=65,
