@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook import labels
+from webhook.admission.context import ENFORCE_LABEL
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
@@ -16,9 +17,6 @@ from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.text import shorten
-
-ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
-"""Label of a namespace: the Pod Security level that its pods must meet."""
 
 MAX_EMPTY_DIR: Final = 1024
 """The most bytes of an ``emptyDir`` that is compared with the shim's, which has two members."""

@@ -11,11 +11,11 @@ from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
+from webhook.admission.facts import facts_of, size_of
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import concerns, facts_of, left_alone, recall, remember
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolution import Resolution
@@ -26,6 +26,7 @@ from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -67,25 +68,24 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    if not concerns(pod, policy):
-        return _NOTHING_REQUESTED
     facts = facts_of(pod, context, policy)
-    known = recall(facts, pod, policy)
-    if known is None:
-        known = take_steps(pod, context, policy, facts if policy.memo.met(facts) else None)
-    return in_mode(known, pod, context)
+    if facts is None:
+        return _NOTHING_REQUESTED
+    decision: Decision | None = policy.memo.get(facts.key)
+    if decision is None:
+        decision = take_steps(facts.pod, facts.context, policy)
+        if facts.key is not None and policy.memo.met(facts.key):
+            policy.memo.keep(facts.key, decision, size_of(facts.key, decision))
+    return in_mode(decision, pod, context)
 
 
-def take_steps(
-    pod: Pod, context: Context, policy: Policy, facts: bytes | None = None, steps: Steps | None = None
-) -> Decision:
+def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None = None) -> Decision:
     """Take the steps after eligibility; the decision where the namespace enforces.
 
     Args:
-        pod: as for `decide`.
-        context: as for `decide`.
+        pod: the facts of the pod.
+        context: likewise.
         policy: as for `decide`.
-        facts: under which the results are remembered; None: they are not.
         steps: collects the results.
     """
     seen = _survey(pod, context, policy)
@@ -103,16 +103,13 @@ def take_steps(
         steps.resolution = resolution
     if not resolution.settled and not any(
         policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
-        for slot, _ in left_alone(seen, resolution, policy)
+        for slot, _ in _left_alone(seen, resolution, policy)
     ):
         return untouched(nothing_requested(pod), seen.findings)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    decision = _applied(plan, resolution)
-    if facts is not None:
-        remember(facts, plan, resolution, decision)
-    return decision
+    return _applied(plan, resolution)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
@@ -133,6 +130,8 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     findings = tuple(plan.findings)
     text = status_text(status_of(plan, resolution))
     operations = plan.edits.operations(lambda: (labels.STATUS, text))
+    policy, edits = plan.policy, plan.edits
+    policy.read_keys.require([*edits.labels.values, *edits.annotations.values, *edits.node_selector.values])
     if not plan.allocations and not operations:
         return untouched(nothing_requested(plan.pod), findings)
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
@@ -165,11 +164,24 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
         allocations=tuple(
             _allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled
         ),
-        left_alone=left_alone(seen, resolution, policy),
+        left_alone=_left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
     _write(plan, resolution)
     return plan
+
+
+def _left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
+    """The containers with resources of a vendor that a resolution does not settle, with that vendor."""
+    settled = {container.requested.position for container in resolution.settled}
+    vendors: dict[int, list[Vendor]] = {}
+    for left in resolution.left:
+        copy = left.requested.copy
+        vendors[left.requested.position] = [left.requested.vendor, *([] if copy is None else [copy.vendor])]
+    for position, container in enumerate(seen.keys.containers):
+        if container.resources and position not in settled and position not in vendors:
+            vendors[position] = [policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]]
+    return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
 
 
 def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocation:

@@ -77,9 +77,8 @@ class Plan:
     annotations: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        among, metadata = self.policy.read_keys.among, self.pod.metadata
-        self.labels = [key for key, _ in among(metadata.labels)] if metadata.labels else []
-        self.annotations = [key for key, _ in among(metadata.annotations)] if metadata.annotations else []
+        self.labels = list(self.pod.metadata.labels or ())
+        self.annotations = list(self.pod.metadata.annotations or ())
 
     def report_once(self, finding: Finding) -> None:
         """Add, once, a finding that several containers cause but that concerns the pod."""

@@ -8,7 +8,7 @@ from webhook.admission.left_alone import Left
 from webhook.admission.settled import Settled
 from webhook.admission.survey import PodKeys
 from webhook.finding import Finding
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import Key
 from webhook.reasons import Reason
 
 
@@ -30,19 +30,6 @@ class Resolution(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     left: tuple[Left, ...] = ()
     second_pass: dict[int, Settled] = {}
-
-    @property
-    def vendors(self) -> tuple[Vendor, ...]:
-        """The vendors whose keys are read or written, each once."""
-        every = (*self.settled, *self.second_pass.values())
-        by_name = {vendor.name: vendor for each in every for vendor in (each.requested.vendor, each.target)}
-        return tuple(by_name.values())
-
-    @property
-    def marks(self) -> tuple[bytes, ...]:
-        """What is in undecoded volumes or mounts that could meet the shim of any of these vendors."""
-        shims = [vendor.shim for vendor in self.vendors if vendor.shim is not None]
-        return tuple(dict.fromkeys(mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks))
 
     @property
     def vendor_names(self) -> tuple[str, ...]:
