@@ -23,12 +23,15 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
     """
     containers: ContainerRequests = {}
     for position, container_keys in enumerate(keys.containers):
-        for resource in container_keys.resources:
-            _add_resource(containers, position, container_keys, resource, policy)
-        check_number_requesting(containers)
-    add_pod_keys(containers, keys, policy)
-    requesting = [container for _, container in sorted(containers.items()) if _requests_devices(container)]
-    _check_side_by_side(requesting)
+        if container_keys.resources:
+            for resource in container_keys.resources:
+                _add_resource(containers, position, container_keys, resource, policy)
+            check_number_requesting(containers)
+    if keys.labels or keys.annotations or keys.node_selector:
+        add_pod_keys(containers, keys, policy)
+    requesting = [containers[position] for position in sorted(containers) if _requests_devices(containers[position])]
+    if len(requesting) > 1:
+        _check_side_by_side(requesting)
     return requesting
 
 
@@ -40,9 +43,9 @@ def _add_resource(
     policy: Policy,
 ) -> None:
     name, limit, request = resource
-    owner, *others = policy.resources.owners(name)
-    rivals = {other.vendor for other in others} - {owner.vendor} if others else ()
-    if rivals:
+    owners = policy.resources.owners(name)
+    owner = owners[0]
+    if len(owners) > 1 and (rivals := {other.vendor for other in owners} - {owner.vendor}):
         message = (
             f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
         )
@@ -70,11 +73,7 @@ def _requests_devices(container: ContainerRequest) -> bool:
         Denied: it requests a share of no device.
     """
     keys = container.vendor.keys
-    requests = [
-        entry
-        for name, entry in container.key_values.items()
-        if container.vendor.annotation_keys or keys[name].makes_request
-    ]
+    requests = [name for name in container.key_values if container.vendor.annotation_keys or keys[name].makes_request]
     if not container.zero:
         return bool(requests)
     zero_amounts = [name for name in container.zero if "devices" not in keys[name].dimensions]

@@ -40,7 +40,7 @@ def choose_delivery(plan: Plan, shim: Shim) -> Choice:
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
     namespace's Pod Security level permits.
     """
-    kind = _kind_set(plan)
+    kind = _kind_set(plan) if plan.context.namespace.annotations else None
     if kind == "none":
         return Choice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
     if kind is not None:
@@ -85,6 +85,12 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(plan.pod.spec.volumes)
+    lists = b"".join([raw_volumes, *[slot.container.volume_mounts for slot in plan.slots]])
+    if len(deliveries) == 1 and not deliveries[0].meets(lists):
+        plan.edits.volumes.extend(deliveries[0].volumes)
+        for slot, delivery in delivered:
+            plan.edits.container(slot).mounts.extend(delivery.mounts)
+        return
     volumes: dict[str, list[Volume]] = {}
     if any([delivery.meets(raw_volumes) for delivery in deliveries]):
         for volume in decode_volumes(plan.pod.spec.volumes):

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from webhook import labels
-from webhook.admission.claims import check_claims, claims_of, nothing_requested
+from webhook.admission.claims import check_claims, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
@@ -94,7 +94,7 @@ def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None =
     if seen.denial is not None:
         return _denied(seen.denial, seen.findings)
     if not seen.has_request:
-        return untouched(nothing_requested(pod), seen.findings)
+        return untouched(nothing_requested(pod, seen.claims), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as denial:
@@ -102,10 +102,10 @@ def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None =
     if steps is not None:
         steps.resolution = resolution
     if not resolution.settled and not any(
-        policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
+        policy.watched_variables.among(slot.container.env) or slot.path in seen.claims
         for slot, _ in _left_alone(seen, resolution, policy)
     ):
-        return untouched(nothing_requested(pod), seen.findings)
+        return untouched(nothing_requested(pod, seen.claims), seen.findings)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
@@ -115,7 +115,14 @@ def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None =
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
     seen = survey(pod, policy)
-    found = [*unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, policy)]
+    metadata = pod.metadata
+    found = [
+        *(
+            unread_keys("pod", metadata.labels, metadata.annotations, policy)
+            if metadata.labels or metadata.annotations
+            else ()
+        )
+    ]
     if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
     return seen._replace(findings=(*seen.findings, *found)) if found else seen
@@ -133,7 +140,7 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     policy, edits = plan.policy, plan.edits
     policy.read_keys.require([*edits.labels.values, *edits.annotations.values, *edits.node_selector.values])
     if not plan.allocations and not operations:
-        return untouched(nothing_requested(plan.pod), findings)
+        return untouched(nothing_requested(plan.pod, plan.claims), findings)
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
@@ -150,7 +157,7 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
 def _outcome(plan: Plan, *, changed: bool) -> Reason:
     if changed:
         return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod)
+    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod, plan.claims)
 
 
 def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
@@ -161,6 +168,7 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
         policy,
         PodEdits(pod),
         seen.slots,
+        seen.claims,
         allocations=tuple(
             _allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled
         ),
@@ -175,12 +183,20 @@ def _left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[t
     """The containers with resources of a vendor that a resolution does not settle, with that vendor."""
     settled = {container.requested.position for container in resolution.settled}
     vendors: dict[int, list[Vendor]] = {}
+    requesting = [
+        position
+        for position, container in enumerate(seen.keys.containers)
+        if container.resources and position not in settled
+    ]
+    if not requesting and not resolution.left:
+        return ()
     for left in resolution.left:
         copy = left.requested.copy
         vendors[left.requested.position] = [left.requested.vendor, *([] if copy is None else [copy.vendor])]
-    for position, container in enumerate(seen.keys.containers):
-        if container.resources and position not in settled and position not in vendors:
-            vendors[position] = [policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]]
+    for position in requesting:
+        if position not in vendors:
+            name, _, _ = seen.keys.containers[position].resources[0]
+            vendors[position] = [policy.vendors[policy.resources.owners(name)[0].vendor]]
     return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
 
 
@@ -200,13 +216,16 @@ def _apply(plan: Plan, resolution: Resolution) -> None:
     Raises:
         Denied: a step fails; earlier findings are in `Plan.findings`.
     """
-    check_claims(plan)
-    drop_references(plan)
+    if plan.claims or plan.pod.spec.resource_claims:
+        check_claims(plan)
+    if plan.annotations:
+        drop_references(plan)
     guard_pod(plan)
     place_pod(plan)
     inject_shim(plan)
     keep_environment(plan, resolution)
-    _report_hints(plan)
+    if plan.annotations:
+        _report_hints(plan)
 
 
 def _write(plan: Plan, resolution: Resolution) -> None:

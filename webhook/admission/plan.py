@@ -1,5 +1,6 @@
 """The state that the steps of one admission share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ class Plan:
 
     Attributes:
         slots: every container that can hold resources.
+        claims: what containers claim, by their paths, without those that claim nothing.
         allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
             read as a single request, or a form with `leave`. The guard treats them like containers with whole devices.
@@ -66,6 +68,7 @@ class Plan:
     policy: Policy
     edits: PodEdits
     slots: tuple[Slot, ...]
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)

@@ -44,7 +44,7 @@ class Resolution(msgspec.Struct, frozen=True):
     @property
     def changes(self) -> bool:
         """Whether anything is written or removed."""
-        return bool(self.labels or self.annotations or any(container.resources for container in self.settled))
+        return bool(self.labels or self.annotations or any([container.resources for container in self.settled]))
 
 
 def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Resolution:
@@ -54,10 +54,12 @@ def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Reso
         Denied: containers need different values of a key of the pod, or the user's value differs.
     """
     findings = [finding for container in settled for finding in container.findings]
-    findings.extend(_single_device_lost(settled))
+    if len(settled) > 1:
+        findings.extend(_single_device_lost(settled))
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {name: None for container in settled for name in container.dropped}
-    _merge_pod_keys(settled, keys, labels, annotations)
+    if any([container.keys or container.translated for container in settled]):
+        _merge_pod_keys(settled, keys, labels, annotations)
     return Resolution(tuple(settled), labels, annotations, tuple(findings), left)
 
 

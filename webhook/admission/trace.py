@@ -13,7 +13,7 @@ from webhook.admission.eligibility import skip_reason
 from webhook.admission.engine import Steps, in_mode, take_steps
 from webhook.admission.facts import facts_of
 from webhook.admission.left_alone import Left
-from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, overrides_of, target_of
+from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
 from webhook.admission.settle import settle
 from webhook.admission.settled import Settled
 from webhook.finding import Denied
@@ -111,8 +111,7 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
     vendor = requested.vendor
     try:
         target, _ = target_of(vendor, overrides, policy)
-        namespace, _ = namespace_defaults(overrides, policy)
-        defaults, _ = defaults_for(vendor, target, namespace)
+        defaults, _ = defaults_for(vendor, target, overrides.defaults)
         home = target is vendor
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:

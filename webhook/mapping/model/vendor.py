@@ -48,6 +48,7 @@ class Key:
         retired: why current versions of the system no longer read it.
         per_container: the name contains the name of a container.
         variables: the variables of the name, except the container.
+        makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
     """
 
     name: str
@@ -72,18 +73,19 @@ class Key:
     retired: str | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
+    makes_request: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.kind == "text":
+            makes_request = self.picks is not None and self.per_container
+        else:
+            makes_request = self.kind == "amount" and (self.place == "resource" or self.per_container)
+        object.__setattr__(self, "makes_request", makes_request)
 
     @property
     def templates(self) -> tuple[Template, ...]:
         """All names: the spellings, and the twin."""
         return self.spellings if self.twin is None else (*self.spellings, self.twin)
-
-    @property
-    def makes_request(self) -> bool:
-        """Whether it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves."""
-        if self.kind == "text":
-            return self.picks is not None and self.per_container
-        return self.kind == "amount" and (self.place == "resource" or self.per_container)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ class Vendor:
         annotation_keys: the vendor has no resource names: labels and annotations request.
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
+        expressed: the dimensions for which it has a key, or a form that derives them.
     """
 
     name: str
@@ -259,12 +262,14 @@ class Vendor:
     owned_by: tuple[str, ...] = ()
     lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
+    expressed: frozenset[Dimension] = field(init=False)
 
-    def expresses(self, dimension: Dimension) -> bool:
-        """Return whether it has a key for the dimension, or a form that derives it."""
-        return bool(self.by_dimension[dimension]) or (
-            dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
+    def __post_init__(self) -> None:
+        derived: set[Dimension] = (
+            {"devices"} if any(isinstance(form.devices, Derived) for form in self.forms) else set()
         )
+        keyed = {dimension for dimension, keys in self.by_dimension.items() if keys}
+        object.__setattr__(self, "expressed", frozenset(keyed | derived))
 
     def counts_parts(self, key: Key) -> bool:
         """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""

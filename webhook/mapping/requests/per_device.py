@@ -27,12 +27,11 @@ def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: in
     """
     literal = reader.form.memory if dimension == "memory" else reader.form.cores
     if literal is not None:
-        reader.report_ignored(dimension, None)
+        reader.ignore(dimension)
         return literal
-    present = reader.present(dimension)
-    if present:
-        reader.report_ignored(dimension, present[0])
-        return _value(reader, dimension, present[0], devices)
+    entry = reader.counted(dimension)
+    if entry is not None:
+        return _value(reader, dimension, entry, devices)
     if reader.row is None:
         return None
     return reader.row.memory if dimension == "memory" else reader.row.cores

@@ -79,9 +79,18 @@ class Reader(Struct):
     def _values(self, key: Key) -> Numbers | None:
         return self.form.values(key, self.row)
 
-    def report_ignored(self, dimension: Dimension, counted: KeyValue | None) -> None:
-        """Report the keys of a dimension beside the one that counts; None: the form itself specifies the dimension."""
-        others = [entry for entry in self.present(dimension) if entry is not counted]
+    def counted(self, dimension: Dimension) -> KeyValue | None:
+        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
+        present = self.present(dimension)
+        if len(present) > 1:
+            self._report_ignored(present[1:], present[0])
+        return present[0] if present else None
+
+    def ignore(self, dimension: Dimension) -> None:
+        """Report the keys of a dimension that the form itself specifies."""
+        self._report_ignored(self.present(dimension), None)
+
+    def _report_ignored(self, others: list[KeyValue], counted: KeyValue | None) -> None:
         if not others:
             return
         needed = {key for condition in self.form.when for key in condition.keys}
