@@ -24,8 +24,7 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
     containers: ContainerRequests = {}
     for position, container_keys in enumerate(keys.containers):
         if container_keys.resources:
-            for resource in container_keys.resources:
-                _add_resource(containers, position, container_keys, resource, policy)
+            _add_resources(containers, position, container_keys, policy)
             check_number_requesting(containers)
     if keys.labels or keys.annotations or keys.node_selector:
         add_pod_keys(containers, keys, policy)
@@ -35,35 +34,34 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
     return requesting
 
 
-def _add_resource(
-    containers: ContainerRequests,
-    position: int,
-    keys: ContainerKeys,
-    resource: tuple[str, str | None, str | None],
-    policy: Policy,
-) -> None:
-    name, limit, request = resource
-    owners = policy.resources.owners(name)
-    owner = owners[0]
-    if len(owners) > 1 and (rivals := {other.vendor for other in owners} - {owner.vendor}):
-        message = (
-            f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
-        )
-        raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
-    container = container_in(containers, position, keys, policy.vendors[owner.vendor], name)
-    text = limit if limit is not None else request
-    assert text is not None  # noqa: S101  (a resource has a limit or a request)
-    number = container.quantity(name, text)
-    if limit is None:
-        container.promoted.append(name)
-        message = f"{name} is in requests only and was copied to limits: write it to limits"
-        container.findings.append(
-            Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
-        )
-    elif request is not None and request != limit and container.quantity(name, request) != number:
-        message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
-        raise container.deny(Reason.LIMIT_DIFFERS, message)
-    container.add(owner, name, text, number)
+def _add_resources(containers: ContainerRequests, position: int, keys: ContainerKeys, policy: Policy) -> None:
+    """Add the resources of one container."""
+    exact = policy.resources.exact
+    container: ContainerRequest | None = None
+    for name, limit, request in keys.resources:
+        owners = exact.get(name) or policy.resources.owners(name)
+        owner = owners[0]
+        if len(owners) > 1 and (rivals := {other.vendor for other in owners} - {owner.vendor}):
+            message = (
+                f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
+            )
+            raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
+        vendor = policy.vendors[owner.vendor]
+        if container is None or container.vendor is not vendor:
+            container = container_in(containers, position, keys, vendor, name)
+        text = limit if limit is not None else request
+        assert text is not None  # noqa: S101  (a resource has a limit or a request)
+        number = container.quantity(name, text)
+        if limit is None:
+            container.promoted.append(name)
+            message = f"{name} is in requests only and was copied to limits: write it to limits"
+            container.findings.append(
+                Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
+            )
+        elif request is not None and request != limit and container.quantity(name, request) != number:
+            message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
+            raise container.deny(Reason.LIMIT_DIFFERS, message)
+        container.add(owner, name, text, number)
 
 
 def _requests_devices(container: ContainerRequest) -> bool:

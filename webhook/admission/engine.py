@@ -170,7 +170,7 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
         seen.slots,
         seen.claims,
         allocations=tuple(
-            _allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled
+            [_allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled]
         ),
         left_alone=_left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
@@ -287,4 +287,4 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
 
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:
     """The codes of the findings, for the audit log; empty without findings."""
-    return {"reasons": ",".join(dict.fromkeys(finding.reason.code for finding in findings))} if findings else {}
+    return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}

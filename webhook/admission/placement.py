@@ -120,7 +120,7 @@ def _write_scheduler(plan: Plan, scheduler: str, advice: str) -> None:
 
 
 def _vendors(allocations: Iterable[Allocation]) -> str:
-    return " and ".join(dict.fromkeys(allocation.vendor.name for allocation in allocations))
+    return " and ".join(dict.fromkeys([allocation.vendor.name for allocation in allocations]))
 
 
 def _own_schedulers(place: Place) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Resolution(msgspec.Struct, frozen=True):
     @property
     def vendor_names(self) -> tuple[str, ...]:
         """The vendors in whose keys containers request."""
-        return tuple(dict.fromkeys(container.requested.vendor.name for container in self.settled))
+        return tuple(dict.fromkeys([container.requested.vendor.name for container in self.settled]))
 
     def passes(self, container: Settled) -> tuple[Settled, ...]:
         """Return a container of `settled`, and the result of a second pass if that is another vendor's."""

@@ -101,45 +101,50 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
         raise deny(Reason.TOO_MANY, message)
     all_slots = slots(pod)
     findings: list[Finding] = []
-    unknown_left, keys_left = MAX_UNKNOWN, MAX_KEYS
-    containers: list[ContainerKeys] = []
     claims: dict[str, tuple[str, ...]] = {}
-    for slot in all_slots:
-        init, requested = slot.kind == "initContainers", slot.container.resources
-        if requested is None:
-            containers.append(ContainerKeys(slot.name, init, ()))
-            continue
-        resources, unknown = _resource_keys(requested, policy, unknown_left, keys_left)
-        keys_left -= len(resources)
-        perhaps: tuple[str, ...] = ()
-        if unknown or not unknown_left or requested.claims:
-            unknown_left -= len(unknown)
-            for name in unknown:
-                findings.extend(_unknown(name, slot, policy))
-            if claimed := claims_of(slot.container):
-                claims[slot.path] = claimed
-            if resources:
-                perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
-        containers.append(ContainerKeys(slot.name, init, resources, perhaps))
+    containers, keys_left = _container_keys(all_slots, policy, claims, findings)
     has_request = keys_left < MAX_KEYS
     metadata, node_selector = pod.metadata, pod.spec.node_selector
     labels = _read_keys(metadata.labels, policy.labels, keys_left) if metadata.labels else ()
-    annotations = (
-        _read_keys(metadata.annotations, policy.annotations, keys_left - len(labels)) if metadata.annotations else ()
-    )
-    left = keys_left - len(labels) - len(annotations)
-    selector = _read_keys(node_selector, policy.node_selector, left) if node_selector else ()
+    keys_left -= len(labels)
+    annotations = _read_keys(metadata.annotations, policy.annotations, keys_left) if metadata.annotations else ()
+    selector = _read_keys(node_selector, policy.node_selector, keys_left - len(annotations)) if node_selector else ()
     if has_request or annotations:
         _check_names(all_slots)
     for place, texts in (("label", metadata.labels), ("annotation", metadata.annotations)):
         if texts and not policy.request_keys.isdisjoint(texts):
             findings.extend(_misplaced(place, texts, policy))
-    keys = PodKeys(tuple(containers), labels, annotations, selector)
+    keys = PodKeys(containers, labels, annotations, selector)
     denial: Finding | None = None
     if findings:
         denial = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
         findings = [finding for finding in findings if finding is not denial]
     return Survey(keys, all_slots, claims, has_request or bool(annotations), tuple(findings), denial)
+
+
+def _container_keys(
+    all_slots: tuple[Slot, ...], policy: Policy, claims: dict[str, tuple[str, ...]], findings: list[Finding]
+) -> tuple[tuple[ContainerKeys, ...], int]:
+    """The resources of every container that are keys, and how many keys a pod may still have; adds claims and findings."""
+    unknown_left, keys_left = MAX_UNKNOWN, MAX_KEYS
+    containers: list[ContainerKeys] = []
+    for slot in all_slots:
+        requested = slot.container.resources
+        resources: tuple[tuple[str, str | None, str | None], ...] = ()
+        perhaps: tuple[str, ...] = ()
+        if requested is not None:
+            resources, unknown = _resource_keys(requested, policy, unknown_left, keys_left)
+            keys_left -= len(resources)
+            if unknown or not unknown_left or requested.claims:
+                unknown_left -= len(unknown)
+                for name in unknown:
+                    findings.extend(_unknown(name, slot, policy))
+                if claimed := claims_of(slot.container):
+                    claims[slot.path] = claimed
+                if resources:
+                    perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
+        containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
+    return tuple(containers), keys_left
 
 
 def _resource_keys(
@@ -161,9 +166,9 @@ def _resource_keys(
                 _check_length(key, "", keys_left - len(keys))
             limit, request = limits.get(key), requests.get(key)
             text = None if limit is None else _text(limit)
-            # The API server writes the limits as requests where there are none.
-            same = request is None or (request == limit and type(request) is type(limit))
-            keys.append((key, text, (None if request is None else text) if same else _text(request)))
+            # Nearly always the API server has written the limits as requests.
+            same = request == limit and type(request) is type(limit)
+            keys.append((key, text, text if same else None if request is None else _text(request)))
         elif len(unknown) < unknown_left:
             unknown.append(key)
     keys.sort()

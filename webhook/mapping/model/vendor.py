@@ -10,7 +10,7 @@ from webhook.mapping.document.schema import Mapping as Document
 from webhook.mapping.document.schema import Place
 from webhook.mapping.notation.numbers import Numbers
 from webhook.quantity import Number
-from webhook.request import Cores, Dimension, Memory, Request
+from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 
 if TYPE_CHECKING:
     from webhook.mapping.model.guard import Guards
@@ -98,6 +98,11 @@ class Condition:
     numbers: Numbers | None = None
     texts: frozenset[str] = frozenset()
 
+    @property
+    def only_absent(self) -> bool:
+        """Whether it holds only without the key."""
+        return self.absent and not self.present and self.numbers is None and not self.texts
+
     def takes_several(self, key: Key) -> bool:
         """Return whether the condition holds for numbers of the key above 1, but not without the key."""
         several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
@@ -123,6 +128,9 @@ class Form:
         absent: the meaning of a missing dimension.
         keys: the keys of the mapping, with the changes of this form.
         own_values: keys whose legal numbers the form defines; those of a row do not apply to them.
+        reads: it makes a request, and neither denies nor leaves unchanged.
+        needed: keys that a condition of their own requires.
+        written: by dimension, the keys that may be written in this form, those needed first.
     """
 
     name: str
@@ -136,11 +144,20 @@ class Form:
     keys: Mapping[str, Key]
     own_values: frozenset[str]
     write: bool
+    reads: bool = field(init=False)
+    needed: frozenset[str] = field(init=False)
+    written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
 
-    @property
-    def reads(self) -> bool:
-        """Whether it makes a request, and neither denies nor leaves unchanged."""
-        return self.deny is None and self.leave is None
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", self.deny is None and self.leave is None)
+        needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
+        forbidden = {key for when in self.when if when.only_absent for key in when.keys}
+        able = sorted(
+            (key for key in self.keys.values() if key.name not in forbidden), key=lambda key: key.name not in needed
+        )
+        written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
+        object.__setattr__(self, "needed", frozenset(needed))
+        object.__setattr__(self, "written", written)
 
     def literal(self, dimension: Dimension) -> bool:
         """Return whether the form itself defines this dimension."""

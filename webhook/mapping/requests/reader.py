@@ -49,8 +49,8 @@ class Reader(Struct):
         Raises:
             Denied: the number is not legal, and the vendor does not round.
         """
-        values = self._values(key)
-        if key.written != "decimal" and not isinstance(number, int):
+        values = key.values if self.row is None else self._values(key)
+        if key.written != "decimal" and type(number) is not int:
             if key.rounding is None:
                 raise self.deny(Reason.NOT_WHOLE, f"{entry} is not a whole number: {_unit_text(key)}", entry)
             number = number.__ceil__() if key.rounding == "up" else number.__floor__()
@@ -81,10 +81,15 @@ class Reader(Struct):
 
     def counted(self, dimension: Dimension) -> KeyValue | None:
         """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
-        present = self.present(dimension)
-        if len(present) > 1:
-            self._report_ignored(present[1:], present[0])
-        return present[0] if present else None
+        counted: KeyValue | None = None
+        for name in self.vendor.by_dimension[dimension]:
+            if name not in self.key_values:
+                continue
+            if counted is not None:
+                self._report_ignored(self.present(dimension)[1:], counted)
+                break
+            counted = self.key_values[name]
+        return counted
 
     def ignore(self, dimension: Dimension) -> None:
         """Report the keys of a dimension that the form itself specifies."""
