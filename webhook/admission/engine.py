@@ -37,6 +37,8 @@ MAX_AUDITED: Final = 16 * 1024
 MAX_HINTS: Final = 64
 """The most annotations of a pod that are reported as hints; all vendors together know fewer."""
 
+_encode: Final = msgspec.json.Encoder().encode
+
 _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 
@@ -145,7 +147,7 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     return Decision(
         allowed=True,
         reason=_outcome(plan, changed=bool(operations)),
-        patch_json=msgspec.json.encode(operations) if operations else b"",
+        patch_json=_encode(operations) if operations else b"",
         warnings=tuple([finding for finding in findings if not finding.reason.note]),
         notes=tuple([finding for finding in findings if finding.reason.note]),
         status_json=text,
