@@ -94,7 +94,7 @@ class Condition:
     absent: bool = False
     present: bool = False
     numbers: Numbers | None = None
-    texts: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = ()
 
     def takes_several(self, key: Key) -> bool:
         """Return whether the condition holds for numbers of the key above 1, but not without the key."""
@@ -121,6 +121,7 @@ class Form:
         absent: the meaning of a missing dimension.
         keys: the keys of the mapping, with the changes of this form.
         own_values: keys whose legal numbers the form defines; those of a row do not apply to them.
+        unlimited: the warning that the vendor enforces no limit in this form; None if it does.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Form:
     keys: Mapping[str, Key]
     own_values: frozenset[str]
     write: bool
+    unlimited: str | None = None
 
     @property
     def reads(self) -> bool:
