@@ -110,9 +110,7 @@ def take_steps(
     if steps is not None:
         steps.plan = plan
     decision = _applied(plan, resolution)
-    if facts is not None:
-        remember(facts, plan, resolution, decision)
-    return decision
+    return decision if facts is None else remember(facts, plan, resolution, decision)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:

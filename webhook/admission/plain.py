@@ -5,6 +5,7 @@ name), the decision depends on its `facts_of` alone. For any other pod all steps
 decision (``tests/admission/test_plain.py``).
 """
 
+from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -32,6 +33,12 @@ MAX_FACTS: Final = 16 * 1024
 
 MAX_ENV: Final = 8 * 1024
 """The most bytes of variables that are remembered of a pod; longer ones are searched for every pod."""
+
+_OBJECTS: Final = 896
+"""Bytes of what every `Remembered` consists of: itself, its decision, two dictionaries, tuples, and the response's frame."""
+
+_OBJECT: Final = 88
+"""Bytes of a finding or a container, with its place in a tuple."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -82,12 +89,22 @@ class Remembered(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its approximate size in bytes, as measured with all that is encoded from it."""
-        decision = self.decision
-        findings = (*decision.warnings, *decision.notes, *([] if decision.denial is None else [decision.denial]))
-        texts = sum([1024 + 2 * len(finding.message) for finding in findings])
-        variables = sum([len(container.env) for container in self.watched_containers])
-        return 2048 + 3 * len(decision.patch_json) + 2 * len(decision.status_json) + texts + variables
+        """Its bytes with the response that is encoded from it, and without what policy and module have anyway.
+
+        ``tests/decisions/test_remembered_size.py`` compares it with what the allocator gave.
+        """
+        decision, denial = self.decision, self.decision.denial
+        # The response has the patch in base64, and what users and the audit log are told as JSON.
+        told = _encode((decision.audit, [finding.text for finding in decision.warnings], denial and denial.sentence))
+        texts: list[str | bytes] = [decision.patch_json, *decision.audit.values()]
+        texts += [] if "status" in decision.audit else [decision.status_json]
+        texts += [container.env for container in self.watched_containers]
+        findings = (*decision.warnings, *decision.notes, *(() if denial is None else (denial,)))
+        for finding in findings:
+            texts += [text for text in (finding.message, finding.field, finding.value, finding.container) if text]
+        objects = len(findings) + len(self.watched_containers)
+        response = 4 * len(decision.patch_json) // 3 + len(told)
+        return _OBJECTS + _OBJECT * objects + sum(map(getsizeof, texts)) + response
 
 
 def concerns(pod: Pod, policy: Policy) -> bool:
@@ -112,13 +129,13 @@ def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
     return known.decision if known is not None and known.serves(pod) else None
 
 
-def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decision) -> None:
-    """Remember the decision on a pod that requests devices, if the pod is plain."""
+def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decision) -> Decision:
+    """Remember the decision on a pod that requests devices, if the pod is plain; return it as remembered."""
     concerned = [(allocation.slot, vendor) for allocation in plan.allocations for vendor in allocation.vendors]
     concerned += plan.left_alone
     watched = {(slot.path, vendor.name): (slot, plan.policy.watched_by(vendor)) for slot, vendor in concerned}
     if any(variables.among(slot.container.env) for slot, variables in watched.values()):
-        return
+        return decision
     short = sum([len(bytes(slot.container.env)) for slot, _ in watched.values()]) <= MAX_ENV
     containers = [
         WatchedContainer(
@@ -126,9 +143,17 @@ def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decisio
         )
         for slot, variables in watched.values()
     ]
+    decision = msgspec.structs.replace(decision, patch_json=_fitted(decision.patch_json))
     known = Remembered(decision, resolution.marks, tuple(containers))
     if known.serves(plan.pod):
-        plan.policy.memo.keep(facts, known, len(facts) + known.size)
+        facts = _fitted(facts)
+        plan.policy.memo.keep(facts, known, getsizeof(facts) + known.size)
+    return decision
+
+
+def _fitted(encoded: bytes) -> bytes:
+    """Copy what msgspec has encoded: it leaves room behind it, up to half as much again."""
+    return bytes(memoryview(encoded))
 
 
 def _any_mark(marks: tuple[bytes, ...], pod: Pod) -> bool:
