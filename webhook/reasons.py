@@ -657,16 +657,16 @@ class Reason(enum.Enum):
         "VGW605",
         ReasonKind.DENIAL,
         "guarded variable",
-        "A variable, annotation or label of the pod lifts the limit of the share, or shows other devices.",
-        "Remove it.",
+        "A variable, annotation, label or mount of the pod lifts the limit of the share, or shows other devices.",
+        "Remove it; mount a volume elsewhere.",
         403,
     )
     GUARD_STRIPPED = _(
         "VGW606",
         ReasonKind.WARNING,
         "guarded variable removed",
-        "A variable, annotation or label lifted the limit of the share, or showed other devices; it was removed, as the "
-        "mapping specifies.",
+        "A variable, annotation, label or mount lifted the limit of the share, or showed other devices; it was removed, as "
+        "the mapping specifies.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(

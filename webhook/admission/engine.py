@@ -27,7 +27,7 @@ from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod
+from webhook.pod import Pod, mounts_of
 from webhook.reasons import Reason
 
 MAX_AUDITED: Final = 16 * 1024
@@ -102,8 +102,10 @@ def take_steps(
     if steps is not None:
         steps.resolution = resolution
     if not resolution.settled and not any(
-        policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
-        for slot, _ in left_alone(seen, resolution, policy)
+        policy.watched_variables.among(slot.container.env)
+        or claims_of(slot.container)
+        or vendor.guard.meets(mounts_of(slot.container))
+        for slot, vendor in left_alone(seen, resolution, policy)
     ):
         return untouched(nothing_requested(pod), seen.findings)
     plan = _plan(pod, context, policy, seen, resolution)

@@ -61,7 +61,7 @@ class Remembered(NamedTuple):
 
     Attributes:
         decision: on each of them, if its namespace enforces.
-        marks: what is in undecoded volumes or mounts that could meet a shim.
+        marks: what is in undecoded volumes or mounts that could meet a shim or a guard.
         watched_containers: those whose variables count.
     """
 
@@ -126,16 +126,17 @@ def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decisio
         )
         for slot, variables in watched.values()
     ]
-    known = Remembered(decision, resolution.marks, tuple(containers))
+    marks = {*resolution.marks, *[mark for _, vendor in concerned for mark in vendor.guard.marks]}
+    known = Remembered(decision, tuple(sorted(marks)), tuple(containers))
     if known.serves(plan.pod):
         plan.policy.memo.keep(facts, known, len(facts) + known.size)
 
 
 def _any_mark(marks: tuple[bytes, ...], pod: Pod) -> bool:
-    """Return whether undecoded volumes or mounts of a pod could meet a shim."""
+    """Return whether undecoded volumes or mounts of a pod could meet a shim or a guard."""
     spec = pod.spec
     containers = spec.containers if spec.init_containers is None else (*spec.init_containers, *spec.containers)
-    lists = b"".join([spec.volumes, *[container.volume_mounts for container in containers]])
+    lists = b"".join([spec.volumes, *[raw for each in containers for raw in (each.volume_mounts, each.volume_devices)]])
     return any([mark in lists for mark in marks])
 
 

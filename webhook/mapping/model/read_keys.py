@@ -72,4 +72,4 @@ def _keys(vendor: Vendor) -> Iterator[str]:
     yield from (entry if isinstance(entry, str) else entry.label for entry in document.owned)
     yield from document.hints
     for rule in vendor.guard.rules:
-        yield from rule.names if rule.place != "env" else ()
+        yield from rule.names if rule.place in {"annotation", "label"} else ()
