@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 ABSENT: Final = msgspec.Raw(b"")
+_NULL: Final = msgspec.Raw(b"null")
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of extended resources that request a DeviceClass, whose name follows (``ResourceDeviceClassPrefix`` in
 ``k8s.io/api/resource/v1``, KEP-5004)."""
@@ -192,7 +193,7 @@ def decode_pod(body: bytes) -> Pod:
 
 def present(raw: msgspec.Raw) -> bool:
     """Return whether a raw list exists, even if empty: a patch has to add an absent or null one as a whole."""
-    return memoryview(raw).nbytes > len(b"null") or bytes(raw) not in {b"", b"null"}
+    return raw is not ABSENT and raw not in (_NULL, ABSENT)
 
 
 def decode_env(raw: msgspec.Raw) -> list[EnvVar]:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook import labels
+from webhook.admission.context import ENFORCE_LABEL
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
@@ -15,9 +16,6 @@ from webhook.pod import Volume, VolumeMount, clean_path, decode_mounts
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.text import shorten
-
-ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
-"""Label of a namespace: the Pod Security level that its pods must meet."""
 
 MAX_EMPTY_DIR: Final = 1024
 """The most bytes of an ``emptyDir`` that is compared with the shim's, which has two members."""
@@ -41,7 +39,7 @@ def choose_delivery(plan: Plan, shim: Shim) -> Choice:
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
     namespace's Pod Security level permits.
     """
-    kind = _kind_set(plan)
+    kind = _kind_set(plan) if plan.context.namespace.annotations else None
     if kind == "none":
         return Choice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
     if kind is not None:
@@ -86,6 +84,12 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(plan.pod.spec.volumes)
+    lists = b"".join([raw_volumes, *[slot.container.volume_mounts for slot in plan.slots]])
+    if len(deliveries) == 1 and not deliveries[0].meets(lists):
+        plan.edits.volumes.extend(deliveries[0].volumes)
+        for slot, delivery in delivered:
+            plan.edits.container(slot).mounts.extend(delivery.mounts)
+        return
     volumes = plan.volumes() if any([delivery.meets(raw_volumes) for delivery in deliveries]) else {}
     for delivery in deliveries:
         for entry in delivery.volumes:

@@ -50,6 +50,7 @@ class Plan:
 
     Attributes:
         slots: every container that can hold resources.
+        claims: what containers claim, by their paths, without those that claim nothing.
         allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
             read as a single request, or a form with `leave`. The guard treats them like containers with whole devices.
@@ -68,6 +69,7 @@ class Plan:
     policy: Policy
     edits: PodEdits
     slots: tuple[Slot, ...]
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
@@ -80,9 +82,8 @@ class Plan:
     annotations: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        among, metadata = self.policy.read_keys.among, self.pod.metadata
-        self.labels = [key for key, _ in among(metadata.labels)] if metadata.labels else []
-        self.annotations = [key for key, _ in among(metadata.annotations)] if metadata.annotations else []
+        self.labels = list(self.pod.metadata.labels or ())
+        self.annotations = list(self.pod.metadata.annotations or ())
 
     def report_once(self, finding: Finding) -> None:
         """Add, once, a finding that several containers cause but that concerns the pod."""

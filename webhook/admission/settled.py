@@ -20,6 +20,7 @@ class Settled(Struct):
         form: the target's form that the keys take.
         filled: dimensions with their defaults.
         reading: the meaning of the source's keys, before anything is rounded or dropped for the target.
+        read_back: the meaning of the keys of a translated request, read alone; None if it is not translated.
         resources: resource names to write with their number, or None to remove.
         keys: target keys in labels and annotations: (key, name, text).
         dropped: annotations of the source that carried the request.
@@ -36,6 +37,7 @@ class Settled(Struct):
     keys: list[tuple[Key, str, str]] = []
     dropped: list[str] = []
     findings: list[Finding] = []
+    read_back: Reading | None = None
 
     @property
     def translated(self) -> bool:

@@ -11,8 +11,9 @@ from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import skip_reason
 from webhook.admission.engine import Steps, in_mode, take_steps
+from webhook.admission.facts import facts_of
 from webhook.admission.left_alone import Left
-from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, overrides_of, target_of
+from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
 from webhook.admission.settle import settle
 from webhook.admission.settled import Settled
 from webhook.finding import Denied
@@ -20,6 +21,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Reading
 from webhook.pod import Pod
+from webhook.reasons import Reason
 
 
 class ContainerTrace(NamedTuple):
@@ -66,7 +68,10 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     if reason is not None:
         decision = untouched(reason)
         return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    enforced = take_steps(pod, context, policy, steps=steps)
+    facts = facts_of(pod, context, policy)
+    enforced = (
+        take_steps(facts.pod, facts.context, policy, steps) if facts is not None else untouched(Reason.NO_GPU_KEYS)
+    )
     containers = _containers(steps, overrides, policy)
     return Trace(
         in_mode(enforced, pod, context),
@@ -106,8 +111,7 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
     vendor = requested.vendor
     try:
         target, _ = target_of(vendor, overrides, policy)
-        namespace, _ = namespace_defaults(overrides, policy)
-        defaults, _ = defaults_for(vendor, target, namespace)
+        defaults, _ = defaults_for(vendor, target, overrides.defaults)
         home = target is vendor
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:

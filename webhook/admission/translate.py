@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from webhook.admission.container_request import ContainerRequest
-from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults
+from webhook.admission.overrides import Overrides, defaults_for
 from webhook.admission.selected_devices import device_for, missing_device, too_large
 from webhook.admission.settled import Settled, default_text
 from webhook.finding import Finding
@@ -41,7 +41,14 @@ class Translator:
         findings = list(reading.findings)
         request, written = self._write(reading.request, findings)
         settled = Settled(
-            container, target, written.reading.request, written.form.name, reading.filled, reading, findings=findings
+            container,
+            target,
+            written.reading.request,
+            written.form.name,
+            reading.filled,
+            reading,
+            findings=findings,
+            read_back=written.reading,
         )
         self._report_defaults(settled, written)
         self._report_rounding(settled, request)
@@ -59,9 +66,8 @@ class Translator:
             Denied: the target cannot express it.
         """
         container, target = self._container, self._target
-        namespace, _ = namespace_defaults(self._overrides, self._policy)
         # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
-        defaults = {} if target.inactive else defaults_for(target, target, namespace)[0]
+        defaults = {} if target.inactive else defaults_for(target, target, self._overrides.defaults)[0]
         requested_memory = request.memory
         try:
             return self._write_whole(request, defaults, findings)
