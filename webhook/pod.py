@@ -5,6 +5,7 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 ``b"null"`` if it is null.
 """
 
+import posixpath
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -51,6 +52,7 @@ class Container(View, frozen=True):
     env_from: msgspec.Raw = ABSENT
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
+    volume_devices: msgspec.Raw = ABSENT
 
 
 class PodOS(View, frozen=True):
@@ -131,6 +133,12 @@ class VolumeMount(View, frozen=True):
     read_only: bool | None = None
 
 
+class VolumeDevice(View, frozen=True):
+    """An entry of a container's ``volumeDevices``: a block volume, as a device at a path."""
+
+    device_path: str = ""
+
+
 class HostPath(View, frozen=True):
     """A ``hostPath`` volume source."""
 
@@ -169,6 +177,7 @@ _env_from = msgspec.json.Decoder(list[_EnvFrom] | None)
 _config_maps = msgspec.json.Decoder(list[_ConfigMapVolume] | None)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
+_devices = msgspec.json.Decoder(list[VolumeDevice] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
 _source = msgspec.json.Decoder(dict[str, Any] | None)
 
@@ -211,6 +220,24 @@ def value_source(entry: EnvVar) -> tuple[str, str] | None:
 def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
     """Decode the volume mounts of a `Container`."""
     return (_mounts.decode(raw) or []) if present(raw) else []
+
+
+def decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
+    """Decode the volume devices of a `Container`."""
+    return (_devices.decode(raw) or []) if present(raw) else []
+
+
+def mounts_of(container: Container) -> bytes:
+    """Return the undecoded mounts and devices of a container, one after the other."""
+    mounts, devices = container.volume_mounts, container.volume_devices
+    return b"" if mounts is ABSENT and devices is ABSENT else bytes(mounts) + bytes(devices)
+
+
+def clean_path(path: str) -> str:
+    """A path of a mount as the kubelet and the container runtime clean it; nearly all are clean, and cost nothing."""
+    if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
+        return posixpath.normpath(f"/{path.lstrip('/')}")
+    return path
 
 
 def decode_volumes(raw: msgspec.Raw) -> list[Volume]:

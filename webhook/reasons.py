@@ -664,16 +664,16 @@ class Reason(enum.Enum):
         "VGW605",
         ReasonKind.DENIAL,
         "guarded variable",
-        "A variable, annotation or label of the pod lifts the limit of the share, or shows other devices.",
-        "Remove it.",
+        "A variable, annotation, label or mount of the pod lifts the limit of the share, or shows other devices.",
+        "Remove it; mount a volume elsewhere.",
         403,
     )
     GUARD_STRIPPED = _(
         "VGW606",
         ReasonKind.WARNING,
         "guarded variable removed",
-        "A variable, annotation or label lifted the limit of the share, or showed other devices; it was removed, as the "
-        "mapping specifies.",
+        "A variable, annotation, label or mount lifted the limit of the share, or showed other devices; it was removed, as "
+        "the mapping specifies.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(
@@ -719,8 +719,8 @@ class Reason(enum.Enum):
         "VGW612",
         ReasonKind.WARNING,
         "guarded variable kept",
-        "A variable, annotation or label can lift the limit of the share, or show other devices, with some versions of what "
-        "reads it; the mapping only reports it.",
+        "A variable, annotation, label or mount can lift the limit of the share, or show other devices, with some versions "
+        "of what reads it; the mapping only reports it.",
         "Remove it. To deny it, set the namespace's annotation `vgpu-webhook.io/guard: deny`.",
     )
     INTERNAL_ERROR = _(

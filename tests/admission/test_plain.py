@@ -88,6 +88,12 @@ DIFFERENCES: dict[str, Callable[[dict[str, Any]], object]] = {
     "mount at the shim's": lambda pod: container(pod)["volumeMounts"].append(
         {"name": "x", "mountPath": "/tmp/vgpulock"}
     ),
+    "mount over the plugin's": lambda pod: container(pod)["volumeMounts"].append(
+        {"name": "x", "mountPath": "/etc/ld.so.preload"}
+    ),
+    "device over the plugin's": lambda pod: container(pod).update(
+        volumeDevices=[{"name": "x", "devicePath": "/etc/ld.so.preload"}]
+    ),
     "privileged": lambda pod: container(pod).update(securityContext={"privileged": True}),
     "limits only": lambda pod: container(pod)["resources"].pop("requests"),
     "null limits": lambda pod: container(pod)["resources"].update(limits=None),

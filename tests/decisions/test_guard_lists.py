@@ -160,6 +160,22 @@ LIFTING = {
     # AWS Neuron's documentation, k8s-neuron-scheduler-flow: the device plugin sets the cores of the container.
     "of neuron": [("NEURON_RT_VISIBLE_CORES", "0-1")],
 }
+ENFORCING = {
+    "nvidia": ["/etc/ld.so.preload", "/usr/local/vgpu", "/usr/local/vgpu/libvgpu.so"],
+    "volcano": ["/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so", "/tmp/vgpu"],
+    "koordinator": ["/usr/local/vgpu/libvgpu.so"],
+    "kai": ["/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so"],
+    "vgpu-manager": [
+        *("/etc/ld.so.preload", "/etc/vgpu-manager/driver/libvgpu-control.so", "/etc/vgpu-manager/config"),
+        *("/etc/vgpu-manager/.host_proc", "/etc/vgpu-manager/watcher", "/etc/vgpu-manager/registry"),
+        *("/tmp/.vgpu_lock", "/tmp/.vmem_node", "/tmp/.sm_node"),
+    ],
+    "vcuda": ["/usr/local/nvidia", "/usr/local/nvidia/lib64", "/etc/vcuda"],
+    "ascend": ["/etc/ld.so.preload", "/hami-vnpu-core", "/hami-shared-region", "/hami-vnpu-shmem"],
+    "amd": ["/usr/local/vgpu/libamvgpu.so"],
+    "hygon": ["/etc/vdev/docker", "/etc/vdev/docker/vdev0.conf"],
+}
+"""Where device plugins mount what enforces a share, by the code that the mappings and their guard lists name."""
 USERS = {
     "hami-core": ["nvidia", "volcano", "koordinator", "kai"],
     "vgpu-manager": ["vgpu-manager"],
@@ -234,9 +250,38 @@ def test_what_lifts_under_one_vendor_lifts_under_all_with_the_library(
         assert name in decision.denial.message
 
 
+@pytest.mark.parametrize("vendor, path", [(vendor, path) for vendor, paths in ENFORCING.items() for path in paths])
+@pytest.mark.parametrize("as_device", [False, True])
+def test_no_mount_covers_what_the_plugin_mounts(vendor: str, path: str, *, as_device: bool) -> None:
+    """However the path is written; not beside it, not below it, and not in a container that requests nothing."""
+
+    def sent(path: str, index: int) -> dict[str, Any]:
+        made = sent_for(vendor, SHARES[vendor])
+        made["spec"]["containers"].append({"name": "beside"})
+        made["spec"]["volumes"] = [{"name": "own", "emptyDir": {}}]
+        entry = {"volumeDevices": [{"name": "own", "devicePath": path}]}
+        mount = {"volumeMounts": [{"name": "own", "mountPath": path}]}
+        made["spec"]["containers"][index].update(entry if as_device else mount)
+        return made
+
+    parent, _, name = path.rpartition("/")
+    for spelled in (path, path + "/", path[1:], f"{parent}//{name}", f"{parent}/./{name}", f"{parent}/x/../{name}/."):
+        denial = decided(sent(spelled, 0), policy()).denial
+        assert denial is not None, spelled
+        assert denial.reason is Reason.GUARDED
+        assert path in denial.message
+        assert decided(sent(spelled, 1), policy()).allowed
+    for other in ("/etc", "/usr/local", "/tmp", f"/x{path}"):
+        assert decided(sent(other, 0), policy()).allowed, other
+
+
 @pytest.mark.parametrize("vendor", WHOLE)
 def test_whole_devices_show_no_others(vendor: str) -> None:
     """What a container runtime reads is guarded beside whole devices; with a harmless value, or none, nothing is."""
+    for path in ENFORCING.get(vendor, []):
+        made = sent_for(vendor, WHOLE[vendor])
+        made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": path}]
+        assert decided(made, policy()).allowed
     for name in VISIBLE.get(vendor, ("NVIDIA_VISIBLE_DEVICES",)):
         for harmless in ([], [(name, "none")], [(name, "void")], [(name, "")]):
             assert decided(sent_for(vendor, WHOLE[vendor], *harmless), policy()).allowed
@@ -307,6 +352,19 @@ def test_a_remembered_decision_does_not_hide_the_variable() -> None:
         assert not decided(sent_for("nvidia", WHOLE["nvidia"], ("NVIDIA_VISIBLE_DEVICES", "all")), under).allowed
 
 
+def test_an_escape_in_json_does_not_hide_the_mount() -> None:
+    """Where undecoded JSON is searched, a path may be written with escapes, alone or after pods that are remembered."""
+    under = load_policy()
+    made = pod_of(SHARES["nvidia"])
+    made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": "/data"}]
+    written = json.dumps(made)
+    for _ in range(3):
+        assert decide(decode_pod(written.encode()), Context(OPTED_IN, "privileged"), under).allowed
+        for path in (r"\/etc\/ld.so.preload", r"/etc/ld.s\u006f.preload", r"/etc\u002fld.so.preload"):
+            hidden = written.replace("/data", path)
+            assert not decide(decode_pod(hidden.encode()), Context(OPTED_IN, "privileged"), under).allowed, path
+
+
 LEFT_ALONE: Mapping[str, dict[str, str]] = {
     "a count of 0": {"nvidia.com/gpu": "0"},
     "a priority alone": {"nvidia.com/priority": "1"},
@@ -331,9 +389,14 @@ def test_containers_that_are_left_alone_show_no_devices(resources: dict[str, str
     for env in [("A", "1"), ("NVIDIA_VISIBLE_DEVICES", "void"), ("CUDA_DISABLE_CONTROL", "true")]:
         found = decided(sent(env), under)
         assert (found.allowed, found.reason) == (True, plain.reason)
-        denied = decided(sent(("NVIDIA_VISIBLE_DEVICES", "all")), under)
-        assert denied.denial is not None
-        assert (denied.denial.reason, denied.denial.container) == (Reason.GUARDED, "left")
+        showing = sent()
+        showing["spec"][kind][-1]["volumeMounts"] = [
+            {"name": "n", "mountPath": "/var/run/nvidia-container-devices/all"}
+        ]
+        for each in (sent(("NVIDIA_VISIBLE_DEVICES", "all")), showing):
+            denied = decided(each, under)
+            assert denied.denial is not None
+            assert (denied.denial.reason, denied.denial.container) == (Reason.GUARDED, "left")
 
 
 def hami(policy_of_cores: str) -> Callable[[dict[str, Any]], None]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from tests.fuzz.amounts import NVIDIA
@@ -41,6 +42,22 @@ SHOWING = {
 """Variables by which a container runtime gives devices: ROCm/container-toolkit ``oci.go``, hcu-container-toolkit
 ``dtk_image.go``, cambricon-k8s-device-plugin ``server.go``, ix-container-toolkit ``graphics.go``, Vastai's guides.
 """
+COVERED = {
+    **dict.fromkeys(HAMI_CORE, ("/etc/ld.so.preload", "/usr/local/vgpu")),
+    "volcano": ("/etc/ld.so.preload", "/usr/local/vgpu", "/tmp/vgpu"),
+    "vgpu-manager": ("/etc/ld.so.preload", "/etc/vgpu-manager"),
+    "vcuda": ("/etc/vcuda", "/usr/local/nvidia"),
+    "ascend": ("/etc/ld.so.preload", "/hami-vnpu-core", "/hami-vnpu-shmem"),
+}
+"""Where device plugins mount what enforces a share: HAMi ``nvinternal/plugin/server.go``, volcano-vgpu-device-plugin
+``server.go``, koordinator ``hooks/gpu/gpu.go``, vgpu-manager ``vnum_plugin.go``, gpu-manager ``allocator.go``,
+ascend-device-plugin ``allocate.go``."""
+NODE = {
+    "/etc/ld.so.preload": "/usr/local/vgpu/ld.so.preload",
+    "/usr/local/vgpu": "/usr/local/vgpu",
+    "/usr/local/vgpu/containers": "/usr/local/vgpu/containers",
+}
+"""What of the node the webhook of KAI-resource-isolator mounts where (``cmd/webhook/main.go``): that is what enforces."""
 SHARED_GPU = re.compile(r".+-[a-z0-9]{7}-shared-gpu-i?[0-9]+")
 """A ConfigMap of KAI's (``pkg/binder/common/gpusharingconfigmap/config_map.go``)."""
 GPU_MINORS = "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"
@@ -67,6 +84,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
             yield from _lifted(after, values, read.vendor or "", got)
             yield from _from_elsewhere(after, read.vendor or "")
+            yield from _covered(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             if not got.whole:
                 yield from _switched_off(trial, read.vendor or "", was.vendor or "", got)
         if before.get("env") != after.get("env"):
@@ -128,6 +146,29 @@ def _from_elsewhere(container: Json, vendor: str) -> Iterator[Finding]:
         by_kai = vendor in {"kai", "nvfractions"} and SHARED_GPU.fullmatch(config_map) is not None
         if not by_kai and not (vendor == "koordinator" and path == GPU_MINORS):
             yield Finding("6 no devices from elsewhere", f"{container['name']}: {source}", vendor)
+
+
+def _covered(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
+    """A mount or a device lies over what the device plugin mounts, or shows devices to NVIDIA's runtime."""
+    volumes = {volume["name"]: volume for volume in spec.get("volumes") or []}
+    for entry in (*(container.get("volumeMounts") or []), *(container.get("volumeDevices") or [])):
+        path = PurePosixPath(_resolved(entry.get("mountPath") or entry["devicePath"]))
+        host_path = volumes.get(entry["name"], {}).get("hostPath") if "mountPath" in entry else None
+        shown = None if host_path is None else str(PurePosixPath(host_path["path"], entry.get("subPath") or ""))
+        if vendor in HAMI_CORE and not entry.get("subPathExpr") and shown is not None and NODE.get(str(path)) == shown:
+            continue
+        if vendor in NVIDIA and str(path).startswith("/var/run/nvidia-container-devices"):
+            yield Finding("6 no mount shows every device", f"{container['name']}: {entry}", vendor)
+        if not whole and any(path.is_relative_to(folder) for folder in COVERED.get(vendor, ())):
+            yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)
+
+
+def _resolved(path: str) -> str:
+    """A path from the root, without ``.`` and ``..``."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        parts = parts[:-1] if part == ".." else parts if part in {"", "."} else [*parts, part]
+    return "/" + "/".join(parts)
 
 
 def _switched_off(trial: Trial, vendor: str, before: str, got: Amounts) -> Iterator[Finding]:

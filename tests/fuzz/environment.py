@@ -125,6 +125,16 @@ MOUNTS: tuple[Json, ...] = (
     {"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "readOnly": True},
     {"name": "vgpu-shim", "mountPath": "/usr/local//vgpu-shim", "readOnly": True, "subPath": "part"},
     {"name": "vgpu-shim", "mountPath": "/own"},
+    {"name": "own", "mountPath": "/etc"},
+    {"name": "own", "mountPath": "/etc/ld.so.preload", "subPath": "preload"},
+    {"name": "own", "mountPath": "etc//x/../ld.so.preload/"},
+    {"name": "own", "mountPath": "/usr/local/vgpu/./libvgpu.so", "subPathExpr": "$(A)"},
+    {"name": "vgpu", "mountPath": "/usr/local/vgpu"},
+    {"name": "vgpu", "mountPath": "/etc/ld.so.preload", "subPath": "ld.so.preload", "readOnly": True},
+    {"name": "own", "mountPath": "/etc/vgpu-manager/config"},
+    {"name": "own", "mountPath": "/etc/vcuda"},
+    {"name": "own", "mountPath": "/hami-vnpu-shmem"},
+    {"name": "own", "mountPath": "/var/run/nvidia-container-devices/all"},
 )
 VOLUMES: tuple[Any, ...] = (
     None,
@@ -132,6 +142,8 @@ VOLUMES: tuple[Any, ...] = (
     [{"name": "own", "emptyDir": {}, "futureField": 1}],
     [{"name": "vgpu-shim", "hostPath": {"path": "/usr/local/vgpu-shim", "type": "Directory"}}],
     [{"name": "vgpu-shim", "emptyDir": {}}],
+    [{"name": "vgpu", "hostPath": {"path": "/usr/local/vgpu", "type": "DirectoryOrCreate"}}, {"name": "own"}],
+    [{"name": "vgpu", "hostPath": {"path": "/opt/vgpu"}}],
 )
 
 
@@ -183,6 +195,8 @@ def around(draw: Draw, container: Json) -> None:
         container["envFrom"] = [{"configMapRef": {"name": "c"}}]
     elif rare < 0.06:
         container["volumeMounts"] = [draw.pick(MOUNTS) for _ in range(draw.pick((0, 1, 1, 2)))]
+        if draw.chance(0.2):
+            container["volumeDevices"] = [{"name": "own", "devicePath": draw.pick(MOUNTS)["mountPath"]}]
     elif rare < 0.07:
         container["securityContext"] = {"privileged": draw.pick((True, True, False, None))}
     elif rare < 0.09:

@@ -133,7 +133,18 @@ def test_first_rule_that_catches_is_given() -> None:
         ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
         ({"env": "X", "lifts": "truthy", "from": {"fieldRef": "a"}}, (), "exactly one"),
         ({"env": "X", "from": {}}, ("from",), "names no source"),
-        ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "only variables have a source"),
+        ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "only variables and mounts have a source"),
+        ({"env": "X", "from": {"hostPath": "/a"}}, ("from",), "is the source of something else"),
+        ({"mount": "/a", "from": {"fieldRef": "a"}}, ("from",), "is the source of something else"),
+        ({"mount": "/a", "from": {}}, ("from",), "names no source"),
+        ({"mount": "/a"}, (), "exactly one"),
+        ({"mount": "/a", "lifts": ["x"]}, ("mount",), "has no value"),
+        ({"mount": "/a", "unless": ["x"]}, ("mount",), "has no value"),
+        *(
+            ({"mount": path, "unless": []}, ("mount",), "not a name or pattern of paths")
+            for path in ("etc", "/", "/*", "/etc/", "/etc//x", "/etc/./x", "/etc/../x", "/a b", "/a:b", "")
+        ),
+        ({"mount": "/opt*", "unless": []}, ("mount",), "catches /opt, where the shim itself mounts"),
         ({"annotation": "a b", "unless": []}, ("annotation",), "not a name or pattern of annotations"),
         ({"label": "*", "unless": []}, ("label",), "not a name or pattern of labels"),
         ({"label": "a.io/x"}, (), "exactly one"),

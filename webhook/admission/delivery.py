@@ -1,6 +1,5 @@
 """The delivery of the shim's library to a container: the permitted way, and its volumes and mounts."""
 
-import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +12,7 @@ from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
 from webhook.mapping.model.shim_rules import inside
 from webhook.patch import Slot
-from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
+from webhook.pod import Volume, VolumeMount, clean_path, decode_mounts
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.text import shorten
@@ -91,10 +90,7 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
         for slot, delivery in delivered:
             plan.edits.container(slot).mounts.extend(delivery.mounts)
         return
-    volumes: dict[str, list[Volume]] = {}
-    if any([delivery.meets(raw_volumes) for delivery in deliveries]):
-        for volume in decode_volumes(plan.pod.spec.volumes):
-            volumes.setdefault(volume.name, []).append(volume)
+    volumes = plan.volumes() if any([delivery.meets(raw_volumes) for delivery in deliveries]) else {}
     for delivery in deliveries:
         for entry in delivery.volumes:
             _add_volume(plan, volumes.get(entry["name"], []), entry)
@@ -111,19 +107,13 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
 
 def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
     """Mount a delivery in a container that may already have a mount with its names or paths."""
-    mounts = decode_mounts(slot.container.volume_mounts)
+    removed = plan.edits.container(slot).mounts_removed
+    mounts = [mount for i, mount in enumerate(decode_mounts(slot.container.volume_mounts)) if i not in removed]
     _check_unwritable(slot, mounts, libraries)
     if delivery is not None:
-        present = [(_normal(mount.mount_path), mount) for mount in mounts]
+        present = [(clean_path(mount.mount_path), mount) for mount in mounts]
         missing = [entry for entry in delivery.mounts if not _mounted(slot, present, entry, delivery)]
         plan.edits.container(slot).mounts.extend(missing)
-
-
-def _normal(path: str) -> str:
-    """A path as the container runtime cleans it; nearly all are clean, and cost nothing."""
-    if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
-        return posixpath.normpath(f"/{path.lstrip('/')}")
-    return path
 
 
 def _add_volume(plan: Plan, present: list[Volume], entry: Entry) -> None:

@@ -28,7 +28,7 @@ from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod
+from webhook.pod import Pod, mounts_of
 from webhook.reasons import Reason
 
 MAX_AUDITED: Final = 16 * 1024
@@ -104,8 +104,10 @@ def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None =
     if steps is not None:
         steps.resolution = resolution
     if not resolution.settled and not any(
-        policy.watched_variables.among(slot.container.env) or slot.path in seen.claims
-        for slot, _ in _left_alone(seen, resolution, policy)
+        policy.watched_variables.among(slot.container.env)
+        or slot.path in seen.claims
+        or vendor.guard.meets(mounts_of(slot.container))
+        for slot, vendor in _left_alone(seen, resolution, policy)
     ):
         return untouched(nothing_requested(pod, seen.claims), seen.findings)
     plan = _plan(pod, context, policy, seen, resolution)

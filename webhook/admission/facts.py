@@ -63,8 +63,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
-    lists = b"".join([spec.volumes, *[container.volume_mounts for container in containers]])
-    mounts = whole or policy.marks_of_shims.among(lists)
+    lists = b"".join([spec.volumes, *[raw for each in containers for raw in (each.volume_mounts, each.volume_devices)]])
+    mounts = whole or policy.marks_of_mounts.among(lists)
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
     first = 0 if init is None else len(init)
     facts = Pod(
@@ -90,7 +90,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
 def _reduced(
     containers: Sequence[Container], resources: Sequence[Resources | None], policy: Policy, *, whole: bool, mounts: bool
 ) -> list[Container]:
-    """Containers with what can matter: their `resources`, watched variables, and `mounts` that may meet a shim."""
+    """Containers with what can matter: their `resources`, watched variables, and `mounts` that may meet a shim or a guard."""
     watched = policy.watched_variables.among
     return [
         Container(
@@ -100,6 +100,7 @@ def _reduced(
             ABSENT if each.env_from is ABSENT else each.env_from if whole else _entered(each.env_from),
             each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
             each.security_context,
+            each.volume_devices if mounts else ABSENT,
         )
         for each, extended in zip(containers, resources, strict=True)
     ]

@@ -9,7 +9,7 @@ from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod
+from webhook.pod import Pod, Volume, decode_volumes
 from webhook.request import Request
 
 
@@ -61,6 +61,7 @@ class Plan:
         reported_once: the findings of `report_once`.
         labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
+        decoded_volumes: the result of `volumes`, once it is needed.
     """
 
     pod: Pod
@@ -76,6 +77,7 @@ class Plan:
     stripped: int = 0
     reported_once: set[Finding] = field(default_factory=set)
     searched: dict[str, bool] = field(default_factory=dict)
+    decoded_volumes: dict[str, list[Volume]] | None = None
     labels: list[str] = field(init=False)
     annotations: list[str] = field(init=False)
 
@@ -88,6 +90,14 @@ class Plan:
         if finding not in self.reported_once:
             self.reported_once.add(finding)
             self.findings.append(finding)
+
+    def volumes(self) -> Mapping[str, list[Volume]]:
+        """Return the pod's volumes by name: several of one name, if it is not valid."""
+        if self.decoded_volumes is None:
+            self.decoded_volumes = {}
+            for volume in decode_volumes(self.pod.spec.volumes):
+                self.decoded_volumes.setdefault(volume.name, []).append(volume)
+        return self.decoded_volumes
 
     def watched(self, slot: Slot) -> bool:
         """Return whether the env of a container has to be decoded; its hundreds of variables are searched once."""

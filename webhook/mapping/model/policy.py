@@ -94,10 +94,11 @@ class Policy:
         return WatchedVariables(itertools.chain.from_iterable(map(_variables, self.vendors.values())))
 
     @cached_property
-    def marks_of_shims(self) -> Marks:
-        """What is in undecoded volumes or mounts that could meet any vendor's shim."""
+    def marks_of_mounts(self) -> Marks:
+        """What is in undecoded volumes or mounts that could meet any vendor's shim or guard."""
         shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
-        return Marks(sorted({mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}))
+        marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
+        return Marks(sorted(marks.union(*[vendor.guard.marks for vendor in self.vendors.values()])))
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:

@@ -94,4 +94,4 @@ def _keys(vendor: Vendor) -> Iterator[str]:
     yield from document.hints
     yield from (document.config_maps,) if document.config_maps is not None else ()
     for rule in vendor.guard.rules:
-        yield from rule.names if rule.place != "env" else ()
+        yield from rule.names if rule.place in {"annotation", "label"} else ()

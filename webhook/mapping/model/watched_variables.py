@@ -56,7 +56,7 @@ class WatchedVariables:
 
 
 class Marks:
-    """Texts of which undecoded volumes or mounts contain one if they could meet a shim (`Delivery.marks`)."""
+    """Texts of which undecoded volumes or mounts contain one if they could meet a shim or a guard (their `marks`)."""
 
     __slots__ = ("_search",)
 
