@@ -2,11 +2,13 @@
 
 import posixpath
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from webhook import labels
+from webhook.admission.bounds import check_lists
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
@@ -83,12 +85,14 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """Add the volumes of deliveries to the pod and their mounts to containers, unless they are present.
 
     Raises:
-        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path.
+        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path; `Reason.TOO_MANY`: they are too
+            many to be looked through.
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(plan.pod.spec.volumes)
     volumes: dict[str, list[Volume]] = {}
     if any([delivery.meets(raw_volumes) for delivery in deliveries]):
+        check_lists([raw_volumes], "volumes", "spec.volumes")
         for volume in decode_volumes(plan.pod.spec.volumes):
             volumes.setdefault(volume.name, []).append(volume)
     for delivery in deliveries:
@@ -96,10 +100,12 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
             _add_volume(plan, volumes.get(entry["name"], []), entry)
     by_container = {slot.path: delivery for slot, delivery in delivered}
     libraries = frozenset(delivery.library for delivery in deliveries)
-    for slot in plan.slots:
+    lists = [bytes(slot.container.volume_mounts) for slot in plan.slots]
+    met = [any([delivery.meets(raw) for delivery in deliveries]) for raw in lists]
+    check_lists(compress(lists, met), "mounts", "volumeMounts")
+    for slot, may_meet in zip(plan.slots, met, strict=True):
         own = by_container.get(slot.path)
-        raw = bytes(slot.container.volume_mounts)
-        if any([delivery.meets(raw) for delivery in deliveries]):
+        if may_meet:
             _mount_beside(plan, slot, own, libraries)
         elif own is not None:
             plan.edits.container(slot).mounts.extend(own.mounts)

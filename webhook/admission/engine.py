@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from webhook import labels
+from webhook.admission.bounds import exceeded, overfull
 from webhook.admission.claims import check_claims, claims_of, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
@@ -67,6 +68,9 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
+    excess = overfull(pod)
+    if excess is not None:
+        return in_mode(_denied(excess, ()), pod, context)
     if not concerns(pod, policy):
         return _NOTHING_REQUESTED
     facts = facts_of(pod, context, policy)
@@ -88,6 +92,9 @@ def take_steps(
         facts: under which the results are remembered; None: they are not.
         steps: collects the results.
     """
+    excess = exceeded(pod, policy)
+    if excess is not None:
+        return _denied(excess, ())
     seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
