@@ -5,16 +5,13 @@ from typing import Final
 import msgspec
 
 from webhook.reasons import Reason
-from webhook.text import shorten
+from webhook.text import shorten, shown
 
 MAX_WARNING: Final = 256
 """The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
 
 MAX_SENTENCE: Final = 4096
 """Whatever the pod contains: `webhook.response` shortens a denial further."""
-
-_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
-"""The API server silently drops a warning with a control character in it."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -59,10 +56,10 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The container and the message, without control characters, at most `MAX_SENTENCE` characters."""
+        """The container and the message, without control characters and their like, at most `MAX_SENTENCE` characters."""
         where = "" if self.container is None else f"container {self.container[:MAX_SENTENCE]}: "
         text = f"{where}{self.message[:MAX_SENTENCE]}"
-        return shorten(text, MAX_SENTENCE).translate(_CONTROL)
+        return shown(shorten(text, MAX_SENTENCE))
 
 
 class Denied(Exception):  # noqa: N818  (a decision about the pod, not an error of the webhook)

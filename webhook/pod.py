@@ -6,7 +6,7 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 """
 
 import posixpath
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,13 @@ DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of extended resources that request a DeviceClass, whose name follows (``ResourceDeviceClassPrefix`` in
 ``k8s.io/api/resource/v1``, KEP-5004)."""
 QuantityText: TypeAlias = str | int | float
+
+MAX_TEXTS: Final = 64 * 1024
+"""The most texts (keys and values) in the labels, annotations, node selector and resources of a pod that are decoded. Half a
+million take longer than a whole decision may; `webhook.admission.bounds` permits fewer than half of these."""
+
+MAX_SOURCE: Final = 4 * 1024
+"""The most bytes of a variable's ``valueFrom`` that are decoded: its names have at most 253 characters each."""
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -115,6 +122,10 @@ class Pod(View, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class OverfullPod(Pod, frozen=True):
+    """A pod whose maps have more texts than are decoded, with its names only: it is denied."""
+
+
 class EnvVar(View, frozen=True):
     """An entry of a container's ``env``."""
 
@@ -172,23 +183,77 @@ class _ConfigMapVolume(View, frozen=True):
     config_map: _ConfigMap | None = None
 
 
+class _SourceName(View, frozen=True):
+    """The object, or the field, that a variable takes its value from."""
+
+    name: str | None = None
+    field_path: str | None = None
+
+
+class _RawResources(View, frozen=True):
+    limits: msgspec.Raw = ABSENT
+    requests: msgspec.Raw = ABSENT
+
+
+class _RawContainer(View, frozen=True):
+    resources: _RawResources | None = None
+
+
+class _RawSpec(View, frozen=True):
+    containers: list[_RawContainer] = []
+    init_containers: list[_RawContainer] | None = None
+    node_selector: msgspec.Raw = ABSENT
+
+
+class _RawMetadata(View, frozen=True):
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    labels: msgspec.Raw = ABSENT
+    annotations: msgspec.Raw = ABSENT
+
+
+class RawPod(View, frozen=True):
+    """A pod whose maps stay undecoded: decoding them takes ten times as long."""
+
+    metadata: _RawMetadata = _RawMetadata()
+    spec: _RawSpec = _RawSpec()
+
+    @property
+    def overfull(self) -> OverfullPod | None:
+        """The pod if its maps have more than `MAX_TEXTS`, else None."""
+        metadata, spec = self.metadata, self.spec
+        maps = [metadata.labels, metadata.annotations, spec.node_selector]
+        for container in (*spec.containers, *(spec.init_containers or ())):
+            if container.resources is not None:
+                maps += (container.resources.limits, container.resources.requests)
+        # An escaped backslash before a closing quote makes the count too low: at least half of the texts are counted.
+        texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
+        if texts <= MAX_TEXTS:
+            return None
+        return OverfullPod(Metadata(metadata.name, metadata.generate_name, metadata.namespace))
+
+
 _pod = msgspec.json.Decoder(Pod)
+_raw_pod = msgspec.json.Decoder(RawPod)
 _env_from = msgspec.json.Decoder(list[_EnvFrom] | None)
 _config_maps = msgspec.json.Decoder(list[_ConfigMapVolume] | None)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
 _devices = msgspec.json.Decoder(list[VolumeDevice] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
-_source = msgspec.json.Decoder(dict[str, Any] | None)
+_sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_source_name = msgspec.json.Decoder(_SourceName)
 
 
 def decode_pod(body: bytes) -> Pod:
-    """Decode a pod in JSON.
+    """Decode a pod in JSON; an `OverfullPod` if its maps have too many texts.
 
     Raises:
         msgspec.DecodeError: not JSON, or a field of a type that Kubernetes rejects, too.
     """
-    return _pod.decode(body)
+    overfull = _raw_pod.decode(body).overfull if len(body) > MAX_TEXTS else None
+    return _pod.decode(body) if overfull is None else overfull
 
 
 def present(raw: msgspec.Raw) -> bool:
@@ -207,14 +272,18 @@ def value_source(entry: EnvVar) -> tuple[str, str] | None:
     A value beside it, several kinds, and an empty one do not count as a source: the API server rejects them, but only after
     its webhooks.
     """
-    if entry.value or not present(entry.value_from):
+    if entry.value or not present(entry.value_from) or memoryview(entry.value_from).nbytes > MAX_SOURCE:
         return None
-    kinds = {kind: source for kind, source in (_source.decode(entry.value_from) or {}).items() if source is not None}
+    kinds = {kind: source for kind, source in (_sources.decode(entry.value_from) or {}).items() if present(source)}
     if len(kinds) != 1:
         return None
     ((kind, source),) = kinds.items()
-    name = source.get("fieldPath" if kind == "fieldRef" else "name") if isinstance(source, dict) else None
-    return (kind, name) if isinstance(name, str) and name else None
+    try:
+        names = _source_name.decode(source)
+    except msgspec.ValidationError:
+        return None
+    name = names.field_path if kind == "fieldRef" else names.name
+    return (kind, name) if name else None
 
 
 def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:

@@ -451,8 +451,8 @@ class Reason(enum.Enum):
         "VGW318",
         ReasonKind.DENIAL,
         "too many",
-        "The pod exceeds a limit of the webhook: containers that request, GPU keys, their length, that of a variable, or "
-        "entries that have to be removed.",
+        "The pod exceeds a limit of the webhook: containers, containers that request, keys, their length, that of a variable, "
+        "entries of a list, or entries that have to be removed.",
         "Remove what the message names, or split the pod.",
         422,
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.pod import Pod
+from webhook.pod import MAX_TEXTS, OverfullPod, Pod, RawPod
 from webhook.response import API_VERSION, KIND
 
 MAX_UID: Final = 128
@@ -107,7 +107,16 @@ class _BareEnvelope(_Wire, frozen=True):
     request: _Request | None = None
 
 
+class _RawRequest(_Wire, frozen=True):
+    pod: RawPod | None = msgspec.field(default=None, name="object")
+
+
+class _RawEnvelope(_Wire, frozen=True):
+    request: _RawRequest | None = None
+
+
 _envelope = msgspec.json.Decoder(_Envelope)
+_raw_envelope = msgspec.json.Decoder(_RawEnvelope)
 _bare_envelope = msgspec.json.Decoder(_BareEnvelope)
 
 
@@ -125,6 +134,9 @@ def decode_review(body: bytes) -> Review:
     if len(body) > MAX_OBJECTS and body.count(b"{") > MAX_OBJECTS:
         raise NotAReviewError(f"the request has more than {MAX_OBJECTS} JSON objects")
     try:
+        overfull = _overfull(body) if len(body) > MAX_TEXTS else None
+        if overfull is not None:
+            return _review(_bare_request(body), overfull)
         envelope = _envelope.decode(body)
     except UNDECODABLE as failure:
         return _decode_bare(body, failure)
@@ -148,7 +160,20 @@ def namespace_of(review: Review) -> str:
     return name
 
 
+def _overfull(body: bytes) -> OverfullPod | None:
+    request = _raw_envelope.decode(body).request
+    return None if request is None or request.pod is None else request.pod.overfull
+
+
 def _decode_bare(body: bytes, failure: Exception) -> Review:
+    request = _bare_request(body)
+    if request.creates_pod:
+        raise UndecodablePodError(request.uid, _why(failure)) from None
+    return _review(request, None)
+
+
+def _bare_request(body: bytes) -> _Request:
+    """Decode a request without its object."""
     try:
         envelope = _bare_envelope.decode(body)
     except UNDECODABLE as error:
@@ -156,9 +181,11 @@ def _decode_bare(body: bytes, failure: Exception) -> Review:
     request = envelope.request
     if request is None or not _is_v1(envelope) or not 0 < len(request.uid) <= MAX_UID:
         raise _not_a_review(envelope)
-    if request.creates_pod:
-        raise UndecodablePodError(request.uid, _why(failure)) from None
-    return Review(**{field: getattr(request, field) for field in request.__struct_fields__})
+    return request
+
+
+def _review(request: _Request, pod: Pod | None) -> Review:
+    return Review(**{field: getattr(request, field) for field in request.__struct_fields__}, pod=pod)
 
 
 def _is_v1(envelope: _Envelope | _BareEnvelope) -> bool:

@@ -1,6 +1,23 @@
-"""Texts for messages: cut to a length, because what a user writes has any."""
+"""Texts for messages: cut to a length, and without hidden characters, because what a user writes has any."""
+
+import re
+from typing import Final
+
+_HIDDEN: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff9-\ufffb"
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Control characters, separators of lines, and what Unicode lets programs not show (``Default_Ignorable_Code_Point`` of
+``DerivedCoreProperties.txt``): among them marks of direction, by which a message reads as if it said something else. The API
+server silently drops a warning with a control character in it."""
 
 
 def shorten(text: str, most: int) -> str:
     """A text of at most `most` characters, with an ellipsis if it was cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shown(text: str) -> str:
+    """A text in which every character is seen: hidden ones are replaced."""
+    return text if text.isascii() and text.isprintable() else _HIDDEN.sub("�", text)

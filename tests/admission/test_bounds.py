@@ -1,6 +1,7 @@
 """What is more than any honest pod has is refused, and what is reported or written of a pod has an end."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,13 +9,25 @@ import pytest
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.bounds import (
+    MAX_BYTES,
+    MAX_CLAIMS,
+    MAX_ENTRIES,
+    MAX_LISTED,
+    MAX_NODE_NAME,
+    MAX_PLACEMENT,
+    MAX_RESOURCES,
+)
 from webhook.admission.container_request import MAX_REQUESTING
+from webhook.admission.shim import MAX_PATHS
 from webhook.admission.survey import MAX_UNKNOWN
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import decode_pod
+from webhook.mapping.notation.pattern import MAX_KEY
+from webhook.pod import MAX_TEXTS, Metadata, decode_pod
 from webhook.reasons import Reason
+from webhook.review import decode_review
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
@@ -135,6 +148,124 @@ def test_more_than_any_honest_pod_has_is_refused(pod: dict[str, Any]) -> None:
     """What would take long is not looked through."""
     decision = decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
     assert decision.reason is Reason.TOO_MANY
+
+
+def named(count: int, prefix: str = "k") -> dict[str, str]:
+    """So many keys."""
+    return {f"{prefix}{number}": "" for number in range(count)}
+
+
+def many(count: int, **members: Any) -> list[dict[str, Any]]:
+    """So many entries of a list, each with a name."""
+    return [{"name": f"n{number}", **members} for number in range(count)]
+
+
+def claims(count: int) -> dict[str, Any]:
+    """A container with so many claims, of one name."""
+    return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}, "claims": many(1) * count}}
+
+
+def mounting(count: int, name: str = "") -> dict[str, Any]:
+    """A share with so many mounts, of names near the shim's."""
+    return share(volumeMounts=[{"name": f"n{number}{name}vgpu-shim"} for number in range(count)])
+
+
+def split_paths(length: int) -> list[dict[str, Any]]:
+    """Search paths of so many characters in all, in several containers."""
+    return [
+        share(env=[{"name": "LD_LIBRARY_PATH", "value": "/" * (length // 4 + (length % 4) * (number == 0))}])
+        for number in range(4)
+    ]
+
+
+LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
+    "labels": (MAX_ENTRIES, lambda n: {"metadata": {"labels": named(n)}}),
+    "annotations": (MAX_ENTRIES, lambda n: {"metadata": {"annotations": named(n)}}),
+    "node selector": (MAX_ENTRIES, lambda n: {"spec": {"nodeSelector": named(n)}}),
+    "long label": (MAX_KEY, lambda n: {"metadata": {"labels": {"k" * n: ""}}}),
+    "long annotation": (MAX_KEY, lambda n: {"metadata": {"annotations": {"k" * n: ""}}}),
+    "long selector": (MAX_KEY, lambda n: {"spec": {"nodeSelector": {"k" * n: ""}}}),
+    "long resource": (
+        MAX_KEY,
+        lambda n: {"spec": {"containers": [{"resources": {"limits": {"k/" + "k" * (n - 2): "1"}}}]}},
+    ),
+    "resources": (
+        MAX_RESOURCES,
+        lambda n: {
+            "spec": {
+                "containers": [
+                    {"resources": {"limits": named(n // 2, "a/"), "requests": named(n - n // 2, "a/")}},
+                ]
+            }
+        },
+    ),
+    "claims of containers": (MAX_CLAIMS, lambda n: {"spec": {"containers": [claims(n)]}}),
+    "claims": (MAX_CLAIMS, lambda n: {"spec": {"resourceClaims": many(n)}}),
+    "node name": (MAX_NODE_NAME, lambda n: {"spec": {"nodeName": "n" * n}}),
+    "tolerations": (MAX_PLACEMENT, lambda n: {"spec": {"tolerations": [{"key": "k" * (n - len('[{"key": ""}]'))}]}}),
+    "affinity": (MAX_PLACEMENT, lambda n: {"spec": {"nodeName": "n", "affinity": {"x": "k" * (n - len('{"x": ""}'))}}}),
+    "volumes": (MAX_LISTED, lambda n: {"spec": {"volumes": [*many(n - 2), {"name": "vgpu-shim-x", "emptyDir": {}}]}}),
+    "long volumes": (
+        MAX_BYTES,
+        lambda n: {"spec": {"volumes": [{"name": "v" * (n - len('[{"name": "vgpu-shim"}]')) + "vgpu-shim"}]}},
+    ),
+    "mounts": (
+        MAX_LISTED,
+        lambda n: {"spec": {"containers": [mounting(n // 2), mounting(n - n // 2)]}},
+    ),
+    "long mounts": (
+        MAX_BYTES,
+        lambda n: {"spec": {"containers": [mounting(1, "v" * (n - len('[{"name": "n0vgpu-shim"}]')))]}},
+    ),
+    "variables": (
+        MAX_LISTED,
+        lambda n: {
+            "spec": {"containers": [share(env=[*many(n - 1), {"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}])]}
+        },
+    ),
+    "paths": (MAX_PATHS, lambda n: {"spec": {"containers": split_paths(n)}}),
+}
+"""By what is limited: the limit, and a pod with so many of it."""
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_as_much_as_is_permitted_is_not_too_much(name: str) -> None:
+    """What is at the limit is decided like anything else; what is one beyond it is denied, in every mode with its code."""
+    most, made = LIMITS[name]
+
+    def decision(number: int, mode: str) -> Decision:
+        pod = {"spec": {"containers": [share()]}, **made(number)}
+        pod["spec"] = {"containers": [share()], **pod["spec"]}
+        pod["spec"]["containers"] = [{"name": f"c{i}", **each} for i, each in enumerate(pod["spec"]["containers"])]
+        context = Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode}))
+        return decide(decode_pod(json.dumps(pod).encode()), context, POLICY)
+
+    assert decision(most, "enforce").reason is not Reason.TOO_MANY
+    assert decision(most + 1, "enforce").denial is not None
+    for mode in ("enforce", "warn", "audit"):
+        beyond = decision(most + 1, mode)
+        assert beyond.reason is Reason.TOO_MANY
+        assert beyond.allowed is (mode != "enforce")
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_maps_that_take_long_to_decode_are_not_decoded(place: str) -> None:
+    """Such a pod keeps its names only, and is denied where its namespace enforces."""
+    full = {"metadata": {"name": "p", "namespace": "team", place: named(MAX_TEXTS)}, "spec": {"containers": []}}
+    decoded = decode_pod(json.dumps(full).encode())
+    assert decoded.metadata == Metadata(name="p", namespace="team")
+    for context, allowed in ((ENFORCING, False), (Context(Namespace("team", {})), True)):
+        assert decide(decoded, context, POLICY).allowed is allowed
+    review = {"uid": "u", "kind": {"version": "v1", "kind": "Pod"}, "operation": "CREATE", "object": full}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": review}
+    assert decode_review(json.dumps(body).encode()).pod == decoded
+
+
+def test_any_number_of_ordinary_variables_is_permitted() -> None:
+    """They are searched as a whole, and not looked through."""
+    decision = decided(share(env=many(40_000, value="1")))
+    assert decision.denial is None
+    assert decision.patch_json
 
 
 def test_large_pods_are_not_remembered() -> None:

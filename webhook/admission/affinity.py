@@ -1,14 +1,8 @@
 """A pod's node affinity, with the node added that it must run on."""
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-
-from webhook.finding import deny
-from webhook.reasons import Reason
-
-MAX_BYTES: Final = 256 * 1024
-"""The largest affinity that is rewritten: far beyond any honest one; it bounds the time of a decision."""
 
 
 def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
@@ -19,11 +13,7 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
 
     Raises:
         msgspec.ValidationError: it is not an affinity.
-        Denied: it has more than `MAX_BYTES`.
     """
-    if len(bytes(affinity)) > MAX_BYTES:
-        message = f"spec.nodeName cannot be added to an affinity of more than {MAX_BYTES} bytes: remove one of the two"
-        raise deny(Reason.TOO_MANY, message, field="spec.affinity")
     try:
         pinned = _members(msgspec.json.decode(affinity) if bytes(affinity) else None)
     except RecursionError as error:

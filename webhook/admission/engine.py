@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from webhook import labels
+from webhook.admission.bounds import exceeded, overfull
 from webhook.admission.claims import check_claims, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
@@ -70,6 +71,9 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
+    excess = overfull(pod)
+    if excess is not None:
+        return in_mode(denied(excess), pod, context)
     facts = facts_of(pod, context, policy)
     if facts is None:
         return _NOTHING_REQUESTED
@@ -90,17 +94,20 @@ def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None =
         policy: as for `decide`.
         steps: collects the results.
     """
+    excess = exceeded(pod, policy)
+    if excess is not None:
+        return denied(excess)
     seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
     if seen.denial is not None:
-        return _denied(seen.denial, seen.findings)
+        return denied(seen.denial, seen.findings)
     if not seen.has_request:
         return untouched(nothing_requested(pod, seen.claims), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as denial:
-        return _denied(denial.finding, seen.findings)
+        return denied(denial.finding, seen.findings)
     if steps is not None:
         steps.resolution = resolution
     if not resolution.settled and not any(
@@ -137,7 +144,7 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     try:
         _apply(plan, resolution)
     except Denied as denial:
-        return _denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+        return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
     findings = tuple(plan.findings)
     text = status_text(status_of(plan, resolution))
     operations = plan.edits.operations(lambda: (labels.STATUS, text))
@@ -260,7 +267,8 @@ def _report_hints(plan: Plan) -> None:
                 plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 
-def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
+def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
+    """Return the decision that denies a pod, with the findings of earlier steps."""
     warnings = tuple(finding for finding in findings if not finding.reason.note)
     audit = {**_reasons((*warnings, denial)), "denied": denial.text}
     return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)

@@ -12,7 +12,6 @@ import msgspec
 
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
-from webhook.admission.survey import MAX_CONTAINERS
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ABSENT, NO_METADATA, Container, Metadata, Pod, PodSpec, Resources, present
 
@@ -54,8 +53,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     spec, metadata = pod.spec, pod.metadata
     init = spec.init_containers
     containers = spec.containers if init is None else [*init, *spec.containers]
-    if len(containers) > MAX_CONTAINERS:
-        return Facts(pod, context, None)  # the first step denies it
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]

@@ -58,6 +58,7 @@ class Plan:
         findings: warnings for the user, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
         stripped: variables that the guard has removed so far.
+        paths: characters of the search and preload paths that the shim has looked at so far.
         reported_once: the findings of `report_once`.
         labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
@@ -75,6 +76,7 @@ class Plan:
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
     stripped: int = 0
+    paths: int = 0
     reported_once: set[Finding] = field(default_factory=set)
     searched: dict[str, bool] = field(default_factory=dict)
     decoded_volumes: dict[str, list[Volume]] | None = None

@@ -34,8 +34,18 @@ ShimEnv = Mapping[str, list[tuple[int, EnvVar]]]
 MAX_SAME: Final = 16
 """The most entries of one name in a container's env, of which only the last counts: honest pods have one, seldom two."""
 
-MAX_VALUE: Final = 128 * 1024
-"""The most characters of a variable with which Linux starts a program: ``MAX_ARG_STRLEN``, execve(2)."""
+MAX_VARIABLE: Final = 128 * 1024
+"""The most bytes of a variable as ``NAME=value`` and a zero byte with which Linux starts a program: ``MAX_ARG_STRLEN``,
+execve(2)."""
+
+MAX_PATHS: Final = 256 * 1024
+"""The most characters of all search and preload paths of a pod together: two of the longest, or 2,048 for each of the most
+containers that may request."""
+
+MAX_REFERENCES: Final = 64
+"""The most references to other variables in one search path: honest ones have one or two."""
+
+_PATHS: Final = frozenset({LD_LIBRARY_PATH, LD_PRELOAD})
 
 _NO_VARIABLES: Final[ShimEnv] = {}
 _PATH_FIELD: Final = f"env[{LD_LIBRARY_PATH}]"
@@ -129,13 +139,31 @@ def _shim_env(plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEd
                 message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
                 raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
             _check_length(allocation.slot, entry.name, entry.value)
+            if entry.name in _PATHS:
+                _check_paths(plan, allocation.slot, entry.name, entry.value or "")
     return env
 
 
 def _check_length(slot: Slot, name: str, value: str | None) -> None:
-    if len(value or "") > MAX_VALUE:
-        message = f"env {name} has more than {MAX_VALUE} characters, and no program starts with it: shorten it"
+    length = len(f"{name}={value or ''}".encode()) + 1
+    if length > MAX_VARIABLE:
+        message = f"env {name} takes {length} bytes; no program starts with one of more than {MAX_VARIABLE}: shorten it"
         raise deny(Reason.TOO_MANY, message, container=slot.name, field=f"env[{name}]")
+
+
+def _check_paths(plan: Plan, slot: Slot, name: str, value: str) -> None:
+    """Deny paths that take long to be rewritten: their elements and references are looked at one by one."""
+    plan.paths += len(value)
+    references = value.count("$(")
+    if plan.paths > MAX_PATHS:
+        message = (
+            f"the {LD_LIBRARY_PATH} and {LD_PRELOAD} of the pod have more than {MAX_PATHS} characters: shorten them"
+        )
+    elif references > MAX_REFERENCES:
+        message = f"env {name} has {references} references to variables: write at most {MAX_REFERENCES}"
+    else:
+        return
+    raise deny(Reason.TOO_MANY, message, container=slot.name, field=f"env[{name}]")
 
 
 def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:

@@ -13,6 +13,7 @@ from webhook.admission.resolution import Resolution
 from webhook.admission.settled import Settled
 from webhook.mapping.requests.key_values import format_value
 from webhook.request import Request, amount_text
+from webhook.text import shown
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,7 +33,7 @@ def status_of(plan: Plan, resolution: Resolution) -> dict[str, Any]:
 
 def status_text(data: Mapping[str, Any]) -> str:
     """Return a status as the annotation contains it: compact JSON."""
-    return _encode(data).decode()
+    return shown(_encode(data).decode())
 
 
 def _amounts(request: Request) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from webhook.admission.claims import claims_of
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Slot, container_count, slots
+from webhook.patch import Slot, slots
 from webhook.pod import Pod, QuantityText, Resources
 from webhook.quantity import canonical
 from webhook.reasons import Reason, ReasonKind
@@ -87,7 +87,7 @@ NOTHING_FOUND: Final = Survey(PodKeys(()), (), {}, has_request=False)
 
 
 def survey(pod: Pod, policy: Policy) -> Survey:
-    """Find the GPU keys of a pod; their number and length are checked first."""
+    """Find the GPU keys of a pod that `bounds` permits; their number and length are checked first."""
     try:
         return _survey(pod, policy)
     except Denied as denial:
@@ -95,10 +95,6 @@ def survey(pod: Pod, policy: Policy) -> Survey:
 
 
 def _survey(pod: Pod, policy: Policy) -> Survey:
-    count = container_count(pod)
-    if count > MAX_CONTAINERS:
-        message = f"the pod has {count} containers, more than the limit of {MAX_CONTAINERS}: split the pod"
-        raise deny(Reason.TOO_MANY, message)
     all_slots = slots(pod)
     findings: list[Finding] = []
     claims: dict[str, tuple[str, ...]] = {}

@@ -5,12 +5,13 @@ Pure like `decide`, and never part of a review.
 
 from typing import NamedTuple
 
+from webhook.admission.bounds import overfull
 from webhook.admission.collect import collect
 from webhook.admission.container_request import ContainerRequest
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import skip_reason
-from webhook.admission.engine import Steps, in_mode, take_steps
+from webhook.admission.engine import Steps, denied, in_mode, take_steps
 from webhook.admission.facts import facts_of
 from webhook.admission.left_alone import Left
 from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
@@ -68,10 +69,13 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     if reason is not None:
         decision = untouched(reason)
         return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    facts = facts_of(pod, context, policy)
-    enforced = (
-        take_steps(facts.pod, facts.context, policy, steps) if facts is not None else untouched(Reason.NO_GPU_KEYS)
-    )
+    excess, facts = overfull(pod), facts_of(pod, context, policy)
+    if excess is not None:
+        enforced = denied(excess)
+    elif facts is None:
+        enforced = untouched(Reason.NO_GPU_KEYS)
+    else:
+        enforced = take_steps(facts.pod, facts.context, policy, steps)
     containers = _containers(steps, overrides, policy)
     return Trace(
         in_mode(enforced, pod, context),

@@ -15,6 +15,8 @@ import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
+from webhook.text import shown
+
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 MINUTE: Final = 60.0
@@ -72,7 +74,7 @@ def make_logger(level: str, file: BinaryIO) -> FilteringBoundLogger:
 
 
 def _encode(event: dict[str, Any], **_: Any) -> bytes:
-    return msgspec.json.encode(event)
+    return shown(msgspec.json.encode(event).decode()).encode()
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:

@@ -149,7 +149,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     type=click.IntRange(min=16),
     default=512,
     help="Maximum number of connections for reviews: a further one replaces the one that has been idle for the longest. "
-    "Each takes about 0.13 MiB. The file descriptors of the process limit it, too.",
+    "Each takes memory. The file descriptors of the process limit it, too.",
 )
 @click.option(
     "--log-level",

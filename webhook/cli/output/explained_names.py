@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from webhook.cli.output.layout import clean, heading, labelled
+from webhook.cli.output.layout import heading, labelled
 from webhook.explanation.glossary import Entry, Mark, Use
+from webhook.text import shown
 
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
@@ -21,7 +22,7 @@ def as_text(entry: Entry) -> str:
 def unknown(entry: Entry) -> str:
     """The text about a name that is unknown."""
     near = f"; did you mean {' or '.join(entry.near)}?" if entry.near else "; `vgpu-webhook vendors` lists the keys"
-    return clean(f"{entry.name} is not a key of any vendor{near}")
+    return shown(f"{entry.name} is not a key of any vendor{near}")
 
 
 def _lines(entry: Entry) -> Iterator[str]:

@@ -20,8 +20,8 @@ _PAGE: Final = """\
 
 For each mapping: the variables, annotations, labels and mounts with which a user could lift the limit of a share or show a
 container the devices of others, the values that do, what happens to them, and what reads them.
-[behavior.md](behavior.md#guarding) explains the rules, [threats.md](threats.md) what is left to you. The first row that matches
-decides.
+[behavior.md](behavior.md#guarding) explains the rules, [threats.md](threats.md) what is left to you. The first row that
+matches decides.
 
 - *Any value*: except the one that the shim itself writes.
 - *All*: also in containers with whole devices, and in those that are left unchanged. *Shares*: only where there is a limit.

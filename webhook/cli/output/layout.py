@@ -6,19 +6,13 @@ from typing import Final, TypeAlias
 
 import click
 
+from webhook.text import shown
+
 WIDTH: Final = 100
 """Maximum columns of a line, except lines to be copied."""
 
 LABEL: Final = 9
 """Columns of a label, with the space after it."""
-
-_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
-"""Control characters, which a terminal would interpret."""
-
-
-def clean(text: str) -> str:
-    """Replace the control characters in a text from a manifest."""
-    return text.translate(_CONTROL)
 
 
 def heading(text: str, color: str | None = None, indent: int = 0) -> str:
@@ -30,7 +24,7 @@ def heading(text: str, color: str | None = None, indent: int = 0) -> str:
 def wrapped(text: str, indent: int, further: int = 2) -> list[str]:
     """Wrap a text to `WIDTH` columns; lines after the first are indented by `further` columns more."""
     return textwrap.wrap(
-        clean(text),
+        shown(text),
         WIDTH,
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent + further),
@@ -47,9 +41,9 @@ def labelled(label: str, rows: Iterable[str | Row], indent: int = 2, color: str 
     listed = [(row, "") if isinstance(row, str) else row for row in rows]
     start = indent + LABEL + 1
     half = (WIDTH - start) // 2
-    width = max((len(clean(left)) for left, right in listed if right and len(left) <= half), default=0)
+    width = max((len(shown(left)) for left, right in listed if right and len(left) <= half), default=0)
     for number, (left, right) in enumerate(listed):
-        text = f"{clean(left).ljust(width)}  {right}" if right else left
+        text = f"{shown(left).ljust(width)}  {right}" if right else left
         first, *rest = wrapped(text, start, width + 2 if right and len(left) <= half else 2) or [" " * start]
         styled = click.style(label.ljust(LABEL), fg=color) if number == 0 else " " * LABEL
         yield f"{' ' * indent}{styled} {first[start:]}".rstrip() + "\n"
@@ -58,4 +52,4 @@ def labelled(label: str, rows: Iterable[str | Row], indent: int = 2, color: str 
 
 def block(lines: Iterable[str], indent: int) -> Iterator[str]:
     """Indent lines that are to be copied; they are never wrapped."""
-    return (f"{' ' * indent}{clean(line)}".rstrip() + "\n" for line in lines)
+    return (f"{' ' * indent}{shown(line)}".rstrip() + "\n" for line in lines)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from webhook.cluster.client.api import Api, UnreachableError
+from webhook.text import shown
 
 Type: TypeAlias = Literal["Normal", "Warning"]
 
@@ -109,7 +110,7 @@ class Events:
 
 def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.datetime) -> dict[str, Any]:
     """The Event as it is first created."""
-    message = shortened(message, MAX_MESSAGE)
+    message = shortened(shown(message), MAX_MESSAGE)
     digest = hashlib.sha256(msgspec.json.encode((subject.uid, type_, reason, message))).hexdigest()[:16]
     involved = {"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name, "uid": subject.uid}
     if subject.namespace:
