@@ -75,6 +75,7 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/vgpu-webhook vendors --markdown > docs/keys.md
 	$(BIN)/vgpu-webhook vendors --sources --markdown > docs/sources.md
+	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
 	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m deploy.generate

@@ -391,6 +391,13 @@ def test_mount_is_stripped() -> None:
     assert outcome.reasons == [Reason.GUARD_STRIPPED]
 
 
+def test_mount_is_reported() -> None:
+    """With `warn` it stays."""
+    outcome = mounting({"mountPath": "/acme/lib"}, action="warn")
+    assert outcome.patch == ()
+    assert outcome.reasons == [Reason.GUARD_KEPT]
+
+
 def test_mount_beside_whole_devices() -> None:
     """There is no limit to lift, but devices of others can be shown."""
     held = Held(vendor(guard=MOUNTS), WHOLE)

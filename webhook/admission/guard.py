@@ -1,12 +1,12 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, cast
 
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Denied, Finding, deny
 from webhook.labels import GUARD
-from webhook.mapping.model.guard_rule import GuardPlace, GuardRule, ValueSource
+from webhook.mapping.model.guard_rule import Action, GuardPlace, GuardRule, ValueSource
 from webhook.mapping.model.owned import Keys, Owned
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import MapEdits, Slot
@@ -31,8 +31,6 @@ MAX_MARKS: Final = 256
 
 MAX_MOUNTS: Final = 1024
 """The most mounts of a container that are compared with guarded paths: honest containers have a handful."""
-
-Action: TypeAlias = Literal["deny", "strip", "allow"]
 
 
 def guard_pod(plan: Plan) -> None:
@@ -117,6 +115,9 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
                 effect = _effect(share=allocation.share)
                 message = f"{place} {_shown(key)} {effect} and was removed: remove it from the manifest"
                 plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
+            if action == "warn":
+                message = f"{place} {_shown(key)} {_possible_effect(share=allocation.share)} and was kept: remove it"
+                plan.findings.append(Finding(Reason.GUARD_KEPT, message, None, field, value))
 
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
@@ -162,6 +163,10 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
                 field=field,
                 value=path,
             )
+        if action == "warn":
+            message = f"the mount at {shorten(path, 100)} {_possible_effect(share=share)} and was kept: remove it"
+            plan.findings.append(Finding(Reason.GUARD_KEPT, message, slot.name, field, path))
+            continue
         _count_stripped(plan)
         removed.add(index)
         message = f"{message} and was removed: remove it from the manifest"
@@ -198,6 +203,10 @@ def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
             continue
         if action == "deny":
             raise _denial(slot, entry, rule, limits.get(entry.name), request)
+        if action == "warn":
+            message = f"env {_shown(entry.name)} {_possible_effect(share=share)} and was kept: remove it"
+            plan.findings.append(Finding(Reason.GUARD_KEPT, message, container.name, f"env[{entry.name}]", value))
+            continue
         _count_stripped(plan)
         removed.add(index)
         message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: remove it from the manifest"
@@ -270,14 +279,19 @@ def _effect(*, share: bool) -> str:
     return "lifts the limit of the share" if share else "shows devices that the container did not request"
 
 
+def _possible_effect(*, share: bool) -> str:
+    """The effect of a variable that is only reported, because it has none with every version of what reads it."""
+    return f"may {_effect(share=share).replace('lifts', 'lift').replace('shows', 'show')}"
+
+
 def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, limit: str | None, request: Request | None) -> Denied:
     name, value = f"env {_shown(entry.name)}", known_value(entry)
     share = request is not None and not request.whole
     # If devices are requested, a value that hides them is no remedy.
     harmless = None if request is not None and rule.hides else rule.harmless
     if value is None:
-        effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
-        message = f"{name} gets its value only when the container starts, and it could {effect}: "
+        effect = _possible_effect(share=share).replace("may", "could")
+        message = f"{name} gets its value only when the container starts, and it {effect}: "
         remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
         message = f"the value of {name} {_effect(share=share)}: "

@@ -4,9 +4,10 @@ from msgspec import Struct
 
 from webhook.admission.container_request import ContainerRequest
 from webhook.finding import Finding
-from webhook.mapping.model.vendor import Default, Key, Vendor
+from webhook.mapping.model.vendor import Default, Form, Key, Vendor
 from webhook.mapping.requests.result import Defaults, Reading
 from webhook.quantity import Number
+from webhook.reasons import Reason
 from webhook.request import Dimension, Request
 
 
@@ -43,6 +44,13 @@ class Settled(Struct):
     def translated(self) -> bool:
         """Whether it is written in another vendor's keys."""
         return self.target is not self.requested.vendor
+
+
+def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
+    """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
+    if form.unlimited is None:
+        return []
+    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.unlimited.split()), container.name)]
 
 
 def default_text(dimension: Dimension, default: Default) -> str:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from webhook.admission.container_request import ContainerRequest
 from webhook.admission.overrides import Overrides, defaults_for
 from webhook.admission.selected_devices import device_for, missing_device, too_large
-from webhook.admission.settled import Settled, default_text
+from webhook.admission.settled import Settled, default_text, limit_not_kept
 from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Key, Vendor
@@ -54,6 +54,7 @@ class Translator:
         self._report_rounding(settled, request)
         self._remove_source(settled)
         self._add_target(settled, written)
+        findings.extend(limit_not_kept(written.form, container))
         return settled
 
     def _write(self, request: Request, findings: list[Finding]) -> tuple[Request, Written]:

@@ -112,7 +112,7 @@ def mthreads(keys: Keys) -> Meaning:
 
 
 def metax(keys: Keys) -> Meaning:
-    """``pkg/device/metax/sdevice.go``: GiB as a plain number, bytes with a suffix."""
+    """``pkg/device/metax/sdevice.go``: GiB as a plain number, bytes with a suffix; online, cores are not counted."""
     sgpu, gpu, units, cores = map(keys.of, ("sgpu", "gpu", "vmemory", "vcore"))
     if gpu is not None and sgpu is not None:
         raise Denied("sgpu and gpu exclude each other")
@@ -126,6 +126,11 @@ def metax(keys: Keys) -> Meaning:
         if suffixed != (units >= MIB):
             raise Unsure("bytes or GiB")
         memory = size(units, 1 if suffixed else 1024 * MIB)
+    kind = keys.annotations.get("metax-tech.com/sgpu-app-class")
+    if kind is not None and sgpu > 1:
+        raise Denied("app-class pod must request single device")
+    if kind == "online":
+        return Meaning("metax", 1, memory, UNLIMITED, {"memory": ALL})
     return Meaning("metax", count(sgpu), memory, _percent(cores), {"memory": ALL, "cores": ALL})
 
 

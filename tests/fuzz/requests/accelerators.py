@@ -36,7 +36,12 @@ def metax(draw: Draw, name: str) -> Ask:
         **some(draw, 0.7, vmemory=draw.pick(sizes)),
         **some(draw, 0.5, vcore=cores(draw)),
     }
-    return under("metax-tech.com/", parts)
+    notes: dict[str, str] = {}
+    if draw.chance(0.3):
+        notes["metax-tech.com/sgpu-qos-policy"] = draw.pick(("fixed-share", "best-effort", "burst-share"))
+    if draw.chance(0.1):
+        notes["metax-tech.com/sgpu-app-class"] = draw.pick(("online", "offline"))
+    return under("metax-tech.com/", parts)._replace(annotations=notes)
 
 
 def hygon(draw: Draw, name: str) -> Ask:

@@ -104,11 +104,14 @@ class Guard(Strict):
     source: Source | None = Field(
         None, alias="from", description="instead of `lifts` and `unless`: any value from this source"
     )
-    action: Literal["deny", "strip", "allow"] = "deny"
+    action: Literal["deny", "strip", "warn", "allow"] = "deny"
     whole: bool = Field(
         default=False, description="also in containers with whole devices, because it shows them the devices of others"
     )
     hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
+    )
+    read_by: Long | None = Field(
+        None, description="for people: what reads it, and the source that shows that; `vendors --guards` prints it"
     )

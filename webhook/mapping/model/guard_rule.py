@@ -13,6 +13,9 @@ GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount"]
 
 PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount")
 
+Action: TypeAlias = Literal["deny", "strip", "warn", "allow"]
+"""What is done with a key that lifts a limit."""
+
 ValueSource: TypeAlias = tuple[str, str]
 """The source of a variable: the kind of its ``valueFrom``, and the name of the object or the path of the field; or of a mount:
 ``hostPath``, and the path on the node."""
@@ -49,7 +52,7 @@ class GuardRule:
     lifting: frozenset[str] | None
     harmless: frozenset[str] | None
     sources: Mapping[str, re.Pattern[str]] | None
-    action: Literal["deny", "strip", "allow"]
+    action: Action
     whole: bool
     hides: bool = False
 

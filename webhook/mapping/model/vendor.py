@@ -96,7 +96,7 @@ class Condition:
     absent: bool = False
     present: bool = False
     numbers: Numbers | None = None
-    texts: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = ()
 
     @property
     def only_absent(self) -> bool:
@@ -131,6 +131,7 @@ class Form:
         reads: it makes a request, and neither denies nor leaves unchanged.
         needed: keys that a condition of their own requires.
         written: by dimension, the keys that may be written in this form, those needed first.
+        unlimited: the warning that the vendor enforces no limit in this form; None if it does.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Form:
     keys: Mapping[str, Key]
     own_values: frozenset[str]
     write: bool
+    unlimited: str | None = None
     reads: bool = field(init=False)
     needed: frozenset[str] = field(init=False)
     written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)

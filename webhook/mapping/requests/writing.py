@@ -1,6 +1,6 @@
 """Request → keys: write a request in the first form of a target that reads back as the same, or report why none does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -84,7 +84,7 @@ def _write_form(
     binding, row = _binding(target, request)
     numbers = _numbers(target, form, request, row, defaults)
     variables = dict(binding) | {"container": container}
-    key_values = {}
+    key_values: dict[str, KeyValue] = {}
     for name, number in numbers.items():
         spelled = spelling(form.keys[name], variables)
         if "{" in spelled:
@@ -94,6 +94,7 @@ def _write_form(
                 (f"{spelled} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",)
             )
         key_values[name] = KeyValue(name, spelled, format_value(number), number, binding)
+    key_values |= {entry.key_name: entry for entry in _texts(form, variables)}
     try:
         reading = read(target, key_values, defaults, largest_card, container, home=True)
     except Denied as denial:
@@ -107,6 +108,14 @@ def _write_form(
     if difference is not None:
         raise NoEquivalent((difference,))
     return Written(form, key_values, reading)
+
+
+def _texts(form: Form, variables: Mapping[str, str]) -> Iterator[KeyValue]:
+    """Yield the texts that the form requires, the first of each condition; a nodeSelector is never written."""
+    for condition in form.when:
+        if condition.texts and not condition.absent and form.keys[condition.keys[0]].place != "nodeSelector":
+            key = form.keys[condition.keys[0]]
+            yield KeyValue(key.name, spelling(key, variables), condition.texts[0])
 
 
 def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defaults: Defaults) -> dict[str, Number]:
