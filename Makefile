@@ -62,10 +62,10 @@ check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/python -m tests.actionlint
 
 # TRACE=file, PEER=https://host:port/path and PEER_PID=n reach it as environment variables.
-bench: $(INSTALLED) ## measure beside an empty handler, and a webhook at PEER=https://..., and print the table
+bench: $(INSTALLED) ## measure beside an empty handler and a webhook at PEER=https://...; see benchmarks/__main__.py
 	$(BIN)/python -m benchmarks
 
-bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different
+bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different, each sent twice
 	$(BIN)/python -m benchmarks.memory $(PODS)
 
 vendors-check: $(INSTALLED) ## what each mapping was held against, and when: where to look for newer versions

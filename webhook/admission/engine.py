@@ -11,7 +11,7 @@ from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
-from webhook.admission.facts import facts_of, size_of
+from webhook.admission.facts import facts_of, remember
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
@@ -77,7 +77,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if decision is None:
         decision = take_steps(facts.pod, facts.context, policy)
         if facts.key is not None and policy.memo.met(facts.key):
-            policy.memo.keep(facts.key, decision, size_of(facts.key, decision))
+            decision = remember(facts.key, decision, policy)
     return in_mode(decision, pod, context)
 
 

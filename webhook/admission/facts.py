@@ -5,6 +5,7 @@ from every step, for every pod: it cannot make the memory give one pod's patch t
 """
 
 from collections.abc import Sequence
+from sys import getsizeof
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,10 +19,16 @@ from webhook.pod import ABSENT, NO_METADATA, Container, Metadata, Pod, PodSpec, 
 MAX_FACTS: Final = 16 * 1024
 """The most bytes of facts that are remembered. Honest pods have less; without a bound, a few others could fill the memory."""
 
+_OBJECTS: Final = 820
+"""Bytes of what every decision consists of: itself, two dictionaries, tuples, and the response's frame."""
+
+_OBJECT: Final = 88
+"""Bytes of a finding, with its place in a tuple."""
+
 _EMPTY: Final = msgspec.Raw(b"[]")
 """A list whose entries do not matter; that it is there does, for it changes the patch."""
 
-_OBJECTS: Final = msgspec.Raw(b"[{}]")
+_SOURCES: Final = msgspec.Raw(b"[{}]")
 """A list of which it matters only that it has entries."""
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -100,7 +107,7 @@ def _reduced(
 
 
 def _entered(raw: msgspec.Raw) -> msgspec.Raw:
-    return _OBJECTS if b"{" in bytes(raw) else _emptied(raw)
+    return _SOURCES if b"{" in bytes(raw) else _emptied(raw)
 
 
 def _emptied(raw: msgspec.Raw) -> msgspec.Raw:
@@ -141,8 +148,27 @@ def _key(pod: Pod, context: Context) -> bytes | None:
     return key if len(key) <= MAX_FACTS else None
 
 
-def size_of(key: bytes, decision: Decision) -> int:
-    """Return the approximate bytes that a remembered decision takes, as measured with all that is encoded from it."""
-    findings = (*decision.warnings, *decision.notes, *([] if decision.denial is None else [decision.denial]))
-    texts = sum([1024 + 2 * len(finding.message) for finding in findings])
-    return 2048 + len(key) + 3 * len(decision.patch_json) + 2 * len(decision.status_json) + texts
+def remember(key: bytes, decision: Decision, policy: Policy) -> Decision:
+    """Remember a decision under its facts; return it as it is remembered."""
+    # msgspec leaves room behind what it encodes, up to half as much again.
+    key = bytes(memoryview(key))
+    decision = msgspec.structs.replace(decision, patch_json=bytes(memoryview(decision.patch_json)))
+    policy.memo.keep(key, decision, getsizeof(key) + size_of(decision))
+    return decision
+
+
+def size_of(decision: Decision) -> int:
+    """Return the bytes of a decision with the response that is encoded from it, without what policy and module have anyway.
+
+    ``tests/decisions/test_remembered_size.py`` compares it with what the allocator gave.
+    """
+    denial = decision.denial
+    # The response has the patch in base64, and what users and the audit log are told as JSON.
+    told = _encode((decision.audit, [finding.text for finding in decision.warnings], denial and denial.sentence))
+    texts: list[str | bytes] = [decision.patch_json, *decision.audit.values()]
+    texts += [] if "status" in decision.audit else [decision.status_json]
+    findings = (*decision.warnings, *decision.notes, *(() if denial is None else (denial,)))
+    for finding in findings:
+        texts += [text for text in (finding.message, finding.field, finding.value, finding.container) if text]
+    response = 4 * len(decision.patch_json) // 3 + len(told)
+    return _OBJECTS + _OBJECT * len(findings) + sum(map(getsizeof, texts)) + response

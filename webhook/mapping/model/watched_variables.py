@@ -13,11 +13,11 @@ MAX_MEMORY: Final = 32 * MIB
 """Bytes that RE2 may use: enough for ten thousand names."""
 
 
-MAX_KNOWN: Final = 256
-"""Lists whose answer is stored: the containers of that many templates."""
+MAX_KNOWN: Final = 64
+"""Lists whose answer is stored: the containers of so many templates that are created side by side."""
 
 MAX_LIST: Final = 8 * 1024
-"""The most bytes of a list whose answer is stored, so that all of them take at most 2 MiB."""
+"""The most bytes of a list whose answer is stored, so that all of them take at most 512 KiB."""
 
 _NOTHING: Final = r"[^\x00-\xff]"
 """An expression that no byte matches."""
@@ -50,7 +50,7 @@ class WatchedVariables:
             known = bool(self._search(text)) or (b"\\" in text and (b"\\u" in text or b"\\/" in text))
             if len(text) <= MAX_LIST:
                 if len(self._known) >= MAX_KNOWN:
-                    self._known.clear()
+                    del self._known[next(iter(self._known))]
                 self._known[text] = known
         return known
 
