@@ -719,8 +719,8 @@ class Reason(enum.Enum):
         "VGW612",
         ReasonKind.WARNING,
         "guarded variable kept",
-        "A variable, annotation, label or mount can lift the limit of the share, or show other devices, with some versions "
-        "of what reads it; the mapping only reports it.",
+        "A variable, annotation, label or mount can lift the limit of the share, or show other devices, with some "
+        "versions of what reads it; the mapping only reports it.",
         "Remove it. To deny it, set the namespace's annotation `vgpu-webhook.io/guard: deny`.",
     )
     INTERNAL_ERROR = _(
