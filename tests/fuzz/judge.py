@@ -12,7 +12,9 @@ from tests.fuzz.enforcement import enforcement_findings
 from tests.fuzz.generate import Case
 from tests.fuzz.hidden import hidden_findings
 from tests.fuzz.own_keys import own_key_findings
+from tests.fuzz.policies import policy_of
 from tests.fuzz.properties import plain_findings
+from tests.fuzz.remembered import memory_findings
 from tests.fuzz.sampled import contradiction_findings, sampled_findings
 from tests.fuzz.trial import Finding, RaisedError, Trial
 
@@ -48,8 +50,9 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
 
     Args:
         case: what is decided.
-        closely: also what takes several decisions: with and without memory, by the command line, explained.
+        closely: also what takes several decisions: many siblings, by the command line, explained.
     """
+    policy_of(case.setup).memo.clear()
     try:
         trial = Trial(case)
         findings = list(plain_findings(trial))
@@ -57,6 +60,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
             findings += [*hidden_findings(trial), *own_key_findings(trial)]
             findings += sampled_findings(trial) if closely else contradiction_findings(trial)
+        findings += memory_findings(trial, closely=closely)
     except msgspec.DecodeError:
         return "undecodable", []
     except RaisedError as error:
