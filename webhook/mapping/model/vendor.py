@@ -261,9 +261,13 @@ class Vendor:
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
 
     def expresses(self, dimension: Dimension) -> bool:
-        """Return whether it has a key for the dimension, or a form that derives it."""
-        return bool(self.by_dimension[dimension]) or (
-            dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
+        """Return whether it has a key for the dimension, a form that derives it, or names that stand for an amount of it."""
+        if dimension == "devices":
+            return bool(self.by_dimension[dimension]) or any(isinstance(form.devices, Derived) for form in self.forms)
+        return bool(self.by_dimension[dimension]) or any(
+            getattr(row, dimension) is not None
+            for variable in self.variables.values()
+            for row in variable.rows.values()
         )
 
     def counts_parts(self, key: Key) -> bool:
