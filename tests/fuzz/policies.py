@@ -25,6 +25,21 @@ CONFIGURED = """
 {extends: cambricon, keys: {vmemory: {unit: 256Mi}}}
 """
 """What makes targets of the vendors that need a cluster's key for it."""
+PLACING = """
+---
+extends: nvidia
+ownedBy: ["system:serviceaccount:hami:scheduler"]
+place:
+  runtimeClassName: nvidia
+  nodeSelector: {p.example.com/selector: "1"}
+  tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
+  labels: {p.example.com/label: "1"}
+  annotations: {p.example.com/annotation: "1"}
+---
+extends: aliyun
+place: {tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}], labels: {p.example.com/label: "1"}}
+"""
+"""Everything that a mapping can place."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
 CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
@@ -157,6 +172,13 @@ SETUPS: tuple[Setup, ...] = (
         cards=CARDS,
     ),
     Setup("target kai", settings="{target: kai}", target="kai"),
+    Setup(
+        "target nvidia, everything placed, a scheduler's marks its own",
+        mappings=CONFIGURED + PLACING,
+        settings=_CARDS + "target: nvidia}",
+        target="nvidia",
+        cards=CARDS,
+    ),
 )
 
 

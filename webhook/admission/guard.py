@@ -184,7 +184,6 @@ def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | No
 def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
     container = slot.container
     limits = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
-    action_set = _action_set(plan)
     exceptions = plan.policy.settings.guard_exceptions
     removed = plan.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):
@@ -198,7 +197,7 @@ def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
             continue
         if rule.exception:
             continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
-        action = action_set or rule.action
+        action = _action_set(plan) or rule.action  # asked only where it matters: what is remembered serves for the rest
         if action == "allow":
             continue
         if action == "deny":

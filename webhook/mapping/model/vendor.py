@@ -251,7 +251,7 @@ class Vendor:
         annotation_keys: the vendor has no resource names: labels and annotations request.
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
-        expressed: the dimensions for which it has a key, or a form that derives them.
+        expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
 
     name: str
@@ -284,11 +284,13 @@ class Vendor:
     expressed: frozenset[Dimension] = field(init=False)
 
     def __post_init__(self) -> None:
-        derived: set[Dimension] = (
-            {"devices"} if any(isinstance(form.devices, Derived) for form in self.forms) else set()
-        )
-        keyed = {dimension for dimension, keys in self.by_dimension.items() if keys}
-        object.__setattr__(self, "expressed", frozenset(keyed | derived))
+        expressed: set[Dimension] = {dimension for dimension, keys in self.by_dimension.items() if keys}
+        if any(isinstance(form.devices, Derived) for form in self.forms):
+            expressed.add("devices")
+        for row in (row for variable in self.variables.values() for row in variable.rows.values()):
+            expressed.update({"memory"} if row.memory is not None else ())
+            expressed.update({"cores"} if row.cores is not None else ())
+        object.__setattr__(self, "expressed", frozenset(expressed))
 
     def counts_parts(self, key: Key) -> bool:
         """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""
