@@ -44,8 +44,8 @@ def main() -> int:
 def _drawn(count: int, seed: int) -> Iterator[Mutant]:
     mutants, there_are = draw(count, seed)
     _say(
-        f"{count} of {there_are:,} mutants, seed {seed}; there are none of annotations, docstrings, f-strings, decorators, "
-        "decorated functions, and what coverage excludes"
+        f"{count} of {there_are:,} mutants, seed {seed}; there are none of annotations, type aliases, docstrings, "
+        "f-strings, decorators, decorated functions, and what coverage excludes"
     )
     return mutants
 
