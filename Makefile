@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz check bench bench-memory \
+.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz mutants check bench bench-memory \
 	vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
@@ -53,6 +53,10 @@ check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other'
 # PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores
 	$(BIN)/python -m tests.fuzz $(foreach name,SEED MINUTES PODS FROM,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
+
+# SEED=2 for other ones, MUTANTS=100 for fewer; with few it is the beginning of what many are.
+mutants: $(INSTALLED) ## deliberate mistakes in what decides, drawn by SEED=1: how many the tests catch; an hour at most
+	nice $(BIN)/python -m tests.mutants $(foreach name,SEED MUTANTS MINUTES,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
 check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/ruff format --check
