@@ -68,6 +68,7 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     "spec.containers.env": RAW,
     "spec.containers.envFrom": RAW,
     "spec.containers.volumeMounts": RAW,
+    "spec.containers.volumeDevices": RAW,
     "spec.containers.securityContext": {"value": _value, "absence": _absent_as(SecurityContext)},
     "spec.initContainers": {"number": lambda found: found and found[:1], "absence": _absent_as(list)},
     "spec.volumes": RAW,

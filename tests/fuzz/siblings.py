@@ -277,6 +277,12 @@ def _mounts(draw: Draw, sibling: Sibling) -> Sibling:
     return sibling
 
 
+def _devices(draw: Draw, sibling: Sibling) -> Sibling:
+    device = {"name": "v", "devicePath": draw.pick(("/dev/x", "/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so"))}
+    _put(_container(draw, sibling), "volumeDevices", draw.pick((ABSENT, None, [], [device])))
+    return sibling
+
+
 def _security(draw: Draw, sibling: Sibling) -> Sibling:
     values: tuple[Any, ...] = (ABSENT, None, {}, {"privileged": True}, {"privileged": False}, {"privileged": None})
     _put(_container(draw, sibling), "securityContext", draw.pick(values))
@@ -372,6 +378,7 @@ CHANGES: Mapping[str, Change] = {
     "spec.containers.env": _env,
     "spec.containers.envFrom": partial(_in_container, "envFrom", ENV_FROM),
     "spec.containers.volumeMounts": _mounts,
+    "spec.containers.volumeDevices": _devices,
     "spec.containers.securityContext": _security,
     "spec.initContainers": _init_containers,
     "spec.volumes": _volumes,

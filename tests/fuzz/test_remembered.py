@@ -46,11 +46,7 @@ NO_LOSS: Mapping[tuple[str, str], str] = {
     ("context.namespace.name", "value"): ASIDE,
     ("context.namespace.annotations", "others"): NEVER,
     ("spec.os", "value"): ASIDE,
-    ("spec.nodeName", "value"): ASIDE,  # nothing is remembered of such a pod, nor served to one
-    ("spec.containers.env", "content"): ASIDE,  # watched variables
-    ("spec.containers.volumeMounts", "content"): ASIDE,  # what could meet a shim
-    ("spec.volumes", "content"): ASIDE,
-    ("spec.containers.envFrom", "absence"): NEVER,
+    ("spec.containers.envFrom", "absence"): COARSER,
     ("spec.containers.resources.claims", "absence"): COARSER,
     ("spec.containers.securityContext", "absence"): COARSER,
     ("spec.initContainers", "absence"): COARSER,
