@@ -47,6 +47,7 @@ NO_LOSS: Mapping[tuple[str, str], str] = {
     ("context.namespace.annotations", "others"): NEVER,
     ("spec.os", "value"): ASIDE,
     ("spec.containers.envFrom", "absence"): COARSER,
+    ("spec.containers.volumeDevices", "absence"): COARSER,
     ("spec.containers.resources.claims", "absence"): COARSER,
     ("spec.containers.securityContext", "absence"): COARSER,
     ("spec.initContainers", "absence"): COARSER,
