@@ -89,7 +89,13 @@ SETUPS: tuple[Setup, ...] = (
         target="aliyun",
         claims_permitted=True,
     ),
-    Setup("target volcano", settings="{target: volcano, podSecurityDefault: baseline}", target="volcano"),
+    Setup(
+        "target volcano, MTT S5000",
+        mappings=CONFIGURED + "---\n{extends: mthreads, variables: {model: {write: s5000}}}\n",
+        settings="{target: volcano, podSecurityDefault: baseline}",
+        cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(160,)),
+        target="volcano",
+    ),
     Setup(
         "gpushare active, vcuda the target",
         settings=_CARDS + "owners: {aliyun.com/gpu-mem: gpushare}, target: vcuda}",
@@ -178,6 +184,13 @@ SETUPS: tuple[Setup, ...] = (
         settings=_CARDS + "target: nvidia}",
         target="nvidia",
         cards=CARDS,
+    ),
+    Setup(
+        "target kai, MTT S4000 and S5000",
+        mappings=CONFIGURED + "---\n{extends: mthreads, variables: {model: {write: s4000-s5000}}}\n",
+        settings="{target: kai}",
+        cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(96, 160)),
+        target="kai",
     ),
 )
 

@@ -12,6 +12,7 @@ from webhook.admission.pod_keys import add_pod_keys
 from webhook.admission.survey import ContainerKeys, PodKeys
 from webhook.finding import Finding, deny
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.key_values import form_of
 from webhook.reasons import Reason
 
 
@@ -98,7 +99,11 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
         if len(group) == 1:
             continue
         vendor = group[0].vendor
-        names = ", ".join(container.name for container in group)
+        # What another system serves under the vendor's names is no request of the vendor.
+        served = [container for container in group if not _left(container)] if vendor.containers == "one" else group
+        if len(served) < 2:  # noqa: PLR2004  (one container, as above)
+            continue
+        names = ", ".join(container.name for container in served)
         if vendor.containers == "one":
             message = (
                 f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
@@ -114,3 +119,9 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
                     "keep the request of one"
                 )
                 raise deny(Reason.AMBIGUOUS_COUNT, message, field=entry.key, value=entry.text)
+
+
+def _left(container: ContainerRequest) -> bool:
+    """Whether the container's keys make a form that is left unchanged."""
+    form = form_of(container.vendor, container.key_values)
+    return form is not None and form.leave is not None

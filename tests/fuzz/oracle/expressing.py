@@ -7,7 +7,7 @@ A rule says what each device gets; that containers share a pod is for the judges
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tests.fuzz.oracle.hami import ASCEND, KUNLUN, MTHREADS
+from tests.fuzz.oracle.hami import ASCEND, KUNLUN, moore_threads_sizes
 from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import ALL, GIB, LARGEST, MIB, Amounts
 from tests.fuzz.oracle.schedulers import MIG
@@ -214,7 +214,7 @@ def cambricon(wanted: Wanted) -> bool:
 
 def mthreads(wanted: Wanted) -> bool:
     """Several devices are whole ones; legal sizes of one, cores in sixteenths or none."""
-    legal = wanted.sized(1, MTHREADS[-2] * 512 * MIB)
+    legal = wanted.sized(1, moore_threads_sizes(wanted.cluster.moore_threads)[-2] * 512 * MIB)
     return wanted.whole or (wanted.devices == 1 and legal and (wanted.part() or wanted.open("cores")))
 
 
