@@ -51,6 +51,8 @@ place:
 guard:
 - {env: [ACME_OFF], lifts: truthy}
 - {env: [ACME_SECRET], from: {secretKeyRef: acme}}
+- {mount: [/usr/lib/acme/lib.so], from: {hostPath: /usr/lib/acme}, action: allow}
+- {mount: [/usr/lib/acme/*], unless: []}
 - {annotation: [guard.acme.example/annotation], lifts: truthy, action: strip}
 - {label: [guard.acme.example/label*], unless: [low]}
 owned: [owned.acme.example/mark*, owned.acme.example/other, {label: owned.acme.example/label}]

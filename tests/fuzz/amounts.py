@@ -172,7 +172,8 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         ]
     wrong = [mismatch(trial, target, candidate, got) for candidate in candidates]
     if all(wrong):
-        detail = f"{before.name}: {wrong[0]}; {vendor} to {target}, asked {candidates[0]}, got {got} by {after.vendor}"
+        why, asked = (wrong[0], candidates[0]) if candidates else ("nothing that can be completed", None)
+        detail = f"{before.name}: {why}; {vendor} to {target}, asked {asked}, got {got} by {after.vendor}"
         yield Finding(f"5 {wrong[0]}", detail, vendor)
     if trial.decision.patch_json and "mig" not in {vendor, after.vendor}:
         yield from status_findings(trial, before, candidates, got)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.fuzz.amounts import NVIDIA, READING, target_of
+from tests.fuzz.enforcement import is_covered
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.claims import claims
@@ -362,18 +363,17 @@ def _collides(trial: Trial, denial: Denial) -> bool:
 
 
 def _guarded(trial: Trial, denial: Denial) -> bool:
-    """A variable or a key of the pod that is known to lift a limit, or to show devices, in a container that requests."""
+    """A variable, mount or key of the pod that is known to lift a limit, or to show devices, in a container that requests."""
     names = {read.name for read in _requesting(trial)}
-    variables = {
-        entry["name"]
-        for container in all_containers(trial.case.pod)
-        if container["name"] in names
-        for entry in container.get("env") or []
-    }
+    requesting = [container for container in all_containers(trial.case.pod) if container["name"] in names]
+    variables = {entry["name"] for container in requesting for entry in container.get("env") or []}
+    mounted = {mount["mountPath"] for container in requesting for mount in container.get("volumeMounts") or []}
+    mounted |= {device["devicePath"] for container in requesting for device in container.get("volumeDevices") or []}
     metadata = trial.case.pod["metadata"]
     keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip"}
     guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in keys for _, key, _ in SWITCHES)
+    guarded = guarded or any(map(is_covered, mounted))
     return guarded and not allowed
 
 

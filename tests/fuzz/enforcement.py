@@ -163,6 +163,12 @@ def _covered(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterat
             yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)
 
 
+def is_covered(path: str) -> bool:
+    """Whether a device plugin of any vendor mounts there what enforces a share, or NVIDIA's runtime looks for devices."""
+    covered = {*(each for paths in COVERED.values() for each in paths), "/var/run"}
+    return any(PurePosixPath(_resolved(path)).is_relative_to(each) for each in covered)
+
+
 def _resolved(path: str) -> str:
     """A path from the root, without ``.`` and ``..``."""
     parts: list[str] = []
