@@ -172,9 +172,10 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         ]
     wrong = [mismatch(trial, target, candidate, got) for candidate in candidates]
     if all(wrong):
-        why, asked = (wrong[0], candidates[0]) if candidates else ("nothing that can be completed", None)
-        detail = f"{before.name}: {why}; {vendor} to {target}, asked {asked}, got {got} by {after.vendor}"
-        yield Finding(f"5 {wrong[0]}", detail, vendor)
+        what, asked = (wrong[0], candidates[0]) if candidates else ("memory", None)
+        detail = f"{before.name}: {what}; {vendor} to {target}, asked {asked}, got {got} by {after.vendor}"
+        yield Finding(f"5 {what}", detail, vendor)
+        return
     if trial.decision.patch_json and "mig" not in {vendor, after.vendor}:
         yield from status_findings(trial, before, candidates, got)
 

@@ -165,7 +165,8 @@ SETUPS: tuple[Setup, ...] = (
         + '- {env: NVIDIA_VISIBLE_DEVICES, unless: [void, none, ""], whole: true, hides: true, action: strip}\n'
         + "- {env: CUDA_DISABLE_CONTROL, lifts: truthy, action: strip}\n"
         + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
-        + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n',
+        + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n- {list: hami-core}\n'
+        + "- {list: nvidia-runtime}\n",
         settings="{target: nvidia, largestCard: 1Ti}",
         target="nvidia",
     ),
