@@ -142,8 +142,9 @@ def _absent_container(trial: Trial, denial: Denial) -> bool:
 
 
 def _misspelled(trial: Trial, denial: Denial) -> bool:
-    """A name of nobody's that is close to a known one."""
-    unknown = {name for name in _names(trial) if "/" in name and name_of(name) is None}
+    """A name of nobody's, or of somebody who is inactive, that is close to a known one."""
+    owners = {name: owner_of(name, trial.setup.cluster.owners) for name in _names(trial) if "/" in name}
+    unknown = {name for name, owner in owners.items() if owner is None or owner[0] in _inactive(trial)}
     return any(_distance(name, known) <= 3 for name in unknown for known in EXACT) or any(
         _resembles(name) for name in unknown
     )
