@@ -176,6 +176,8 @@ def _key(draw: Draw, place: str) -> str:
     if odd < 0.5:
         return f"{PREFIX}{draw.pick(NAMES)}"
     switches = tuple(key for _, key, _ in SWITCHES)
+    if odd < 0.7 and place == "metadata":
+        return draw.pick(("tensor-fusion.ai/disable-features", "p.example.com/label", "aliyun.com/gpu-count"))
     placed = ("p.example.com/label", "p.example.com/annotation")
     return draw.pick((*MARKS, *HINTS, *switches, *placed, KAI_MAPS, "app", "gpu-memory", "aliyun.com/gpu-count"))
 
