@@ -1,6 +1,9 @@
 """The end of a server: real signals to a real process."""
 
+import asyncio
+import select
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -79,6 +82,32 @@ async def test_idle_connections_do_not_hold_the_end_up(tmp_path: Path) -> None:
     ):
         await idle.call(request(review()))
         server.signal(signal.SIGTERM)
+        for connection in (idle, probe):
+            answer = await connection.answer()
+            assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
         for connection in (idle, silent, probe):
             assert await connection.closed(5)
+        assert await server.ended(30) == 0
+
+
+async def test_request_on_its_way_to_the_end_is_answered(tmp_path: Path) -> None:
+    """A client that writes when the server has closed the idle connection reads a 503, which the API server repeats."""
+    async with started(tmp_path, "--drain-grace", "0") as server:
+
+        def client() -> bytes:
+            address = (server.mutate.host, server.mutate.port)
+            with (
+                socket.create_connection(address, timeout=30) as plain,
+                server.client.wrap_socket(plain, server_hostname="localhost") as idle,
+            ):
+                idle.sendall(request(review()))
+                assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
+                server.signal(signal.SIGTERM)
+                assert select.select([idle], [], [], 30)[0], "the server closes the connection"
+                idle.sendall(request(review()))
+                return idle.recv(2**16)
+
+        answer = await asyncio.to_thread(client)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"\r\nRetry-After: 1\r\n" in answer
         assert await server.ended(30) == 0

@@ -2,6 +2,7 @@
 
 HttpError               raised where a request cannot be answered with a review
     .status, .message, .headers
+FAREWELL                the last answer on an idle connection
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 RETRY_AFTER: Final = MappingProxyType({"Retry-After": "1"})
 """The API server repeats a call that is answered with this header, within the time limit of the call, and, because the
 connection is closed, at another replica. Only for errors that another replica may not have: it repeats a 500 with it, too."""
+
+STOPPING: Final = "this replica is stopping"
 
 _REASONS: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequest",
@@ -43,18 +46,35 @@ class HttpError(Exception):
 
 def error_response(error: HttpError) -> web.Response:
     """The response for an error."""
-    status = error.status
-    body = msgspec.json.encode(
+    headers = {"Content-Type": JSON, **error.headers}
+    response = web.Response(status=error.status, body=_body(error), headers=headers)
+    if error.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        response.force_close()
+    return response
+
+
+def _body(error: HttpError) -> bytes:
+    return msgspec.json.encode(
         {
             "apiVersion": "v1",
             "kind": "Status",
             "status": "Failure",
-            "code": status.value,
-            "reason": _REASONS[status],
+            "code": error.status.value,
+            "reason": _REASONS[error.status],
             "message": error.message,
         }
     )
-    response = web.Response(status=status, body=body, headers={"Content-Type": JSON, **error.headers})
-    if status is HTTPStatus.SERVICE_UNAVAILABLE:
-        response.force_close()
-    return response
+
+
+def _farewell() -> bytes:
+    error = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING, RETRY_AFTER)
+    body = _body(error)
+    headers = {"Content-Type": JSON, **error.headers, "Content-Length": str(len(body)), "Connection": "close"}
+    lines = ["HTTP/1.1 503 Service Unavailable", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+FAREWELL: Final = _farewell()
+"""What an idle connection is sent before it is closed. A request that is on its way meanwhile would have no answer but the
+end of the connection, after which a POST is not repeated; so it is answered with this, and repeated elsewhere. A client
+without a request ignores it (RFC 9112 §9.5 lets it close the connection; Go's client does)."""

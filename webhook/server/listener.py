@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
+from webhook.server.http_error import FAREWELL
 from webhook.server.logs import MINUTE, Throttle
 from webhook.server.protocol import Protocol
 from webhook.server.watchdog import Watch, Watchdog
@@ -59,7 +60,7 @@ async def listening(
 
     With `reuse_port`, several processes may listen on one port; the kernel gives each connection to one of them.
 
-    On exit, the requests in flight may complete, and every connection is closed.
+    On exit, the requests in flight may complete, and every connection is closed, an idle one after a 503: see `FAREWELL`.
 
     Raises:
         OSError: the endpoint is not available.
@@ -80,6 +81,7 @@ async def listening(
         await asyncio.gather(*work, return_exceptions=True)
         for listener in sockets:
             listener.close()
+        await watchdog.dismiss(FAREWELL)
         await runner.cleanup()
         watchdog.abort()
 

@@ -22,7 +22,7 @@ from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
 from webhook.server.answer import Answer
 from webhook.server.body import arrived_body, read_body
-from webhook.server.http_error import RETRY_AFTER, HttpError, error_response
+from webhook.server.http_error import RETRY_AFTER, STOPPING, HttpError, error_response
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
 from webhook.server.logs import Denials, error_fields
@@ -132,7 +132,7 @@ class Mutate:
 
     def _admit(self) -> None:
         if self.lifecycle.phase is Phase.STOPPING:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", RETRY_AFTER)
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING, RETRY_AFTER)
         closed = None if self.peers is None else self.peers.closed()
         if closed is not None:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, closed, RETRY_AFTER)

@@ -13,6 +13,7 @@ together with the previous request counts as idle, so `keepalive` applies.
 """
 
 import asyncio
+import contextlib
 import math
 import sys
 from typing import Final
@@ -100,6 +101,14 @@ class Watch:
         elif sweeps >= self._deadline:
             self._transport.abort()
 
+    def dismiss(self, farewell: bytes) -> bool:
+        """Close the connection after a last answer if it is idle; return whether it was."""
+        if self._transport is None or self._busy or self._header:
+            return False
+        self._transport.write(farewell)
+        self._transport.close()
+        return True
+
     def abort(self) -> None:
         """Drop the connection."""
         if self._transport is not None:
@@ -132,6 +141,8 @@ class Watchdog:
         self.waiting: dict[Watch, None] = {}
         self.headers = 0
         self._watches: set[Watch] = set()
+        self._dismissed: set[Watch] = set()
+        self._dismissed_closed = asyncio.Event()
         self._sweeps = 0
         self._pause = min(limits.header_time, limits.request_time) / SWEEPS
         self._set_deadlines()
@@ -173,6 +184,10 @@ class Watchdog:
         """Stop watching a connection that has ended, or is about to."""
         self._watches.discard(watch)
         self.waiting.pop(watch, None)
+        if watch in self._dismissed:
+            self._dismissed.remove(watch)
+            if not self._dismissed:
+                self._dismissed_closed.set()
         watch.drop_header()
 
     def count_failure(self, why: str) -> None:
@@ -193,6 +208,17 @@ class Watchdog:
         limits, now = self.limits, self._sweeps + 1
         self.header_deadline = now + math.ceil(limits.header_time / self._pause)
         self.request_deadline = now + math.ceil(limits.request_time / self._pause)
+
+    async def dismiss(self, farewell: bytes) -> None:
+        """Close the idle connections after a last answer, and wait until their clients have closed them, too.
+
+        A socket closed before that would reset the connection under a request that is on its way, and lose the answer.
+        """
+        self._dismissed = {watch for watch in tuple(self._watches) if watch.dismiss(farewell)}
+        if self._dismissed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.linger):
+                    await self._dismissed_closed.wait()
 
     def abort(self) -> None:
         """Drop every connection."""
