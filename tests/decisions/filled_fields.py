@@ -169,7 +169,7 @@ class Filling:
     @property
     def name(self) -> str:
         """All of it."""
-        return f"{self.place.kind} {self.place.name}, {ascii(self.token)}, {self.word}, {self.count} in {self.spread}"
+        return f"{self.place.kind} {self.place.name}, {self.token!a}, {self.word}, {self.count} in {self.spread}"
 
     def body(self, size: int, policy: Policy) -> bytes:
         """A pod of at most `size` bytes, and of as many as fit."""
