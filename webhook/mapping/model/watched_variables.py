@@ -17,6 +17,10 @@ _NOTHING: Final = r"[^\x00-\xff]"
 """An expression that no byte matches."""
 
 
+_ESCAPE: Final[Any] = re2.compile(rb"\\[u/]")
+"""An escape that may hide a name. The operator `in` takes three times as long in a text of backslashes."""
+
+
 class WatchedVariables:
     """Variables that the guard, the shim or the device plugin of any vendor has a part in."""
 
@@ -46,7 +50,7 @@ class WatchedVariables:
             return False
         text = bytes(raw_env)
         # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
-        return bool(self._search(text)) or (b"\\" in text and (b"\\u" in text or b"\\/" in text))
+        return bool(self._search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
 
 
 def _written(name: str) -> str:
