@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz check bench bench-memory \
+.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz mutants check bench bench-memory \
 	vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
@@ -54,6 +54,10 @@ check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other'
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores
 	$(BIN)/python -m tests.fuzz $(foreach name,SEED MINUTES PODS FROM,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
+# SEED=2 for other ones, MUTANTS=100 for fewer; with few it is the beginning of what many are.
+mutants: $(INSTALLED) ## deliberate mistakes in what decides, drawn by SEED=1: how many the tests catch; an hour at most
+	nice $(BIN)/python -m tests.mutants $(foreach name,SEED MUTANTS MINUTES,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
+
 check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -62,10 +66,10 @@ check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/python -m tests.actionlint
 
 # TRACE=file, PEER=https://host:port/path and PEER_PID=n reach it as environment variables.
-bench: $(INSTALLED) ## measure beside an empty handler, and a webhook at PEER=https://..., and print the table
+bench: $(INSTALLED) ## measure beside an empty handler and a webhook at PEER=https://...; see benchmarks/__main__.py
 	$(BIN)/python -m benchmarks
 
-bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different
+bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different, each sent twice
 	$(BIN)/python -m benchmarks.memory $(PODS)
 
 vendors-check: $(INSTALLED) ## what each mapping was held against, and when: where to look for newer versions
@@ -75,6 +79,7 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/vgpu-webhook vendors --markdown > docs/keys.md
 	$(BIN)/vgpu-webhook vendors --sources --markdown > docs/sources.md
+	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
 	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m deploy.generate

@@ -2,11 +2,12 @@
 
 Environment variables, and variables of ``make bench``:
 
-TRACE      a file with the requests of a production cluster (`benchmarks.trace`); without it its streams are left out
+TRACE      a file with the requests of a production cluster (`benchmarks.trace`)
 PEER       another webhook to compare with, as https://host:port/path; its certificate is not verified
 PEER_PID   its process on this machine, for its CPU; it is bound to the servers' core
+WITHOUT    what is to be left out though goals need it: `trace`, `peer` or both, separated by a comma
 
-Exits with 1 if a goal is missed.
+Exits with 1 if a goal is missed, and at once if one could not be measured and WITHOUT does not say so.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,8 +25,9 @@ from typing import Final
 from benchmarks.client import CONNECTIONS, Client, Sample
 from benchmarks.figures import OK, OVER, Figure, print_all
 from benchmarks.five import FIVE
-from benchmarks.processes import CLIENT_CORE, Server, peer, started, webhook
-from benchmarks.streams import Stream, different, streams
+from benchmarks.processes import CLIENT_CORE, PEER, PEER_PID, Server, interpreter, peer, started, webhook
+from benchmarks.streams import OF_TRACE, Stream, different, streams
+from benchmarks.trace import TRACE
 from webhook.mapping.draft import builtin
 
 ROUNDS: Final = 7
@@ -43,6 +45,10 @@ MOST_MUTATE: Final = 0.35
 
 MOST_MAPPINGS: Final = 1.05
 """CPU with all mappings, in times that with five."""
+
+WITHOUT: Final = "WITHOUT"
+NEEDED: Final = {"trace": (TRACE,), "peer": (PEER, PEER_PID)}
+"""What goals need, by its name in `WITHOUT`: environment variables."""
 
 EXAMPLE: Final = Path(__file__).parents[1] / "examples" / "pods" / "01-default-memory.yaml"
 
@@ -79,7 +85,8 @@ class Row:
         p50, p99 = percentile(self.ours, 0.5) * 1e3, percentile(self.ours, 0.99) * 1e3
         verdict = f"{OVER}: {', '.join(self.missed)}" if self.missed else OK
         text = (
-            f"{self.stream.name:<36} {cpu(self.empty) * 1e6:>8.0f} {cpu(self.ours) * 1e6:>6.0f} {self.ratio:>6.2f} {goal:>5}"
+            f"{self.stream.name:<36} {cpu(self.empty) * 1e6:>8.0f} {cpu(self.ours) * 1e6:>6.0f} {busy(self.ours):>5.0%}"
+            f" {self.ratio:>6.2f} {goal:>5}"
             f" {p50:>7.2f} {p99:>7.2f} {verdict:<24}"
         )
         if not self.peer:
@@ -91,7 +98,8 @@ class Row:
 
 
 HEADER: Final = (
-    f"{'stream':<36} {'empty µs':>8} {'CPU µs':>6} {'times':>6} {'goal':>5} {'p50 ms':>7} {'p99 ms':>7} {'':24}"
+    f"{'stream':<36} {'empty µs':>8} {'CPU µs':>6} {'busy':>5} {'times':>6} {'goal':>5}"
+    f" {'p50 ms':>7} {'p99 ms':>7} {'':24}"
 )
 PEER_HEADER: Final = f" {'peer µs':>7} {'p50 ms':>7} {'p99 ms':>7} {'/s':>7}"
 
@@ -99,6 +107,11 @@ PEER_HEADER: Final = f" {'peer µs':>7} {'p50 ms':>7} {'p99 ms':>7} {'/s':>7}"
 def cpu(samples: Sequence[Sample]) -> float:
     """Seconds for one review, the median of all rounds."""
     return statistics.median(sample.cpu_each for sample in samples)
+
+
+def busy(samples: Sequence[Sample]) -> float:
+    """The part of the time in which the server worked, likewise: where it is less than all, it waited for the client."""
+    return statistics.median(sample.cpu / sample.elapsed for sample in samples)
 
 
 def percentile(samples: Sequence[Sample], part: float) -> float:
@@ -111,9 +124,30 @@ def ratio(samples: Sequence[Sample], base: Sequence[Sample]) -> float:
     return statistics.median(sample.cpu_each / other.cpu_each for sample, other in zip(samples, base, strict=True))
 
 
-def measure(server: Server, ca_file: Path | None, stream: Stream) -> Sample:
+def unmeasured() -> dict[str, str]:
+    """Return what no goal can be measured without, by its name in `WITHOUT`: what is not set, and which goals need it."""
+    below = [stream.name for stream in streams() if stream.below_peer]
+    goals = {
+        "trace": f"the goals of {' and '.join(OF_TRACE)}",
+        "peer": f"less CPU than another webhook for {'; '.join(below)}",
+    }
+    missing = {name: [each for each in needed if not os.environ.get(each)] for name, needed in NEEDED.items()}
+    return {name: f"{' and '.join(unset)} not set: {goals[name]}" for name, unset in missing.items() if unset}
+
+
+def check_measured(missing: Mapping[str, str]) -> None:
+    """Exit unless `WITHOUT` names everything that is missing, and nothing else than is known."""
+    without = set(filter(None, os.environ.get(WITHOUT, "").split(",")))
+    if not without <= set(NEEDED):
+        sys.exit(f"{WITHOUT}={os.environ[WITHOUT]}: write {' or '.join(NEEDED)}, or both with a comma between")
+    if not without >= set(missing):
+        told = [f"cannot be measured, as {text}" for text in missing.values()]
+        sys.exit("\n".join([*told, f"set these variables, or leave the goals out: {WITHOUT}={','.join(missing)}"]))
+
+
+def measure(server: Server, ca_file: Path | None, bodies: Iterator[bytes]) -> Sample:
     """One round."""
-    with contextlib.closing(Client(server, ca_file, stream.bodies)) as client:
+    with contextlib.closing(Client(server, ca_file, bodies)) as client:
         client.run(seconds=WARM_UP)
         return client.run(seconds=SECONDS)
 
@@ -133,12 +167,12 @@ def compare(state: Path) -> bool:
         for number in range(ROUNDS):
             print(f"round {number + 1} of {ROUNDS} …", file=sys.stderr, flush=True)
             for row in rows:
-                row.empty.append(measure(empty, ca_file, row.stream))
-                row.ours.append(measure(ours, ca_file, row.stream))
+                row.empty.append(measure(empty, ca_file, row.stream.bodies))
+                row.ours.append(measure(ours, ca_file, row.stream.bodies))
                 if row in few:
-                    row.five.append(measure(five, ca_file, row.stream))
+                    row.five.append(measure(five, ca_file, row.stream.bodies))
                 if other is not None:
-                    row.peer.append(measure(other, None, row.stream))
+                    row.peer.append(measure(other, None, row.stream.peers or row.stream.bodies))
     print(
         f"{CONNECTIONS} keep-alive TLS connections, {len(builtin())} mappings; medians of {ROUNDS} rounds of {SECONDS:g} s\n"
     )
@@ -173,9 +207,12 @@ def mutate() -> float:
 
 def main() -> None:
     """Measure everything."""
+    missing = unmeasured()
+    check_measured(missing)
     if len(os.sched_getaffinity(0)) < 2:
         sys.exit("two cores are needed: one for the server, one for the client")
     os.sched_setaffinity(0, {CLIENT_CORE})
+    print(interpreter())
     with tempfile.TemporaryDirectory() as temporary:
         state = Path(temporary)
         figures = [
@@ -184,6 +221,8 @@ def main() -> None:
         ]
         met = compare(state)
         met = print_all(figures) and met
+    for name, text in missing.items():
+        print(f"not measured ({WITHOUT}={name}): {text}")
     sys.exit(not met)
 
 

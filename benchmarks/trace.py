@@ -2,7 +2,7 @@
 
 The data is not part of this repository, which has no license for it. It is ``openb_pod_list_default.csv`` in the folder
 ``cluster-trace-gpu-v2023/csv`` of https://github.com/alibaba/clusterdata; its README describes the columns. The environment
-variable ``TRACE`` names the downloaded file. Without it, the streams of the trace are left out.
+variable ``TRACE`` names the downloaded file. Without it there are no such streams, and ``make bench`` has to be told so.
 """
 
 import csv

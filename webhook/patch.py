@@ -75,6 +75,8 @@ class ContainerEdits:
     env_appended: list[Entry] = field(default_factory=list)
     env_from_removed: set[int] = field(default_factory=set)
     mounts: list[Entry] = field(default_factory=list)
+    mounts_removed: set[int] = field(default_factory=set)
+    devices_removed: set[int] = field(default_factory=set)
 
     def set_resource(self, name: str, number: Number) -> None:
         """Set a resource in limits and requests; a quantity that already has this value keeps its spelling."""
@@ -94,6 +96,8 @@ class ContainerEdits:
         if self.env_appended:
             _append(f"{path}/env", container.env, self.env_appended, operations)
         _remove(f"{path}/envFrom", self.env_from_removed, operations)
+        _remove(f"{path}/volumeMounts", self.mounts_removed, operations)
+        _remove(f"{path}/volumeDevices", self.devices_removed, operations)
         if self.mounts:
             _append(f"{path}/volumeMounts", container.volume_mounts, self.mounts, operations)
 

@@ -5,11 +5,13 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 ``b"null"`` if it is null.
 """
 
+import posixpath
 from typing import Final, TypeAlias
 
 import msgspec
 
 ABSENT: Final = msgspec.Raw(b"")
+_NULL: Final = msgspec.Raw(b"null")
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of extended resources that request a DeviceClass, whose name follows (``ResourceDeviceClassPrefix`` in
 ``k8s.io/api/resource/v1``, KEP-5004)."""
@@ -57,6 +59,7 @@ class Container(View, frozen=True):
     env_from: msgspec.Raw = ABSENT
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
+    volume_devices: msgspec.Raw = ABSENT
 
 
 class PodOS(View, frozen=True):
@@ -139,6 +142,12 @@ class VolumeMount(View, frozen=True):
     sub_path: str | None = None
     sub_path_expr: str | None = None
     read_only: bool | None = None
+
+
+class VolumeDevice(View, frozen=True):
+    """An entry of a container's ``volumeDevices``: a block volume, as a device at a path."""
+
+    device_path: str = ""
 
 
 class HostPath(View, frozen=True):
@@ -231,6 +240,7 @@ _env_from = msgspec.json.Decoder(list[_EnvFrom] | None)
 _config_maps = msgspec.json.Decoder(list[_ConfigMapVolume] | None)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
+_devices = msgspec.json.Decoder(list[VolumeDevice] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
@@ -248,7 +258,7 @@ def decode_pod(body: bytes) -> Pod:
 
 def present(raw: msgspec.Raw) -> bool:
     """Return whether a raw list exists, even if empty: a patch has to add an absent or null one as a whole."""
-    return memoryview(raw).nbytes > len(b"null") or bytes(raw) not in {b"", b"null"}
+    return raw is not ABSENT and raw not in (_NULL, ABSENT)
 
 
 def decode_env(raw: msgspec.Raw) -> list[EnvVar]:
@@ -279,6 +289,24 @@ def value_source(entry: EnvVar) -> tuple[str, str] | None:
 def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
     """Decode the volume mounts of a `Container`."""
     return (_mounts.decode(raw) or []) if present(raw) else []
+
+
+def decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
+    """Decode the volume devices of a `Container`."""
+    return (_devices.decode(raw) or []) if present(raw) else []
+
+
+def mounts_of(container: Container) -> bytes:
+    """Return the undecoded mounts and devices of a container, one after the other."""
+    mounts, devices = container.volume_mounts, container.volume_devices
+    return b"" if mounts is ABSENT and devices is ABSENT else bytes(mounts) + bytes(devices)
+
+
+def clean_path(path: str) -> str:
+    """A path of a mount as the kubelet and the container runtime clean it; nearly all are clean, and cost nothing."""
+    if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
+        return posixpath.normpath(f"/{path.lstrip('/')}")
+    return path
 
 
 def decode_volumes(raw: msgspec.Raw) -> list[Volume]:

@@ -217,6 +217,13 @@ class Reason(enum.Enum):
         "unknown value: nothing reads it.",
         "Write what the message suggests, or remove it.",
     )
+    LIMIT_NOT_KEPT = _(
+        "VGW114",
+        ReasonKind.WARNING,
+        "limit not enforced",
+        "In this combination of keys the vendor reserves what is requested, but does not limit the container to it.",
+        "Write what the message names, if the container has to be limited.",
+    )
     ROUNDED = _(
         "VGW201",
         ReasonKind.WARNING,
@@ -657,16 +664,16 @@ class Reason(enum.Enum):
         "VGW605",
         ReasonKind.DENIAL,
         "guarded variable",
-        "A variable, annotation or label of the pod lifts the limit of the share, or shows other devices.",
-        "Remove it.",
+        "A variable, annotation, label or mount of the pod lifts the limit of the share, or shows other devices.",
+        "Remove it; mount a volume elsewhere.",
         403,
     )
     GUARD_STRIPPED = _(
         "VGW606",
         ReasonKind.WARNING,
         "guarded variable removed",
-        "A variable, annotation or label lifted the limit of the share, or showed other devices; it was removed, as the "
-        "mapping specifies.",
+        "A variable, annotation, label or mount lifted the limit of the share, or showed other devices; it was removed, as "
+        "the mapping specifies.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(
@@ -707,6 +714,14 @@ class Reason(enum.Enum):
         "The namespace's annotation `vgpu-webhook.io/shim: hostPath` has no effect on the pod: no shim can be injected, and "
         "the device plugin enforces the limit.",
         "Request memory as a size, change the mapping's deliveries, or remove the annotation.",
+    )
+    GUARD_KEPT = _(
+        "VGW612",
+        ReasonKind.WARNING,
+        "guarded variable kept",
+        "A variable, annotation, label or mount can lift the limit of the share, or show other devices, with some "
+        "versions of what reads it; the mapping only reports it.",
+        "Remove it. To deny it, set the namespace's annotation `vgpu-webhook.io/guard: deny`.",
     )
     INTERNAL_ERROR = _(
         "VGW901",

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.go_program import BinariesMissingError
+from tests.parts import may_skip, not_skipped
 
 from . import actionlint
 
@@ -17,6 +18,8 @@ if __name__ == "__main__":
     except BinariesMissingError as error:
         if shutil.which("go"):
             sys.exit(f"error: {error}")
+        if not may_skip("workflows"):
+            sys.exit(not_skipped("workflows", f"the workflows are NOT checked: {error}"))
         sys.stderr.write(f"the workflows are NOT checked: {error}\n")
         sys.exit()
     # Not with shellcheck and pyflakes, which some machines have: what is found must not depend on that.

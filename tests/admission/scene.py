@@ -142,7 +142,7 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
         compile_policy(vendors, Settings.model_validate(scene.settings), "0" * 12),
         PodEdits(view),
         places,
-        tuple(
+        allocations=tuple(
             Allocation(
                 place,
                 held.source or held.vendor,

@@ -211,7 +211,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
     ),
     "mounts": (
         MAX_LISTED,
-        lambda n: {"spec": {"containers": [mounting(n // 2), mounting(n - n // 2)]}},
+        lambda n: {"spec": {"containers": [mounting(n // 8 + (n % 8) * (number == 0)) for number in range(8)]}},
     ),
     "long mounts": (
         MAX_BYTES,

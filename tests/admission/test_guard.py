@@ -6,7 +6,7 @@ import pytest
 
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
 from webhook.admission.context import Namespace
-from webhook.admission.guard import guard_pod
+from webhook.admission.guard import MAX_MOUNTS, guard_pod
 from webhook.admission.plan import Plan
 from webhook.admission.shim import inject_shim
 from webhook.finding import Denied
@@ -328,3 +328,113 @@ def test_scheduler_may_write_its_own_marks() -> None:
     outcome = marked(Held(OWNED), Held(shared), user="system:acme")
     assert outcome.patch == ()
     assert marked(Held(OWNED), user="somebody").patch != ()
+
+
+MOUNTS: list[dict[str, Any]] = [
+    {"mount": "/acme/lib", "from": {"hostPath": "/opt/acme/lib*"}, "action": "allow"},
+    {"mount": ["/acme/lib", "/acme/lib/*"], "unless": []},
+    {"mount": "/acme/shown*", "unless": [], "whole": True},
+]
+
+
+def mounting(
+    mount: dict[str, Any], *volumes: dict[str, Any], action: str = "deny", held: Held | None = None
+) -> Outcome:
+    """What the guard makes of a container with this mount between others."""
+    listed = [{"name": "a", "mountPath": "/a"}, {"name": "v", **mount}, {"name": "b", "mountPath": "/acme"}]
+    sent = pod({"name": "main", "volumeMounts": listed}, volumes=list(volumes))
+    rules = [{"action": action, **rule} for rule in MOUNTS]
+    return run(guard_pod, sent, Scene([held or Held(vendor(guard=rules))]))
+
+
+@pytest.mark.parametrize(
+    "mount, volumes, allowed",
+    [
+        ({"mountPath": "/acme/lib"}, [], False),
+        ({"mountPath": "/acme/lib"}, [{"name": "v", "emptyDir": {}}], False),
+        ({"mountPath": "/acme/lib"}, [{"name": "v", "hostPath": {"path": "/opt/acme/lib"}}], True),
+        ({"mountPath": "/acme/lib/"}, [{"name": "v", "hostPath": {"path": "/opt//acme/lib64/"}}], True),
+        ({"mountPath": "/acme/lib", "subPath": "lib"}, [{"name": "v", "hostPath": {"path": "/opt/acme"}}], True),
+        ({"mountPath": "/acme/lib", "subPath": "x"}, [{"name": "v", "hostPath": {"path": "/opt/acme"}}], False),
+        ({"mountPath": "/acme/lib", "subPath": "../x"}, [{"name": "v", "hostPath": {"path": "/opt/acme/lib"}}], False),
+        ({"mountPath": "/acme/lib", "subPathExpr": "lib"}, [{"name": "v", "hostPath": {"path": "/opt/acme"}}], False),
+        ({"mountPath": "/acme/lib"}, [{"name": "w", "hostPath": {"path": "/opt/acme/lib"}}], False),
+        ({"mountPath": "/acme/lib"}, [{"name": "v", "hostPath": {"path": "/opt/acme/lib"}}, {"name": "v"}], False),
+        ({"mountPath": "/acme/lib/a.so"}, [{"name": "v", "hostPath": {"path": "/opt/acme/lib"}}], False),
+        ({"mountPath": "/../acme/./lib"}, [], False),
+        ({"mountPath": "/acme/library"}, [], True),
+        ({"mountPath": "/acme/lib/.."}, [], True),
+    ],
+)
+def test_mount(mount: dict[str, Any], volumes: list[dict[str, Any]], *, allowed: bool) -> None:
+    """By the path as container runtimes clean it; what comes from a permitted path of the node is an exception."""
+    if allowed:
+        assert mounting(mount, *volumes).patch == ()
+        return
+    with pytest.raises(Denied) as caught:
+        mounting(mount, *volumes)
+    finding = caught.value.finding
+    assert (finding.reason, finding.container) == (Reason.GUARDED, "main")
+    assert "mount the volume elsewhere" in finding.message
+    assert len(finding.message) <= 200
+
+
+def test_mount_is_stripped() -> None:
+    """The others stay in their order, and a block device at a guarded path goes, too."""
+    outcome = mounting({"mountPath": "/acme/lib"}, action="strip")
+    assert [entry["name"] for entry in outcome.container()["volumeMounts"]] == ["a", "b"]
+    assert outcome.reasons == [Reason.GUARD_STRIPPED]
+    devices = [{"name": name, "devicePath": path} for name, path in [("a", "/dev/a"), ("v", "/acme//lib"), ("b", "/x")]]
+    held = Held(vendor(guard=[{"mount": "/acme/lib", "unless": [], "action": "strip"}]))
+    outcome = run(guard_pod, pod({"name": "main", "volumeDevices": devices}), Scene([held]))
+    assert [entry["name"] for entry in outcome.container()["volumeDevices"]] == ["a", "b"]
+    assert outcome.reasons == [Reason.GUARD_STRIPPED]
+
+
+def test_mount_is_reported() -> None:
+    """With `warn` it stays."""
+    outcome = mounting({"mountPath": "/acme/lib"}, action="warn")
+    assert outcome.patch == ()
+    assert outcome.reasons == [Reason.GUARD_KEPT]
+
+
+def test_mount_beside_whole_devices() -> None:
+    """There is no limit to lift, but devices of others can be shown."""
+    held = Held(vendor(guard=MOUNTS), WHOLE)
+    assert mounting({"mountPath": "/acme/lib"}, held=held).patch == ()
+    with pytest.raises(Denied) as caught:
+        mounting({"mountPath": "/acme/shown/all"}, held=held)
+    assert "shows devices" in caught.value.finding.message
+
+
+def test_mount_follows_the_namespace() -> None:
+    """As for variables: the annotation decides instead of the mapping."""
+    sent = pod({"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/acme/lib"}]})
+    for action, patched in (("allow", False), ("strip", True)):
+        namespace = Namespace("team", annotations={"vgpu-webhook.io/guard": action})
+        outcome = run(guard_pod, sent, Scene([Held(vendor(guard=MOUNTS))], namespace=namespace))
+        assert bool(outcome.patch) is patched
+
+
+def test_stripped_mount_is_none_to_the_shim() -> None:
+    """It would be denied as a collision otherwise."""
+
+    def both(work: Plan) -> None:
+        guard_pod(work)
+        inject_shim(work)
+
+    held = Held(vendor(guard=[{"mount": "/opt/lib/*", "unless": [], "action": "strip"}], shim=SHIM))
+    sent = pod({"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/opt/lib/limit.so"}]})
+    outcome = run(both, sent, Scene([held]))
+    assert "/opt/lib/limit.so" not in [entry["mountPath"] for entry in outcome.container()["volumeMounts"]]
+
+
+def test_mounts_that_are_compared_are_few() -> None:
+    """So that one pod takes no time; without a part of a guarded path in any of them, there may be more."""
+    many = [{"name": "v", "mountPath": f"/data/{number}"} for number in range(MAX_MOUNTS + 1)]
+    held = Held(vendor(guard=MOUNTS))
+    assert run(guard_pod, pod({"name": "main", "volumeMounts": many}), Scene([held])).patch == ()
+    many[0]["mountPath"] = "/acme/lib64"
+    with pytest.raises(Denied) as caught:
+        run(guard_pod, pod({"name": "main", "volumeMounts": many}), Scene([held]))
+    assert caught.value.finding.reason is Reason.TOO_MANY

@@ -20,9 +20,11 @@ from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS
 from webhook.mapping.draft import builtin
 from webhook.mapping.load import load_policy
+from webhook.mapping.model import memo
 from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
+from webhook.quantity import MIB
 from webhook.reasons import Reason
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
@@ -85,6 +87,12 @@ DIFFERENCES: dict[str, Callable[[dict[str, Any]], object]] = {
     "no mounts": lambda pod: container(pod).pop("volumeMounts"),
     "mount at the shim's": lambda pod: container(pod)["volumeMounts"].append(
         {"name": "x", "mountPath": "/tmp/vgpulock"}
+    ),
+    "mount over the plugin's": lambda pod: container(pod)["volumeMounts"].append(
+        {"name": "x", "mountPath": "/etc/ld.so.preload"}
+    ),
+    "device over the plugin's": lambda pod: container(pod).update(
+        volumeDevices=[{"name": "x", "devicePath": "/etc/ld.so.preload"}]
     ),
     "privileged": lambda pod: container(pod).update(securityContext={"privileged": True}),
     "limits only": lambda pod: container(pod)["resources"].pop("requests"),
@@ -313,8 +321,9 @@ SOURCES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     "source", ["translated", *(pytest.param(name, marks=pytest.mark.deep) for name in ("at home", "of annotations"))]
 )
-def test_no_key_that_is_read_is_forgotten(source: str) -> None:
+def test_no_key_that_is_read_is_forgotten(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any key that a document names, in each place of a pod, counts as much as if nothing had been remembered."""
+    monkeypatch.setattr(memo, "MAX_BYTES", 64 * MIB)  # all that it is asked for are remembered
     template_pod = template("kube-api-access-a1")
     container(template_pod)["resources"] = {"limits": SOURCES[source], "requests": SOURCES[source]}
     template_pod["spec"]["nodeSelector"] = {"a": "b"}

@@ -42,6 +42,22 @@ def test_pod_without_keys_is_warned_about_except_in_audit(mode: str, count: int)
     assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * count
 
 
+@pytest.mark.parametrize(
+    "labels, reasons",
+    [
+        ({}, "VGW509,VGW601"),
+        ({"mode": "audit"}, "VGW509,VGW601"),
+        ({"mode": "lenient"}, "VGW110,VGW509,VGW601"),
+        ({"rollout": "101"}, "VGW110,VGW509,VGW601"),
+    ],
+)
+def test_audit_log_has_every_reason(labels: dict[str, str], reasons: str) -> None:
+    """What the pod is told, also where nobody is warned, and what cannot be read in the namespace's labels."""
+    namespace = Namespace("team", {**PRIVILEGED, **{f"vgpu-webhook.io/{name}": text for name, text in labels.items()}})
+    decision = decision_on(pod({"name": "a", **share()}), Context(namespace), POLICY)
+    assert decision.audit["reasons"] == reasons
+
+
 def test_translate_to_other_hardware_is_told() -> None:
     """Whoever orders it, the image must be built for that hardware."""
     policy = build_policy(parse("extends: nvidia\ntranslateTo: iluvatar\n", "nvidia.yaml"))

@@ -28,6 +28,30 @@ def test_the_page_of_sources_is_generated(run: Run) -> None:
     assert {name for name in POLICY.vendors if f"\n| `{name}` |" not in page} == {"neutral"}
 
 
+def test_the_page_of_guards_is_generated(run: Run) -> None:
+    """It is what the documents say: of each mapping what is guarded or why nothing is, and of each entry what reads it."""
+    page = (DOCS / "guards.md").read_text()
+    assert page == run("vendors", "--guards", "--markdown").stdout
+    for name, vendor in POLICY.vendors.items():
+        document = vendor.document
+        assert document.guard or document.unguarded, name
+        assert f"\n| `{name}` |" in page
+        assert all(guard.named or guard.read_by for guard in document.guard), name
+        if document.unguarded:
+            assert " ".join(document.unguarded.split()) in page
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and line.count(" | ") > 2]
+    assert all(row[-1].removesuffix(" |") for row in rows if "the list `" not in row[1])
+
+
+def test_guards_for_a_terminal(run: Run) -> None:
+    """A line for each entry; of one vendor they stand in its document."""
+    printed = [line.split() for line in run("vendors", "--guards").stdout.splitlines()]
+    assert ["vgpu-manager", "annotation", "nvidia.com/vgpu-compute-policy", "none", "denied", "shares"] in printed
+    assert ["vastai", "VASTAI_VISIBLE_DEVICES"] in [line[:2] for line in printed]
+    assert run("vendors", "vastai", "--guards").exit_code != 0
+    assert run("vendors", "--matrix", "--guards").exit_code != 0
+
+
 def test_sources_for_whoever_looks_for_newer_versions(run: Run) -> None:
     """A line for each source, with its version and day; of one vendor they stand in its document."""
     printed = run("vendors", "--sources").stdout.splitlines()

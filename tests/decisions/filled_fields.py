@@ -33,6 +33,7 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "env"): _decoded(views, "_env"),
     (Container, "env_from"): _decoded(views, "_env_from"),
     (Container, "volume_mounts"): _decoded(views, "_mounts"),
+    (Container, "volume_devices"): _decoded(views, "_devices"),
     (PodSpec, "volumes"): _decoded(views, "_volumes") | _decoded(views, "_config_maps"),
     (PodSpec, "tolerations"): list[dict[str, Any]],
     (PodSpec, "affinity"): _decoded(selected_devices, "_affinity"),

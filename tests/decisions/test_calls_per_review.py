@@ -14,7 +14,7 @@ import yaml
 from benchmarks.calls import count_calls
 from benchmarks.decide import answer
 from benchmarks.owners import DEPLOYMENT, INDEXED_JOB, JOB, STATEFUL_SET
-from benchmarks.streams import CPU_AND_MEMORY, DIFFERENT_GPU, GPU, LARGE, SMALL
+from benchmarks.streams import AT_HOME, CPU_AND_MEMORY, GPU, LARGE, SMALL, TRANSLATED, Pair, sent_from
 from benchmarks.trace import TraceRequest
 from benchmarks.workloads import Template, small_template, template
 from webhook import labels
@@ -32,7 +32,6 @@ FEWEST: Final = 3
 POLICY: Final = load_policy()
 SHARE: Final = TraceRequest(cpu=8000, memory=30517, gpus=1, share=470)
 TO_NVIDIA: Final = {labels.TARGET: "nvidia"}
-AMOUNTS: Final = ('30","nvidia.com/gpumem":"12002', '41","nvidia.com/gpumem":"12001')
 
 Pods = tuple[bytes, bytes]
 
@@ -47,10 +46,10 @@ def of_two_owners(pods: Template) -> Pods:
     return pods.fill(7, 0, 70), pods.fill(8, 0, 80)
 
 
-def different(size: int) -> Pods:
+def different(pair: Pair, size: int = SMALL) -> Pods:
     """Pods of two owners with other amounts."""
-    pods = template(DEPLOYMENT, DIFFERENT_GPU, size)
-    return pods.fill(7, 0, 70, AMOUNTS[0]), pods.fill(8, 0, 80, AMOUNTS[1])
+    pods = sent_from(pair, size)
+    return pods.fill(7, 0, 70, pair.share(2001)), pods.fill(8, 0, 80, pair.share(2002))
 
 
 PODS: Final[Mapping[str, Pods]] = {
@@ -61,8 +60,9 @@ PODS: Final[Mapping[str, Pods]] = {
     ),
     "indexed Job": of_one_owner(template(INDEXED_JOB, GPU, SMALL, same_variables=True)),
     "StatefulSet": of_one_owner(template(STATEFUL_SET, GPU, SMALL, same_variables=True)),
-    "all different": different(SMALL),
-    "all different, 64 KB": different(LARGE),
+    "all different": different(AT_HOME),
+    **{f"all different, {pair.source} to {pair.target}": different(pair) for pair in TRANSLATED},
+    "all different, 64 KB": different(AT_HOME, LARGE),
     "no GPU name": of_two_owners(template(DEPLOYMENT, CPU_AND_MEMORY, SMALL)),
     "ordinary CPU pods": of_two_owners(small_template(DEPLOYMENT)),
     "denied": of_two_owners(template(JOB, {**GPU, "nvidia.com/gpucores": "0.3"}, SMALL, same_variables=True)),

@@ -32,6 +32,13 @@ SHARES: Mapping[str, dict[str, str]] = {
     "gpushare": {"aliyun.com/gpu-mem": "3"},
     "amd": {"amd.com/gpu": "1", "amd.com/gpumem": "3k"},
     "ascend": {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"},
+    "cambricon": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vcore": "30"},
+    "enflame": {"enflame.com/gcu-memory": "3"},
+    "hygon": {"hygon.com/dcunum": "1", "hygon.com/dcumem": "3k"},
+    "iluvatar": {"iluvatar.ai/vgpu": "1", "iluvatar.ai/vcuda-memory": "16"},
+    "intel": {"gpu.intel.com/i915": "1", "gpu.intel.com/tiles": "1"},
+    "kunlun": {"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "24576"},
+    "neuron": {"aws.amazon.com/neuroncore": "1"},
 }
 BY_ANNOTATIONS = {"kai", "nvfractions", "tensor-fusion"}
 """Vendors whose requests stand in the pod's annotations."""
@@ -57,18 +64,30 @@ WHOLE: Mapping[str, dict[str, str]] = {
     "kunlun": {"kunlunxin.com/xpu": "1"},
     "mthreads": {"mthreads.com/vgpu": "1"},
     "neuron": {"aws.amazon.com/neuron": "1"},
+    "vastai": {"vastaitech.com/va": "1"},
 }
-VISIBLE = {
-    "amd": "AMD_VISIBLE_DEVICES",
-    "ascend": "ASCEND_VISIBLE_DEVICES",
-    "cambricon": "CAMBRICON_VISIBLE_DEVICES",
-    "enflame": "ENFLAME_VISIBLE_DEVICES",
-    "hygon": "DCU_VISIBLE_DEVICES",
-    "iluvatar": "IX_VISIBLE_DEVICES",
-    "kunlun": "CXPU_VISIBLE_DEVICES",
-    "mthreads": "MTHREADS_VISIBLE_DEVICES",
-    "neuron": "AWS_NEURON_VISIBLE_DEVICES",
+VISIBLE: Mapping[str, tuple[str, ...]] = {
+    # ROCm/container-toolkit 192fe8e, internal/oci/oci.go, getAMDEnv: any DOCKER_RESOURCE_ counts, whatever follows.
+    "amd": ("AMD_VISIBLE_DEVICES", "DOCKER_RESOURCE_GPU", "DOCKER_RESOURCE_"),
+    "ascend": ("ASCEND_VISIBLE_DEVICES",),
+    "cambricon": ("CAMBRICON_VISIBLE_DEVICES",),
+    "enflame": ("ENFLAME_VISIBLE_DEVICES",),
+    # HYGON-AI/hcu-container-toolkit 9b3eed0, internal/config/image: envvars.go, and dtk_image.go, DevicesFromEnvvars.
+    "hygon": (
+        "DCU_VISIBLE_DEVICES",
+        "HCU_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "VHCU_VISIBLE_DEVICES",
+        "MIG_VISIBLE_DEVICES",
+        "DOCKER_RESOURCE_HCU",
+    ),
+    "iluvatar": ("IX_VISIBLE_DEVICES", "ILUVATAR_COREX_VISIBLE_DEVICES"),
+    "kunlun": ("CXPU_VISIBLE_DEVICES",),
+    "mthreads": ("MTHREADS_VISIBLE_DEVICES",),
+    "neuron": ("AWS_NEURON_VISIBLE_DEVICES",),
+    "vastai": ("VASTAI_VISIBLE_DEVICES",),
 }
+"""By vendor the variables by which its container runtime gives devices; of the others it is NVIDIA's."""
 LIFTING = {
     "hami-core": [
         ("CUDA_DISABLE_CONTROL", "true"),
@@ -128,14 +147,41 @@ LIFTING = {
         ("NPU_TOKEN_SCALE", "1000"),
         ("NPU_AVG_ALPHA", "0.1"),
         ("NPU_FIXED_SHARE_RATIO", "0"),
+        # Ascend/ascend-docker-runtime c451124, runtime/main.go: the numbers of others' virtual devices.
+        ("ASCEND_RUNTIME_OPTIONS", "VIRTUAL"),
+        ("ASCEND_RUNTIME_OPTIONS", "NODRV,VIRTUAL"),
     ],
+    # Cambricon/cambricon-k8s-device-plugin 3c9ed24, device-plugin/pkg/mlu/server.go, PrepareResponse.
+    "of cambricon": [("VIRTUAL_DEVICES", "/dev/cambricon_dev0"), ("CAMBRICON_SPLIT_MEMS", "99999")],
+    # What Enflame's device plugin sets for a slice names it; a number is the whole device.
+    "of enflame": [("TOPS_VISIBLE_DEVICES", "0")],
+    # zxw3221/xpu-container-toolkit 0f514a2, cmd/xpu-container-toolkit/container_config.go.
+    "of kunlun": [("BAIDU_COM_XPU_MEM_LIMIT_INBYTES", "99999999999"), ("XPU0_MEMORY_LIMIT", "98304")],
+    # AWS Neuron's documentation, k8s-neuron-scheduler-flow: the device plugin sets the cores of the container.
+    "of neuron": [("NEURON_RT_VISIBLE_CORES", "0-1")],
 }
+ENFORCING = {
+    "nvidia": ["/etc/ld.so.preload", "/usr/local/vgpu", "/usr/local/vgpu/libvgpu.so"],
+    "volcano": ["/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so", "/tmp/vgpu"],
+    "koordinator": ["/usr/local/vgpu/libvgpu.so"],
+    "kai": ["/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so"],
+    "vgpu-manager": [
+        *("/etc/ld.so.preload", "/etc/vgpu-manager/driver/libvgpu-control.so", "/etc/vgpu-manager/config"),
+        *("/etc/vgpu-manager/.host_proc", "/etc/vgpu-manager/watcher", "/etc/vgpu-manager/registry"),
+        *("/tmp/.vgpu_lock", "/tmp/.vmem_node", "/tmp/.sm_node"),
+    ],
+    "vcuda": ["/usr/local/nvidia", "/usr/local/nvidia/lib64", "/etc/vcuda"],
+    "ascend": ["/etc/ld.so.preload", "/hami-vnpu-core", "/hami-shared-region", "/hami-vnpu-shmem"],
+    "amd": ["/usr/local/vgpu/libamvgpu.so"],
+    "hygon": ["/etc/vdev/docker", "/etc/vdev/docker/vdev0.conf"],
+}
+"""Where device plugins mount what enforces a share, by the code that the mappings and their guard lists name."""
 USERS = {
     "hami-core": ["nvidia", "volcano", "koordinator", "kai"],
     "vgpu-manager": ["vgpu-manager"],
     "fractiond": ["nvfractions"],
-    "nvidia-runtime": [vendor for vendor in SHARES if vendor not in {"amd", "ascend"}],
-    **{f"of {vendor}": [vendor] for vendor in ("tensor-fusion", "gpushare", "amd", "ascend")},
+    "nvidia-runtime": [vendor for vendor in SHARES if vendor not in {*VISIBLE, "intel"}],
+    **{key: [key.removeprefix("of ")] for key in LIFTING if key.startswith("of ")},
 }
 
 
@@ -204,17 +250,91 @@ def test_what_lifts_under_one_vendor_lifts_under_all_with_the_library(
         assert name in decision.denial.message
 
 
+@pytest.mark.parametrize("vendor, path", [(vendor, path) for vendor, paths in ENFORCING.items() for path in paths])
+@pytest.mark.parametrize("as_device", [False, True])
+def test_no_mount_covers_what_the_plugin_mounts(vendor: str, path: str, *, as_device: bool) -> None:
+    """However the path is written; not beside it, not below it, and not in a container that requests nothing."""
+
+    def sent(path: str, index: int) -> dict[str, Any]:
+        made = sent_for(vendor, SHARES[vendor])
+        made["spec"]["containers"].append({"name": "beside"})
+        made["spec"]["volumes"] = [{"name": "own", "emptyDir": {}}]
+        entry = {"volumeDevices": [{"name": "own", "devicePath": path}]}
+        mount = {"volumeMounts": [{"name": "own", "mountPath": path}]}
+        made["spec"]["containers"][index].update(entry if as_device else mount)
+        return made
+
+    parent, _, name = path.rpartition("/")
+    for spelled in (path, path + "/", path[1:], f"{parent}//{name}", f"{parent}/./{name}", f"{parent}/x/../{name}/."):
+        denial = decided(sent(spelled, 0), policy()).denial
+        assert denial is not None, spelled
+        assert denial.reason is Reason.GUARDED
+        assert path in denial.message
+        assert decided(sent(spelled, 1), policy()).allowed
+    for other in ("/etc", "/usr/local", "/tmp", f"/x{path}"):
+        assert decided(sent(other, 0), policy()).allowed, other
+
+
 @pytest.mark.parametrize("vendor", WHOLE)
 def test_whole_devices_show_no_others(vendor: str) -> None:
     """What a container runtime reads is guarded beside whole devices; with a harmless value, or none, nothing is."""
-    name = VISIBLE.get(vendor, "NVIDIA_VISIBLE_DEVICES")
-    for harmless in ([], [(name, "none")], [(name, "void")], [(name, "")]):
-        assert decided(sent_for(vendor, WHOLE[vendor], *harmless), policy()).allowed
-    for value in ("all", "0", "0,1", "GPU-1", "$(OTHER)"):
-        decision = decided(sent_for(vendor, WHOLE[vendor], (name, value)), policy())
-        assert decision.denial is not None, value
-        assert decision.denial.reason is Reason.GUARDED
-        assert "devices that the container did not request" in decision.denial.message
+    for path in ENFORCING.get(vendor, []):
+        made = sent_for(vendor, WHOLE[vendor])
+        made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": path}]
+        assert decided(made, policy()).allowed
+    for name in VISIBLE.get(vendor, ("NVIDIA_VISIBLE_DEVICES",)):
+        for harmless in ([], [(name, "none")], [(name, "void")], [(name, "")]):
+            assert decided(sent_for(vendor, WHOLE[vendor], *harmless), policy()).allowed
+        for value in ("all", "0", "0,1", "GPU-1", "$(OTHER)"):
+            decision = decided(sent_for(vendor, WHOLE[vendor], (name, value)), policy())
+            assert decision.denial is not None, (name, value)
+            assert decision.denial.reason is Reason.GUARDED
+            assert "devices that the container did not request" in decision.denial.message
+
+
+@pytest.mark.parametrize("vendor", sorted(VISIBLE.keys() & SHARES.keys()))
+def test_shares_show_no_others(vendor: str) -> None:
+    """Nor does a share."""
+    for name in VISIBLE[vendor]:
+        decision = decided(sent_for(vendor, SHARES[vendor], (name, "all")), policy())
+        assert decision.reason is Reason.GUARDED, name
+
+
+@pytest.mark.parametrize(
+    "vendor, resources, name, harmless",
+    [
+        ("intel", SHARES["intel"], "ZE_AFFINITY_MASK", None),
+        ("biren", {"birentech.com/gpu": "1"}, "BIREN_VISIBLE_DEVICES", "none"),
+    ],
+)
+def test_what_is_only_reported(vendor: str, resources: dict[str, str], name: str, harmless: str | None) -> None:
+    """What lifts with some versions only, or by hearsay: a warning, and nothing is changed; a namespace may deny it."""
+    plain = decided(sent_for(vendor, resources), policy())
+    for value in ("0", "$(OTHER)"):
+        found = decided(sent_for(vendor, resources, (name, value)), policy())
+        assert found.allowed
+        assert found.patch_json == plain.patch_json
+        kept = [each for each in found.warnings if each.reason is Reason.GUARD_KEPT]
+        assert [each.field for each in kept] == [f"env[{name}]"]
+    if harmless is not None:
+        assert Reason.GUARD_KEPT not in {
+            each.reason for each in decided(sent_for(vendor, resources, (name, harmless)), policy()).warnings
+        }
+    strict = Context(Namespace("team", OPTED_IN.labels, {"vgpu-webhook.io/guard": "deny"}), "privileged")
+    sent = sent_for(vendor, resources, (name, "0"))
+    assert decide(decode_pod(json.dumps(sent).encode()), strict, policy()).reason is Reason.GUARDED
+
+
+@pytest.mark.parametrize(
+    "vendor, name, value",
+    [("enflame", "TOPS_VISIBLE_DEVICES", "0"), ("neuron", "NEURON_RT_VISIBLE_CORES", "0")],
+)
+def test_a_selection_among_the_containers_own_devices_is_none_to_guard(vendor: str, name: str, value: str) -> None:
+    """With whole devices these variables select, as `CUDA_VISIBLE_DEVICES` does: they show nothing that is not there."""
+    assert (
+        decided(sent_for(vendor, WHOLE[vendor], (name, value)), policy()).warnings
+        == decided(sent_for(vendor, WHOLE[vendor]), policy()).warnings
+    )
 
 
 @pytest.mark.parametrize("vendor", [each for each in USERS["hami-core"] if each in WHOLE])
@@ -230,6 +350,19 @@ def test_a_remembered_decision_does_not_hide_the_variable() -> None:
     for _ in range(3):
         assert decided(sent_for("nvidia", WHOLE["nvidia"], ("A", "1")), under).allowed
         assert not decided(sent_for("nvidia", WHOLE["nvidia"], ("NVIDIA_VISIBLE_DEVICES", "all")), under).allowed
+
+
+def test_an_escape_in_json_does_not_hide_the_mount() -> None:
+    """Where undecoded JSON is searched, a path may be written with escapes, alone or after pods that are remembered."""
+    under = load_policy()
+    made = pod_of(SHARES["nvidia"])
+    made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": "/data"}]
+    written = json.dumps(made)
+    for _ in range(3):
+        assert decide(decode_pod(written.encode()), Context(OPTED_IN, "privileged"), under).allowed
+        for path in (r"\/etc\/ld.so.preload", r"/etc/ld.s\u006f.preload", r"/etc\u002fld.so.preload"):
+            hidden = written.replace("/data", path)
+            assert not decide(decode_pod(hidden.encode()), Context(OPTED_IN, "privileged"), under).allowed, path
 
 
 LEFT_ALONE: Mapping[str, dict[str, str]] = {
@@ -256,9 +389,14 @@ def test_containers_that_are_left_alone_show_no_devices(resources: dict[str, str
     for env in [("A", "1"), ("NVIDIA_VISIBLE_DEVICES", "void"), ("CUDA_DISABLE_CONTROL", "true")]:
         found = decided(sent(env), under)
         assert (found.allowed, found.reason) == (True, plain.reason)
-        denied = decided(sent(("NVIDIA_VISIBLE_DEVICES", "all")), under)
-        assert denied.denial is not None
-        assert (denied.denial.reason, denied.denial.container) == (Reason.GUARDED, "left")
+        showing = sent()
+        showing["spec"][kind][-1]["volumeMounts"] = [
+            {"name": "n", "mountPath": "/var/run/nvidia-container-devices/all"}
+        ]
+        for each in (sent(("NVIDIA_VISIBLE_DEVICES", "all")), showing):
+            denied = decided(each, under)
+            assert denied.denial is not None
+            assert (denied.denial.reason, denied.denial.container) == (Reason.GUARDED, "left")
 
 
 def hami(policy_of_cores: str) -> Callable[[dict[str, Any]], None]:

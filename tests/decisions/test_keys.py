@@ -1,10 +1,10 @@
 """What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `tests/keys`.
 
 A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
-`nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left unchanged), or the code
-with which it is `refused`; `with` is what the cluster configures (a document that extends the vendor's). A key that is a
-vendor's name says what is written there, or the code with which that is refused. `trap` is the number of a known trap
-(see docs/traps.md).
+`nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left unchanged; `known`: so is this
+name of the vendor's own plugin, and it is no misspelled key), or the code with which it is `refused`; `with` is what the
+cluster configures (a document that extends the vendor's). A key that is a vendor's name says what is written there, or the
+code with which that is refused. `trap` is the number of a known trap (see docs/traps.md).
 """
 
 import json
@@ -17,6 +17,9 @@ import pytest
 from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
+from webhook.explanation.glossary import look_up
+from webhook.mapping.load import load_policy
+from webhook.mapping.notation.glob import glob_pattern
 from webhook.pod import decode_pod
 
 KEYS = Path(__file__).parents[1] / "keys"
@@ -35,6 +38,11 @@ CASES = [
     )
     for vendor, number, case in REQUESTS
 ]
+KNOWN: dict[str, list[dict[str, Any]]] = {}
+"""The cases of known names, by vendor."""
+for _vendor, _, _case in REQUESTS:
+    if _case.get("means") == "known":
+        KNOWN.setdefault(_vendor, []).append(_case)
 PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 """Vendors whose keys have no size."""
@@ -65,7 +73,9 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
     """Read as the source says, and written as its own source says there."""
     policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
     assert set(case) <= PLAIN | set(VENDORS)
-    if "means" in case or "refused" in case:
+    if case.get("means") == "known":
+        _is_known(vendor, case)
+    elif "means" in case or "refused" in case:
         decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
         outcome = meaning(decision.status) if decision.denial is None else decision.reason.code
         assert outcome == case.get("means", case.get("refused")), decision.denial
@@ -85,11 +95,39 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
         assert TARGET in metadata["annotations"]
 
 
+def _is_known(vendor: str, case: dict[str, Any]) -> None:
+    """Nobody is told that the name is a misspelled one, and `explain --name` tells that it is none."""
+    policy = load_policy()
+    decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
+    assert (decision.denial, decision.patch_json, decision.warnings) == (None, b"", ())
+    for name in case["limits"]:
+        assert _patterns(vendor, name), f"{name} is not in `known` of {vendor}"
+        entry = look_up(policy, name)
+        assert (vendor, "known") in entry.marks or entry.uses, entry
+
+
+def _patterns(vendor: str, name: str) -> list[str]:
+    """The entries of `known` that have the name."""
+    known = load_policy().vendors[vendor].document.known
+    return [pattern for pattern in known if re.fullmatch(glob_pattern(pattern), name)]
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_every_known_name_has_a_source(vendor: str) -> None:
+    """Each entry of `known` is held by a case of its own, in which its removal or a misspelling of it is seen."""
+    names = [name for case in KNOWN.get(vendor, ()) for name in case["limits"]]
+    assert len(set(names)) == len(names)
+    matches = {name: _patterns(vendor, name) for name in names}
+    assert all(len(patterns) == 1 for patterns in matches.values()), matches
+    held = {pattern for patterns in matches.values() for pattern in patterns}
+    assert held == set(load_policy().vendors[vendor].document.known)
+
+
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
     cases = load_yaml((KEYS / f"{vendor}.yaml").read_text())
-    read = [case for case in cases if "refused" not in case]
+    read = [case for case in cases if "refused" not in case and case.get("means") != "known"]
     refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
     assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)
     assert refused

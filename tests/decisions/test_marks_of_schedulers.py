@@ -44,6 +44,12 @@ MARKS = [
         ("elasticgpu.io/assumed",),
         "elastic-ai/elastic-gpu-scheduler, the function that makes an assumed pod",
     ),
+    Marks(
+        "cambricon",
+        ("CAMBRICON_DSMLU_PROFILE", "CAMBRICON_DSMLU_PROFILE_INSTANCE"),
+        (),
+        "Cambricon/cambricon-k8s-device-plugin 3c9ed24, device-plugin/pkg/dsmlu/dsmlu.go: it destroys the named instance",
+    ),
     Marks("nano-gpu", ("nano-gpu/assume",), ("nano-gpu/assume",), "nano-gpu/nano-gpu-scheduler, pkg/types"),
     Marks(
         "nvfractions",

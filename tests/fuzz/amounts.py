@@ -145,14 +145,6 @@ def _denied(trial: Trial) -> Iterator[Finding]:
         vendor = next((read for read in requests if read.name == denial.container), requests[0]).vendor or ""
         if denial.reason.code != "VGW321" or target_of(trial, vendor) == vendor:
             yield Finding("who is left alone is not denied", denial.text, vendor)
-        return
-    if denial.reason.code == "VGW321" and any(read.left for read in trial.before):
-        return  # what a slice holds has to be known where it is translated
-    if denial.reason.code not in READING or any(read.refused or read.unsure for read in trial.before):
-        return
-    meanings = [(read.vendor or "", read.meaning) for read in trial.before if read.meaning is not None]
-    if meanings and all(meaning.amounts() is not None for _, meaning in meanings):
-        yield Finding("what the vendor takes is taken", denial.text, meanings[0][0])
 
 
 def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Read) -> Iterator[Finding]:
@@ -180,8 +172,10 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         ]
     wrong = [mismatch(trial, target, candidate, got) for candidate in candidates]
     if all(wrong):
-        detail = f"{before.name}: {wrong[0]}; {vendor} to {target}, asked {candidates[0]}, got {got} by {after.vendor}"
-        yield Finding(f"5 {wrong[0]}", detail, vendor)
+        what, asked = (wrong[0], candidates[0]) if candidates else ("memory", None)
+        detail = f"{before.name}: {what}; {vendor} to {target}, asked {asked}, got {got} by {after.vendor}"
+        yield Finding(f"5 {what}", detail, vendor)
+        return
     if trial.decision.patch_json and "mig" not in {vendor, after.vendor}:
         yield from status_findings(trial, before, candidates, got)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from tests.fuzz.amounts import NVIDIA
@@ -20,13 +21,48 @@ VGPU_MANAGER = re.compile(r"CUDA_MEM_LIMIT.*|CUDA_CORE_LIMIT.*|MANAGER_VISIBLE_D
 OTHERS = {
     "amd": re.compile(r"HSA_CU_MASK|ROCR_VISIBLE_DEVICES|HIP_DEVICE_MEMORY_.*|LD_AUDIT"),
     "ascend": re.compile(r"ASCEND_VNPU_SPECS|NPU_(MEM_QUOTA|PRIORITY|(GLOBAL|LOCAL)_SHM_PATH|FIXED_SHARE_RATIO)"),
+    "cambricon": re.compile(r"CAMBRICON_SPLIT_.*"),
+    "enflame": re.compile(r"TOPS_VISIBLE_DEVICES"),
+    "kunlun": re.compile(r"BAIDU_COM_XPU_MEM_LIMIT_INBYTES|XPU[0-9]+_MEMORY_LIMIT"),
+    "neuron": re.compile(r"NEURON_RT_VISIBLE_CORES"),
     "nvfractions": re.compile(r"NVIDIA_GPU_MEMORY_(LIMIT|REQUEST)S?|CUDA_MPS_(PIPE_DIRECTORY|PINNED_DEVICE_MEM_LIMIT)"),
 }
-"""Variables that are the limit itself: amd-device-plugin ``plugin.go``, ascend-device-plugin ``allocate.go``, fractiond."""
+"""Variables that are the limit itself: amd-device-plugin ``plugin.go``, ascend-device-plugin ``allocate.go``, fractiond,
+xpu-container-toolkit ``container_config.go``, the flow of AWS Neuron's scheduler extension.
+"""
+SHOWING = {
+    "amd": re.compile(r"AMD_VISIBLE_DEVICES|DOCKER_RESOURCE_.*"),
+    "ascend": re.compile(r"ASCEND_VISIBLE_DEVICES"),
+    "cambricon": re.compile(r"CAMBRICON_VISIBLE_DEVICES|VIRTUAL_DEVICES"),
+    "hygon": re.compile(r"(D|H|VH)CU_VISIBLE_DEVICES|(NVIDIA|MIG)_VISIBLE_DEVICES|DOCKER_RESOURCE_.*"),
+    "iluvatar": re.compile(r"(IX|ILUVATAR_COREX)_VISIBLE_DEVICES"),
+    "vastai": re.compile(r"VASTAI_VISIBLE_DEVICES"),
+    **dict.fromkeys(NVIDIA, re.compile(r"NVIDIA_VISIBLE_DEVICES")),
+}
+"""Variables by which a container runtime gives devices: ROCm/container-toolkit ``oci.go``, hcu-container-toolkit
+``dtk_image.go``, cambricon-k8s-device-plugin ``server.go``, ix-container-toolkit ``graphics.go``, Vastai's guides.
+"""
+COVERED = {
+    **dict.fromkeys(HAMI_CORE, ("/etc/ld.so.preload", "/usr/local/vgpu")),
+    "volcano": ("/etc/ld.so.preload", "/usr/local/vgpu", "/tmp/vgpu"),
+    "vgpu-manager": ("/etc/ld.so.preload", "/etc/vgpu-manager"),
+    "vcuda": ("/etc/vcuda", "/usr/local/nvidia"),
+    "ascend": ("/etc/ld.so.preload", "/hami-vnpu-core", "/hami-vnpu-shmem"),
+}
+"""Where device plugins mount what enforces a share: HAMi ``nvinternal/plugin/server.go``, volcano-vgpu-device-plugin
+``server.go``, koordinator ``hooks/gpu/gpu.go``, vgpu-manager ``vnum_plugin.go``, gpu-manager ``allocator.go``,
+ascend-device-plugin ``allocate.go``."""
+NODE = {
+    "/etc/ld.so.preload": "/usr/local/vgpu/ld.so.preload",
+    "/usr/local/vgpu": "/usr/local/vgpu",
+    "/usr/local/vgpu/containers": "/usr/local/vgpu/containers",
+}
+"""What of the node the webhook of KAI-resource-isolator mounts where (``cmd/webhook/main.go``): that is what enforces."""
 SHARED_GPU = re.compile(r".+-[a-z0-9]{7}-shared-gpu-i?[0-9]+")
 """A ConfigMap of KAI's (``pkg/binder/common/gpusharingconfigmap/config_map.go``)."""
 GPU_MINORS = "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"
 """What Koordinator's scheduler assigned (``deviceshare/device_plugin_adapter.go``)."""
+NOT_ENFORCED = "VGW114"
 TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
 REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -48,8 +84,9 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
             yield from _lifted(after, values, read.vendor or "", got)
             yield from _from_elsewhere(after, read.vendor or "")
+            yield from _covered(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             if not got.whole:
-                yield from _switched_off(trial, read.vendor or "")
+                yield from _switched_off(trial, read.vendor or "", was.vendor or "", got)
         if before.get("env") != after.get("env"):
             yield from _paths(before, after, values)
         added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
@@ -91,7 +128,7 @@ def _lifted(container: Json, values: dict[str, str | None], vendor: str, got: Am
     for name, value in values.items():
         if value is None:
             continue
-        if vendor in NVIDIA and name == "NVIDIA_VISIBLE_DEVICES" and value not in {"void", "none", ""}:
+        if vendor in SHOWING and SHOWING[vendor].fullmatch(name) and value not in {"void", "none", ""}:
             kind = "whole devices" if got.whole else "a share"
             yield Finding(f"6 no variable shows {kind} every device", f"{container['name']}: {name}={value}", vendor)
         elif not got.whole and _lifts(name, value, vendor, got):
@@ -111,12 +148,50 @@ def _from_elsewhere(container: Json, vendor: str) -> Iterator[Finding]:
             yield Finding("6 no devices from elsewhere", f"{container['name']}: {source}", vendor)
 
 
-def _switched_off(trial: Trial, vendor: str) -> Iterator[Finding]:
-    """What vgpu-manager (``pkg/config/vgpu/vgpu_config.go``) and TensorFusion (``internal/utils/compose.go``) read."""
+def _covered(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
+    """A mount or a device lies over what the device plugin mounts, or shows devices to NVIDIA's runtime."""
+    volumes = {volume["name"]: volume for volume in spec.get("volumes") or []}
+    for entry in (*(container.get("volumeMounts") or []), *(container.get("volumeDevices") or [])):
+        path = PurePosixPath(_resolved(entry.get("mountPath") or entry["devicePath"]))
+        host_path = volumes.get(entry["name"], {}).get("hostPath") if "mountPath" in entry else None
+        shown = None if host_path is None else str(PurePosixPath(host_path["path"], entry.get("subPath") or ""))
+        if vendor in HAMI_CORE and not entry.get("subPathExpr") and shown is not None and NODE.get(str(path)) == shown:
+            continue
+        if vendor in NVIDIA and str(path).startswith("/var/run/nvidia-container-devices"):
+            yield Finding("6 no mount shows every device", f"{container['name']}: {entry}", vendor)
+        if not whole and any(path.is_relative_to(folder) for folder in COVERED.get(vendor, ())):
+            yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)
+
+
+def is_covered(path: str) -> bool:
+    """Whether a device plugin of any vendor mounts there what enforces a share, or NVIDIA's runtime looks for devices."""
+    covered = {*(each for paths in COVERED.values() for each in paths), "/var/run"}
+    return any(PurePosixPath(_resolved(path)).is_relative_to(each) for each in covered)
+
+
+def _resolved(path: str) -> str:
+    """A path from the root, without ``.`` and ``..``."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        parts = parts[:-1] if part == ".." else parts if part in {"", "."} else [*parts, part]
+    return "/" + "/".join(parts)
+
+
+def _switched_off(trial: Trial, vendor: str, before: str, got: Amounts) -> Iterator[Finding]:
+    """What vgpu-manager (``pkg/config/vgpu/vgpu_config.go``) and TensorFusion (``internal/utils/compose.go``) read.
+
+    And what MetaX's does through HAMi (``metax/sdevice.go``): only fixed-share limits cores. In its own keys that is reported.
+    """
     metadata = trial.stored["metadata"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     if vendor == "vgpu-manager" and annotations.get("nvidia.com/vgpu-compute-policy", "").lower() == "none":
         yield Finding("6 no annotation lifts the limit", "nvidia.com/vgpu-compute-policy", vendor)
+    fixed = annotations.get("metax-tech.com/sgpu-qos-policy") == "fixed-share"
+    if vendor == "metax" and not fixed and got.cores[0] == "percent" and got.cores[1] < 100:
+        if before != vendor:
+            yield Finding("6 no annotation lifts the limit", "metax-tech.com/sgpu-qos-policy", vendor)
+        elif NOT_ENFORCED not in trial.codes:
+            yield Finding("6 a limit that is none is reported", "metax-tech.com/sgpu-qos-policy", vendor)
     if vendor == "tensor-fusion":
         for keys in (annotations, labels):
             if {"gpu-limiter", "gpu-opt"} & {*keys.get("tensor-fusion.ai/disable-features", "").split(",")}:

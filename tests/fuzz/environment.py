@@ -18,6 +18,15 @@ GUARDED = (
     ),
     *("DISABLE_GPU_LIMITER", "HSA_CU_MASK", "HIP_DEVICE_MEMORY_LIMIT", "LD_AUDIT", "ASCEND_VNPU_SPECS", "NPU_PRIORITY"),
     *("NVIDIA_GPU_MEMORY_LIMIT", "CUDA_MPS_PIPE_DIRECTORY"),
+    *(
+        "DOCKER_RESOURCE_GPU",
+        "HCU_VISIBLE_DEVICES",
+        "VHCU_VISIBLE_DEVICES",
+        "VIRTUAL_DEVICES",
+        "VASTAI_VISIBLE_DEVICES",
+    ),
+    *("TOPS_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "ILUVATAR_COREX_VISIBLE_DEVICES", "ASCEND_RUNTIME_OPTIONS"),
+    *("ZE_AFFINITY_MASK", "BIREN_VISIBLE_DEVICES", "XPU0_MEMORY_LIMIT"),
     *("ALIYUN_COM_GPU_MEM_CONTAINER", "ALIYUN_COM_GPU_MEM_DEV", "DISABLE_VGPU_CONTROL", "CUDA_MEM_LIMIT_0"),
 )
 LOADER = ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VGPU_WEBHOOK_LD_LIBRARY_PATH")
@@ -91,12 +100,15 @@ MARKS = (
     *("tencent.com/gpu-assigned", "tencent.com/predicate-time", "scheduling.koordinator.sh/device-allocated", "gas-ts"),
     *("scheduling.koordinator.sh/gpu-minors", "nvidia.com/pre-allocated", "nvidia.com/predicate-node"),
     *("tensor-fusion.ai/effective-hard-sm-percent", "hami.io/kunlun-allocated", "predicate-time", "NEURON_ALLOCATED"),
+    "CAMBRICON_DSMLU_PROFILE_INSTANCE",
     *("volcano.sh/vgpu-ids-new", "nano-gpu/assume", "received-resource-type", "tensor-fusion.ai/gpu-ids"),
 )
 SWITCHES = (
     ("annotation", "nvidia.com/vgpu-compute-policy", ("none", "None", "fixed", "balance", "")),
     ("annotation", "tensor-fusion.ai/disable-features", ("gpu-limiter", "mem-manager", "gpu-opt,gpu-limiter", "")),
     ("label", "tensor-fusion.ai/disable-features", ("gpu-limiter", "mem-manager", "")),
+    ("annotation", "metax-tech.com/sgpu-qos-policy", ("best-effort", "burst-share", "fixed-share")),
+    ("annotation", "metax-tech.com/sgpu-app-class", ("online", "offline")),
 )
 HINTS = (
     "nvidia.com/use-gputype",
@@ -113,6 +125,16 @@ MOUNTS: tuple[Json, ...] = (
     {"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "readOnly": True},
     {"name": "vgpu-shim", "mountPath": "/usr/local//vgpu-shim", "readOnly": True, "subPath": "part"},
     {"name": "vgpu-shim", "mountPath": "/own"},
+    {"name": "own", "mountPath": "/etc"},
+    {"name": "own", "mountPath": "/etc/ld.so.preload", "subPath": "preload"},
+    {"name": "own", "mountPath": "etc//x/../ld.so.preload/"},
+    {"name": "own", "mountPath": "/usr/local/vgpu/./libvgpu.so", "subPathExpr": "$(A)"},
+    {"name": "vgpu", "mountPath": "/usr/local/vgpu"},
+    {"name": "vgpu", "mountPath": "/etc/ld.so.preload", "subPath": "ld.so.preload", "readOnly": True},
+    {"name": "own", "mountPath": "/etc/vgpu-manager/config"},
+    {"name": "own", "mountPath": "/etc/vcuda"},
+    {"name": "own", "mountPath": "/hami-vnpu-shmem"},
+    {"name": "own", "mountPath": "/var/run/nvidia-container-devices/all"},
 )
 VOLUMES: tuple[Any, ...] = (
     None,
@@ -120,6 +142,8 @@ VOLUMES: tuple[Any, ...] = (
     [{"name": "own", "emptyDir": {}, "futureField": 1}],
     [{"name": "vgpu-shim", "hostPath": {"path": "/usr/local/vgpu-shim", "type": "Directory"}}],
     [{"name": "vgpu-shim", "emptyDir": {}}],
+    [{"name": "vgpu", "hostPath": {"path": "/usr/local/vgpu", "type": "DirectoryOrCreate"}}, {"name": "own"}],
+    [{"name": "vgpu", "hostPath": {"path": "/opt/vgpu"}}],
 )
 
 
@@ -171,6 +195,8 @@ def around(draw: Draw, container: Json) -> None:
         container["envFrom"] = [{"configMapRef": {"name": "c"}}]
     elif rare < 0.06:
         container["volumeMounts"] = [draw.pick(MOUNTS) for _ in range(draw.pick((0, 1, 1, 2)))]
+        if draw.chance(0.2):
+            container["volumeDevices"] = [{"name": "own", "devicePath": draw.pick(MOUNTS)["mountPath"]}]
     elif rare < 0.07:
         container["securityContext"] = {"privileged": draw.pick((True, True, False, None))}
     elif rare < 0.09:

@@ -16,6 +16,8 @@ from tests.fuzz.trial import Finding, Trial, all_containers
 
 Json = dict[str, Any]
 
+NAMES = {"hygon": "HCU", "iluvatar": "IX", "kunlun": "CXPU", "neuron": "AWS_NEURON"}
+"""By vendor the beginning of the variable that its container runtime reads, if that is not the vendor's name."""
 OF_KAI = {"kai", "nvfractions"}
 HIDING = ("void", "none", "")
 REPORTED = {"VGW606", "VGW610"}
@@ -32,7 +34,8 @@ def hidden_findings(trial: Trial) -> Iterator[Finding]:
     for (before, after), read, got in pairs:
         if read.meaning is None or got.meaning is None:
             continue
-        name = "NVIDIA_VISIBLE_DEVICES" if got.vendor in NVIDIA else f"{(got.vendor or '').upper()}_VISIBLE_DEVICES"
+        hardware = "NVIDIA" if got.vendor in NVIDIA else NAMES.get(got.vendor or "", (got.vendor or "").upper())
+        name = f"{hardware}_VISIBLE_DEVICES"
         sides = (after.get("resources") or {}).values()
         translated = bool(read.used) and not any(key in (side or {}) for side in sides for key in read.used)
         if effective(before).get(name, "all") in HIDING and REPORTED.isdisjoint(trial.codes):

@@ -8,13 +8,19 @@ import msgspec
 
 from tests.fuzz.amounts import amount_findings
 from tests.fuzz.claims import claim_findings
+from tests.fuzz.denials import Verdict, denial_findings, denial_verdict
 from tests.fuzz.enforcement import enforcement_findings
 from tests.fuzz.generate import Case
 from tests.fuzz.hidden import hidden_findings
 from tests.fuzz.own_keys import own_key_findings
+from tests.fuzz.policies import policy_of
 from tests.fuzz.properties import plain_findings
+from tests.fuzz.remembered import memory_findings
 from tests.fuzz.sampled import contradiction_findings, sampled_findings
 from tests.fuzz.trial import Finding, RaisedError, Trial
+
+DENIED = "denied"
+OPEN = "denied where the vendor's documentation is silent"
 
 
 @dataclass(slots=True)
@@ -25,6 +31,12 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> float:
+        """The share of the denials of which the oracle knows whether they are due."""
+        denied = self.outcomes[DENIED] + self.outcomes[OPEN]
+        return self.outcomes[DENIED] / denied if denied else 1.0
 
     def add(self, other: "Tally") -> None:
         """Takes in what another process has counted."""
@@ -48,22 +60,25 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
 
     Args:
         case: what is decided.
-        closely: also what takes several decisions: with and without memory, by the command line, explained.
+        closely: also what takes several decisions: many siblings, by the command line, explained.
     """
+    policy_of(case.setup).memo.clear()
     try:
         trial = Trial(case)
         findings = list(plain_findings(trial))
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
-            findings += [*hidden_findings(trial), *own_key_findings(trial)]
+            findings += [*hidden_findings(trial), *own_key_findings(trial), *denial_findings(trial)]
             findings += sampled_findings(trial) if closely else contradiction_findings(trial)
+        findings += memory_findings(trial, closely=closely)
     except msgspec.DecodeError:
         return "undecodable", []
     except RaisedError as error:
         return "raised", [Finding("7 no exception", str(error))]
     decision = trial.decision
-    outcome = "changed" if decision.patch_json else "denied" if not decision.allowed else "untouched"
-    return outcome, findings
+    if decision.allowed:
+        return "changed" if decision.patch_json else "untouched", findings
+    return OPEN if denial_verdict(trial) is Verdict.OPEN else DENIED, findings
 
 
 def shown(case: Case) -> str:

@@ -25,6 +25,21 @@ CONFIGURED = """
 {extends: cambricon, keys: {vmemory: {unit: 256Mi}}}
 """
 """What makes targets of the vendors that need a cluster's key for it."""
+PLACING = """
+---
+extends: nvidia
+ownedBy: ["system:serviceaccount:hami:scheduler"]
+place:
+  runtimeClassName: nvidia
+  nodeSelector: {p.example.com/selector: "1"}
+  tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
+  labels: {p.example.com/label: "1"}
+  annotations: {p.example.com/annotation: "1"}
+---
+extends: aliyun
+place: {tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}], labels: {p.example.com/label: "1"}}
+"""
+"""Everything that a mapping can place."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
 CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
@@ -74,7 +89,13 @@ SETUPS: tuple[Setup, ...] = (
         target="aliyun",
         claims_permitted=True,
     ),
-    Setup("target volcano", settings="{target: volcano, podSecurityDefault: baseline}", target="volcano"),
+    Setup(
+        "target volcano, MTT S5000",
+        mappings=CONFIGURED + "---\n{extends: mthreads, variables: {model: {write: s5000}}}\n",
+        settings="{target: volcano, podSecurityDefault: baseline}",
+        cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(160,)),
+        target="volcano",
+    ),
     Setup(
         "gpushare active, vcuda the target",
         settings=_CARDS + "owners: {aliyun.com/gpu-mem: gpushare}, target: vcuda}",
@@ -144,7 +165,8 @@ SETUPS: tuple[Setup, ...] = (
         + '- {env: NVIDIA_VISIBLE_DEVICES, unless: [void, none, ""], whole: true, hides: true, action: strip}\n'
         + "- {env: CUDA_DISABLE_CONTROL, lifts: truthy, action: strip}\n"
         + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
-        + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n',
+        + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n- {list: hami-core}\n'
+        + "- {list: nvidia-runtime}\n",
         settings="{target: nvidia, largestCard: 1Ti}",
         target="nvidia",
     ),
@@ -157,6 +179,20 @@ SETUPS: tuple[Setup, ...] = (
         cards=CARDS,
     ),
     Setup("target kai", settings="{target: kai}", target="kai"),
+    Setup(
+        "target nvidia, everything placed, a scheduler's marks its own",
+        mappings=CONFIGURED + PLACING,
+        settings=_CARDS + "target: nvidia}",
+        target="nvidia",
+        cards=CARDS,
+    ),
+    Setup(
+        "target kai, MTT S4000 and S5000",
+        mappings=CONFIGURED + "---\n{extends: mthreads, variables: {model: {write: s4000-s5000}}}\n",
+        settings="{target: kai}",
+        cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(96, 160)),
+        target="kai",
+    ),
 )
 
 

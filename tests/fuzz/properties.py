@@ -101,7 +101,10 @@ def _containers_survive(trial: Trial) -> Iterator[Finding]:
         if before == after:
             continue
         mounts = before.get("volumeMounts") or []
-        if (after.get("volumeMounts") or [])[: len(mounts)] != mounts:
+        kept = after.get("volumeMounts") or []
+        if "VGW606" in trial.codes:  # the guard has removed some; that they lift is for property 6
+            mounts = [mount for mount in mounts if mount in kept]
+        if kept[: len(mounts)] != mounts:
             yield Finding("3 what is the user's survives", "volumeMounts")
         plain = [_plain(container, trial) for container in (before, after)]
         if plain[0] != plain[1]:

@@ -18,7 +18,8 @@ def figures(tally: Tally, seconds: float) -> str:
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in tally.outcomes.most_common())
     speed = tally.pods / seconds if seconds else 0
     return (
-        f"{tally.pods:,} pods: {counts}; {sum(tally.findings.values()):,} findings of {len(tally.findings)} kinds; "
+        f"{tally.pods:,} pods: {counts}; {100 * tally.judged:.1f} % of the denials judged; "
+        f"{sum(tally.findings.values()):,} findings of {len(tally.findings)} kinds; "
         f"{speed:,.0f} pods a second"
     )
 

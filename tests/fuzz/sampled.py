@@ -1,9 +1,9 @@
-"""What takes more decisions than one: memory, namespaces without defaults, server, command line, explanations."""
+"""What takes more decisions than one: namespaces without defaults, server, command line, explanations."""
 
 import base64
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
-from webhook.admission import Decision, decide
+from webhook.admission import decide
 from webhook.cli.manifests.manifest import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
 from webhook.explanation.model import ContainerExplained
@@ -24,29 +24,10 @@ from webhook.response import MAX_WARNINGS, encode_answer
 from webhook.review import decode_review
 
 Json = dict[str, Any]
-NEARLY: tuple[Callable[[Json], object], ...] = (
-    lambda pod: all_containers(pod)[-1].update(env=[{"name": "LD_LIBRARY_PATH", "value": "/x"}]),
-    lambda pod: all_containers(pod)[-1].update(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "1"}]),
-    lambda pod: all_containers(pod)[-1].update(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]),
-    lambda pod: [container.pop("env", None) for container in all_containers(pod)],
-    lambda pod: all_containers(pod)[0].update(securityContext={"privileged": True}),
-    lambda pod: all_containers(pod)[0].update(envFrom=[{"secretRef": {"name": "s"}}]),
-    lambda pod: all_containers(pod)[0].update(volumeMounts=[{"name": "v", "mountPath": "/tmp/vgpulock"}]),
-    lambda pod: all_containers(pod)[0].setdefault("resources", {}).pop("requests", None),
-    lambda pod: pod["spec"].update(nodeName="n"),
-    lambda pod: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "T4"}),
-    lambda pod: pod["spec"].update(schedulerName="volcano"),
-    lambda pod: pod["spec"].update(volumes=[{"name": "vgpu-shim", "emptyDir": {}}]),
-    lambda pod: pod["metadata"].update(labels={"aliyun.com/gpu-count": "2"}),
-    lambda pod: pod["metadata"].update(annotations={"hami.io/vgpu-node": "n"}),
-    lambda pod: pod["spec"]["containers"].reverse(),
-)
-"""Pods that are nearly the same: what is remembered of one must not be taken for the other."""
 
 
 def sampled_findings(trial: Trial) -> Iterator[Finding]:
     """Everything in which other ways to the decision disagree with it."""
-    yield from _memory(trial)
     yield from _without_defaults(trial)
     yield from _in_a_list(trial)
     yield from _server(trial)
@@ -61,28 +42,6 @@ def contradiction_findings(trial: Trial) -> Iterator[Finding]:
     if denial is not None and (several or denial.reason is Reason.READ_BACK_DIFFERS):
         yield from _without_defaults(trial)
         yield from _in_a_list(trial)
-
-
-def _decided(trial: Trial, pod: Json) -> Decision:
-    return called(decide, decode_pod(encode(pod)), trial.context, trial.policy)
-
-
-def _memory(trial: Trial) -> Iterator[Finding]:
-    """Remembering changes no decision: neither one of a pod seen before, nor one of a pod that is nearly the same."""
-    memo = trial.policy.memo
-    memo.clear()
-    if _decided(trial, trial.case.pod) != trial.decision:
-        yield Finding("a decision depends on its arguments only", "another one without memory")
-    for index, change in enumerate(NEARLY):
-        twin = copy.deepcopy(trial.case.pod)
-        change(twin)
-        memo.clear()
-        alone = _decided(trial, twin)
-        memo.clear()
-        _decided(trial, trial.case.pod)
-        if _decided(trial, twin) != alone:
-            yield Finding("a decision depends on its arguments only", f"pod nearly the same, number {index}")
-    memo.clear()
 
 
 def _without_defaults(trial: Trial) -> Iterator[Finding]:

@@ -146,7 +146,7 @@ def mounts() -> st.SearchStrategy[Any]:
     """The ``volumeMounts`` of a container."""
     own = st.fixed_dictionaries({"name": st.just("own"), "mountPath": st.sampled_from(["/own", "/tmp", "/usr/local"])})
     ours = st.just({"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "readOnly": True})
-    clash = st.just({"name": "own", "mountPath": "/tmp/vgpulock/"})
+    clash = st.sampled_from([{"name": "own", "mountPath": path} for path in ("/tmp/vgpulock/", "/etc//ld.so.preload")])
     return st.one_of(
         st.just(None), st.just([]), st.lists(own, max_size=2), st.lists(st.one_of(own, ours, clash), max_size=2)
     )

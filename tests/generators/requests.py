@@ -12,7 +12,7 @@ from webhook.mapping.requests.denials import spelling
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2
-PATTERNED = {"mlu": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}
+PATTERNED = {"profile": "1g.5gb", "mlu": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}
 """A value for each variable that is a pattern."""
 
 Json = dict[str, Any]

@@ -114,31 +114,42 @@ def test_first_rule_that_catches_is_given() -> None:
     assert actions == ["allow", "deny", "strip"]
 
 
-@pytest.mark.parametrize(
-    "rule, path, message",
-    [
-        ({"env": "X"}, (), "exactly one"),
-        ({"env": "X", "lifts": "truthy", "unless": []}, (), "exactly one"),
-        ({"env": "X", "lifts": []}, ("lifts",), "an empty list catches nothing"),
-        ({"env": "*", "unless": []}, ("env",), "not a name or pattern"),
-        ({"env": ["X", ""], "unless": []}, ("env",), "not a name or pattern"),
-        ({"env": "A B", "unless": []}, ("env",), "not a name or pattern"),
-        ({"env": "LD_PRELOAD", "unless": []}, ("env",), "catches LD_PRELOAD"),
-        ({"env": "LD_L*", "unless": []}, ("env",), "catches LD_LIBRARY_PATH"),
-        ({"env": "VGPU_WEBHOOK_*", "unless": []}, ("env",), "catches VGPU_WEBHOOK_LD_LIBRARY_PATH"),
-        ({"env": "ACME_MEMORY", "lifts": ["0m", "9M"]}, ("env",), "ACME_MEMORY={memory}m"),
-        ({"env": "ACME_*", "unless": ["0m"]}, ("env",), "ACME_MEMORY={memory}m"),
-        ({"env": "SWITCH", "lifts": "truthy"}, ("env",), "SWITCH=True"),
-        ({"env": "SWITCH", "lifts": ["true"]}, ("env",), "SWITCH=True"),
-        ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
-        ({"env": "X", "lifts": "truthy", "from": {"fieldRef": "a"}}, (), "exactly one"),
-        ({"env": "X", "from": {}}, ("from",), "names no source"),
-        ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "only variables have a source"),
-        ({"annotation": "a b", "unless": []}, ("annotation",), "not a name or pattern of annotations"),
-        ({"label": "*", "unless": []}, ("label",), "not a name or pattern of labels"),
-        ({"label": "a.io/x"}, (), "exactly one"),
-    ],
-)
+MISTAKES: list[tuple[Any, ...]] = [
+    ({"env": "X"}, (), "exactly one"),
+    ({"env": "X", "lifts": "truthy", "unless": []}, (), "exactly one"),
+    ({"env": "X", "lifts": []}, ("lifts",), "an empty list catches nothing"),
+    ({"env": "*", "unless": []}, ("env",), "not a name or pattern"),
+    ({"env": ["X", ""], "unless": []}, ("env",), "not a name or pattern"),
+    ({"env": "A B", "unless": []}, ("env",), "not a name or pattern"),
+    ({"env": "LD_PRELOAD", "unless": []}, ("env",), "catches LD_PRELOAD"),
+    ({"env": "LD_L*", "unless": []}, ("env",), "catches LD_LIBRARY_PATH"),
+    ({"env": "VGPU_WEBHOOK_*", "unless": []}, ("env",), "catches VGPU_WEBHOOK_LD_LIBRARY_PATH"),
+    ({"env": "ACME_MEMORY", "lifts": ["0m", "9M"]}, ("env",), "ACME_MEMORY={memory}m"),
+    ({"env": "ACME_*", "unless": ["0m"]}, ("env",), "ACME_MEMORY={memory}m"),
+    ({"env": "SWITCH", "lifts": "truthy"}, ("env",), "SWITCH=True"),
+    ({"env": "SWITCH", "lifts": ["true"]}, ("env",), "SWITCH=True"),
+    ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
+    ({"env": "X", "lifts": "truthy", "from": {"fieldRef": "a"}}, (), "exactly one"),
+    ({"env": "X", "from": {}}, ("from",), "names no source"),
+    ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "only variables and mounts have a source"),
+    ({"env": "X", "from": {"hostPath": "/a"}}, ("from",), "is the source of something else"),
+    ({"mount": "/a", "from": {"fieldRef": "a"}}, ("from",), "is the source of something else"),
+    ({"mount": "/a", "from": {}}, ("from",), "names no source"),
+    ({"mount": "/a"}, (), "exactly one"),
+    ({"mount": "/a", "lifts": ["x"]}, ("mount",), "has no value"),
+    ({"mount": "/a", "unless": ["x"]}, ("mount",), "has no value"),
+    *(
+        ({"mount": path, "unless": []}, ("mount",), "not a name or pattern of paths")
+        for path in ("etc", "/", "/*", "/etc/", "/etc//x", "/etc/./x", "/etc/../x", "/a b", "/a:b", "")
+    ),
+    ({"mount": "/opt*", "unless": []}, ("mount",), "catches /opt, where the shim itself mounts"),
+    ({"annotation": "a b", "unless": []}, ("annotation",), "not a name or pattern of annotations"),
+    ({"label": "*", "unless": []}, ("label",), "not a name or pattern of labels"),
+    ({"label": "a.io/x"}, (), "exactly one"),
+]
+
+
+@pytest.mark.parametrize("rule, path, message", MISTAKES)
 def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: Path, message: str) -> None:
     """Every mistake is one problem; a rule may catch none of the values that the shim itself writes."""
     _, problems = compiled({"env": "FINE", "unless": []}, rule, with_shim=shim(SWITCH="True", COUNT="{devices}"))
@@ -271,19 +282,19 @@ def test_long_names_are_matched_in_linear_time() -> None:
     assert time.process_time() - start < 2
 
 
-@pytest.mark.parametrize(
-    "rule, message",
-    [
-        ({"env": "X", "label": "a.io/x", "unless": []}, "`env` and `label`"),
-        ({"list": "hami-core", "annotation": "a.io/x"}, "has no other keys"),
-        ({}, "neither `env` nor `list`"),
-        ({"unless": []}, "neither `env` nor `list`"),
-        ({"list": "hami-cor"}, "no list is called 'hami-cor'"),
-        ({"list": "hami-core", "env": "X"}, "has no other keys"),
-        ({"list": "hami-core", "action": "strip"}, "has no other keys"),
-        ({"list": "hami-core", "lifts": "truthy"}, "has no other keys"),
-    ],
-)
+ENTRIES: list[tuple[dict[str, Any], str]] = [
+    ({"env": "X", "label": "a.io/x", "unless": []}, "`env` and `label`"),
+    ({"list": "hami-core", "annotation": "a.io/x"}, "has no other keys"),
+    ({}, "neither `env` nor `list`"),
+    ({"unless": []}, "neither `env` nor `list`"),
+    ({"list": "hami-cor"}, "no list is called 'hami-cor'"),
+    ({"list": "hami-core", "env": "X"}, "has no other keys"),
+    ({"list": "hami-core", "action": "strip"}, "has no other keys"),
+    ({"list": "hami-core", "lifts": "truthy"}, "has no other keys"),
+]
+
+
+@pytest.mark.parametrize("rule, message", ENTRIES)
 def test_an_entry_is_a_variable_or_a_list(rule: dict[str, Any], message: str) -> None:
     """Told at its place in the document; the rest of the guard stands."""
     made, problems = compiled({"env": "A", "unless": []}, rule, {"env": "B", "unless": []})

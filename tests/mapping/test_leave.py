@@ -202,3 +202,17 @@ def test_no_default_for_an_unknown_size(target: str | None, code: str) -> None:
     )
     made = pod({"nvidia.com/mig-1g.34gb": "1"}, target=target)
     assert decide(decode_pod(json.dumps(made).encode()), context, POLICY).reason.code == code
+
+
+def test_one_container_beside_those_that_are_left_alone() -> None:
+    """A vendor that serves one container serves it beside containers of another system, however many these are."""
+    text = f"{ELSEWHERE}containers: one\n".replace("{cloud: present, vram: absent}", "{card: absent}")
+    text = text.replace("defaults: {devices: 1, memory: 1Gi}\n", "")
+    theirs = {VRAM: "5"}
+    assert decided(pod(theirs, theirs), policy(text)).allowed
+    beside = decided(pod(theirs, {CARD: "1", VRAM: "5"}, theirs), policy(text))
+    assert set(beside.status["containers"]) == {"c1"}
+    denial = decided(pod({CARD: "1"}, theirs, {CARD: "2"}), policy(text)).denial
+    assert denial is not None
+    assert denial.reason.code == "VGW320"
+    assert "c0, c2 request devices" in denial.text

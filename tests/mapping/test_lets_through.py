@@ -9,7 +9,7 @@ from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.draft import builtin
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.match_names import MOST, Capacity
+from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, MatchLoad
 from webhook.mapping.model.vendor import LetsThrough
 
 (ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
@@ -158,6 +158,18 @@ def test_room_for_all() -> None:
     assert room.take(LetsThrough(keys=("c.io/x",), prefixes=("c.io/",))) == ""
     assert "prefixes" in room.take(LetsThrough(prefixes=tuple(f"d.io/{n}" for n in range(33))))
     assert "patterns" in room.take(LetsThrough(resources=tuple(f"e.io/{n}-*" for n in range(500))))
+
+
+def test_what_a_pattern_takes() -> None:
+    """Its letters count twice: among the listed names, as a key and as a resource, and as it is written in an expression."""
+    names = LetsThrough(keys=("a.io/*",))
+    listed, written = 2 * (len("a.io/*") + BESIDE), len("a[.]io/.*") + 1
+    assert Capacity(MatchLoad(listed + written, written, 0)).take(names) == ""
+    assert "characters of a match condition" in Capacity(MatchLoad(listed + written - 1, written, 0)).take(names)
+    assert "characters of patterns" in Capacity(MatchLoad(listed + written, written - 1, 0)).take(names)
+    room = Capacity(MatchLoad(listed + written, written, 0))
+    assert [room.take(names), room.take(names)] == ["", ""]
+    assert f"{2 * (listed + written)} characters" in room.take(LetsThrough(keys=("b.io/*",)))
 
 
 def test_more_documents_than_conditions_hold() -> None:

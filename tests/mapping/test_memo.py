@@ -1,26 +1,33 @@
 """What a policy remembers is bounded."""
 
-from webhook.mapping.model.memo import MAX_BYTES, MAX_MET, MAX_RESULTS, Memo
+from webhook.mapping.model.memo import ENTRY, MAX_BYTES, MAX_MET, Memo
 
 
-def test_too_many_results_are_dropped_at_once() -> None:
-    """There are never more than the bound."""
-    memo = Memo()
-    for number in range(MAX_RESULTS):
-        memo.keep(number, -number, 100)
-    assert (len(memo), memo.get(7)) == (MAX_RESULTS, -7)
-    memo.keep("one more", 1, 100)
-    assert (len(memo), memo.get(7), memo.get("one more")) == (1, None, 1)
-
-
-def test_too_large_results_are_dropped_at_once() -> None:
-    """Few large results are as many as small ones."""
+def test_too_much_is_dropped_at_once() -> None:
+    """Results are counted with their places in the table, and there are never more than the bound."""
     memo = Memo()
     for number in range(8):
-        memo.keep(number, number, MAX_BYTES // 8)
-    assert len(memo) == 8
-    memo.keep("one more", 1, 1)
-    assert len(memo) == 1
+        memo.keep(number, -number, MAX_BYTES // 8 - ENTRY)
+    assert (len(memo), memo.size, memo.get(7)) == (8, MAX_BYTES, -7)
+    memo.keep("one more", 1, 0)
+    assert (len(memo), memo.size, memo.get(7), memo.get("one more")) == (1, ENTRY, None, 1)
+
+
+def test_what_alone_is_too_much_drops_nothing() -> None:
+    """It is not kept, and what is kept stays."""
+    memo = Memo()
+    memo.keep("small", 1, 100)
+    memo.keep("large", 2, MAX_BYTES - ENTRY + 1)
+    assert (len(memo), memo.get("small"), memo.get("large")) == (1, 1, None)
+
+
+def test_cleared() -> None:
+    """Nothing is counted of what was dropped."""
+    memo = Memo()
+    memo.keep("a", 1, 100)
+    memo.met("a")
+    memo.clear()
+    assert (len(memo), memo.size, memo.met("a")) == (0, 0, False)
 
 
 def test_what_occurs_once_is_only_noted() -> None:

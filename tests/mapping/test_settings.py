@@ -56,18 +56,18 @@ def test_what_kubernetes_would_refuse(settings: str, path: str) -> None:
     assert problem.line == 1
 
 
-@pytest.mark.parametrize(
-    "written, message, hint",
-    [
-        ("40", "ambiguous without a suffix", "such as `40Gi`"),
-        ("4e10", "ambiguous without a suffix", "such as `40Gi`"),
-        ("all", "is not a Kubernetes quantity", "such as `40Gi`"),
-        ("1500m", "less than 1Mi", "such as `40Gi`"),
-        ("-40Gi", "less than 1Mi", "such as `40Gi`"),
-        ("999Ki", "less than 1Mi", "such as `40Gi`"),
-        ("2Ti", "is more than the 1 TiB of `largestCard`", "raise `largestCard`"),
-    ],
-)
+CARDS = [
+    ("40", "ambiguous without a suffix", "such as `40Gi`"),
+    ("4e10", "ambiguous without a suffix", "such as `40Gi`"),
+    ("all", "is not a Kubernetes quantity", "such as `40Gi`"),
+    ("1500m", "less than 1Mi", "such as `40Gi`"),
+    ("-40Gi", "less than 1Mi", "such as `40Gi`"),
+    ("999Ki", "less than 1Mi", "such as `40Gi`"),
+    ("2Ti", "is more than the 1 TiB of `largestCard`", "raise `largestCard`"),
+]
+
+
+@pytest.mark.parametrize("written, message, hint", CARDS)
 def test_memory_of_a_card(written: str, message: str, hint: str) -> None:
     """A size with its suffix, at most that of the largest device; the problem is reported at its place."""
     (problem,) = problems(settings=f"target: nvidia\ncards:\n  A: 40Gi\n  B: {written}\n")

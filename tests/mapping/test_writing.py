@@ -65,6 +65,8 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
             {"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "3"},
         ),
         ("gpushare", Request(1, Size(1), UNLIMITED), {}, {"aliyun.com/gpu-mem": "1"}),
+        ("nano-gpu", Request(1, Percent(60), Percent(30)), {}, {"nano-gpu/gpu-percent": "60"}),
+        ("nano-gpu", Request(1, Percent(30), Percent(60)), {}, {"nano-gpu/gpu-percent": "60"}),
         (
             "vcuda",
             Request(1, Size(3000 * MIB), Percent(30)),

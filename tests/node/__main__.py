@@ -7,6 +7,7 @@ from tests.controlplane import build
 from tests.deploy.before import NoVersionBeforeError, version_before
 from tests.deploy.helm import VERSIONS, Helm
 from tests.go_program import BinariesMissingError
+from tests.parts import may_skip, not_skipped
 
 from . import images, programs, small_images
 
@@ -15,7 +16,10 @@ def main() -> None:
     """Print where everything is, or why there can be no node here, with which the tests then are skipped."""
     reason = programs.why_not()
     if reason:
-        sys.stdout.write(f"no node can be started here: {reason}\n")
+        said = f"no node can be started here: {reason}"
+        if not may_skip("node"):
+            sys.exit(not_skipped("node", said))
+        sys.stdout.write(f"{said}\n")
         return
     try:
         built = programs.find()

@@ -6,6 +6,7 @@ import pytest
 
 from tests.deploy.charts import Chart, chart
 from tests.go_program import BinariesMissingError
+from tests.parts import skip_part
 from webhook.mapping.load import load_policy
 
 from . import images, programs, small_images
@@ -24,7 +25,7 @@ def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
     """A cluster of one node that has the product's image and those of the tests."""
     reason = programs.why_not()
     if reason:
-        pytest.skip(f"no node can be started here: {reason}")
+        skip_part("node", f"no node can be started here: {reason}")
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     # Building takes minutes, and whoever waits wants to see that it goes on.
     with capture.global_and_fixture_disabled():

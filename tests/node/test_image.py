@@ -13,6 +13,7 @@ import pytest
 
 import webhook
 from tests.node import images
+from tests.parts import skip_part
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1200)]
 
@@ -26,7 +27,7 @@ def archive() -> Path:
     """The product's image, built from these files."""
     reason = images.why_not()
     if reason:
-        pytest.skip(f"no image can be built here: {reason}")
+        skip_part("image", f"no image can be built here: {reason}")
     return images.product_image()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.client import wait_until
+from tests.parts import skip_part
 
 from . import programs
 from .guard import CGROUPS
@@ -59,7 +60,7 @@ def test_nothing_is_left(how: str, tmp_path: Path) -> None:
     """A node with a running container ends, or the process that started it is killed: nothing of it is left."""
     reason = programs.why_not()
     if reason:
-        pytest.skip(f"no node can be started here: {reason}")
+        skip_part("node", f"no node can be started here: {reason}")
     interfaces = {each.name for each in Path("/sys/class/net").iterdir()}
     kernel = [Path("/proc/sys", name).read_text() for name in ("vm/overcommit_memory", "kernel/panic")]
     with subprocess.Popen(

@@ -11,15 +11,18 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks.__main__ import Row
+from benchmarks.__main__ import Row, check_measured, unmeasured
 from benchmarks.client import Client, Connection, Sample
 from benchmarks.decide import NAMESPACE
 from benchmarks.figures import Figure
-from benchmarks.processes import peer
-from benchmarks.streams import LARGE, REPLICAS, SMALL, Stream, streams
+from benchmarks.held import NAME, Held, tell
+from benchmarks.memory import twice
+from benchmarks.processes import interpreter, peer
+from benchmarks.streams import LARGE, OF_TRACE, REPLICAS, SMALL, TRANSLATED, Pair, Stream, binary, streams
 from benchmarks.trace import GIB_PER_GPU, TraceRequest, trace
 from webhook.admission import Context, decide
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.memo import ENTRY, Memo
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.review import decode_review
@@ -46,6 +49,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TRACE", str(file))
     monkeypatch.delenv("PEER", raising=False)
     monkeypatch.delenv("PEER_PID", raising=False)
+    monkeypatch.delenv("WITHOUT", raising=False)
 
 
 def stream(name: str) -> Stream:
@@ -68,7 +72,7 @@ def test_every_pod_is_allowed_and_has_its_size() -> None:
             assert (size // 2 if each.name == "ordinary CPU pods" else 0.99 * size) < len(body) < 1.1 * size
             pod = decode_review(body).pod
             assert pod is not None
-            requests_gpu = b'"nvidia.com/gpu"' in body or b'"aliyun.com/gpu-mem"' in body
+            requests_gpu = re.search(rb'"(nvidia|aliyun|volcano|koordinator)\.(com|sh)/v?gpu', body) is not None
             assert decide(pod, CONTEXT, POLICY).reason is (Reason.CHANGED if requests_gpu else Reason.NO_GPU_KEYS)
 
 
@@ -93,6 +97,75 @@ def test_all_different(name: str) -> None:
         variables.add((container["env"][2]["name"], container["env"][2]["value"]))
         shares.add((limits["nvidia.com/gpumem"], limits["nvidia.com/gpucores"]))
     assert [len(each) for each in (names, labels, variables, shares)] == [count] * 4
+
+
+@pytest.mark.parametrize("pair", TRANSLATED, ids=lambda pair: f"{pair.source} to {pair.target}")
+def test_all_different_and_translated(pair: Pair) -> None:
+    """No two shares are alike, each is written in keys of the target, and the peer is sent the same in its own."""
+    found = stream(f"all different, {pair.source} to {pair.target}")
+    assert found.peers is not None
+    shares, written = set(), {"nvidia": "nvidia.com/gpumem", "koordinator": "koordinator.sh/gpu-memory"}[pair.target]
+    for number, (body, peers) in enumerate(zip(islice(found.bodies, 1000), found.peers, strict=False)):
+        limits, same = (
+            json.loads(each)["request"]["object"]["spec"]["containers"][0]["resources"]["limits"]
+            for each in (body, peers)
+        )
+        shares.add(tuple(limits.values()))
+        assert same["nvidia.com/gpucores"] in limits.values()
+        if number % 100 == 0:
+            pod = decode_review(body).pod
+            assert pod is not None
+            assert written in decide(pod, CONTEXT, POLICY).patch_json.decode()
+    assert len(shares) == 1000
+
+
+def test_quantities_are_canonical() -> None:
+    """In bytes as in numbers."""
+    assert [binary(10_000), binary(10_240)] == ["10000Mi", "10Gi"]
+
+
+def test_goals_that_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are named, and end the run at once, unless it is told to go without them."""
+    assert list(unmeasured()) == ["peer"]
+    assert "PEER and PEER_PID not set" in unmeasured()["peer"]
+    assert all(each.name in unmeasured()["peer"] for each in streams() if each.below_peer)
+    monkeypatch.setenv("PEER", "https://127.0.0.1:8443/webhook")
+    assert "; PEER_PID not set" in f"; {unmeasured()['peer']}"
+    monkeypatch.setenv("PEER_PID", "1")
+    check_measured(unmeasured())
+    monkeypatch.delenv("TRACE")
+    assert all(name in unmeasured()["trace"] for name in OF_TRACE)
+    for without, told in (("", "WITHOUT=trace"), ("peer", "Jobs of the trace"), ("trace,moon", "write trace or peer")):
+        monkeypatch.setenv("WITHOUT", without)
+        with pytest.raises(SystemExit, match=told):
+            check_measured(unmeasured())
+    monkeypatch.setenv("WITHOUT", "trace")
+    check_measured(unmeasured())
+
+
+def test_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How Python was built is what its build says."""
+    built = {"CONFIG_ARGS": "'--enable-optimizations'", "PY_CORE_LDFLAGS": "-g -flto=auto"}
+    monkeypatch.setattr("sysconfig.get_config_var", built.get)
+    assert interpreter().endswith("profile-guided optimization: yes; link-time optimization: yes")
+    built.clear()
+    assert interpreter().endswith(
+        "optimization: not named by its build; link-time optimization: not named by its build"
+    )
+
+
+def test_each_pod_twice() -> None:
+    """As the second of two it is remembered."""
+    assert list(twice(iter([b"a", b"b"]))) == [b"a", b"a", b"b", b"b"]
+
+
+def test_what_is_held(tmp_path: Path) -> None:
+    """All memories together, those of former policies too."""
+    memos = [Memo(), Memo()]
+    memos[0].keep("a", 1, 100)
+    memos[1].keep("a", 1, 200)
+    tell(memos, tmp_path)
+    assert Held(*json.loads((tmp_path / NAME).read_text())) == Held(2, 300 + 2 * ENTRY)
 
 
 def test_replicas() -> None:

@@ -497,7 +497,7 @@ def unit_text(key: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each key of a built-in vendor with its unit, and where it runs; behavior.md has what it guards."""
+    """The tables have each key of a built-in vendor with its unit, and where it runs; guards.md has what it guards."""
     vendor = load_policy().vendors[name]
     lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
@@ -510,7 +510,7 @@ def test_builtin_vendors_are_documented(name: str) -> None:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     assert any(line.startswith(f"| `{name}` |") and scheduler in line for line in lines)
     guarded = [key for rule in vendor.guard.rules for key in rule.names]
-    assert all(f"`{key}`" in TEXTS["docs/behavior.md"] for key in guarded)
+    assert all(f"`{key}`" in TEXTS["docs/guards.md"] for key in guarded)
 
 
 def test_paths_and_targets_exist() -> None:

@@ -202,8 +202,12 @@ def test_connections_fit_the_descriptors() -> None:
 
 
 async def test_a_process_with_few_descriptors(tmp_path: Path) -> None:
-    """It takes all that it may have, and a crowd beyond that stops neither probes nor reviews, nor fills the log."""
-    limited = 'ulimit -Sn 100 && ulimit -Hn 300 && exec "$@"'
+    """It takes all that it may have, and a crowd beyond that uses none up, stops neither probes nor reviews, and is quiet.
+
+    However long anything takes: connections are accepted in their order, so before the review all of the crowd was; and the
+    log is held against their number.
+    """
+    limited = 'ulimit -Sn 64 && ulimit -Hn 100 && exec "$@"'
     command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", limited, "sh", *command, "--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"),
@@ -212,18 +216,20 @@ async def test_a_process_with_few_descriptors(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     try:
-        server = Process(process, (await asyncio.wait_for(process.stdout.readline(), 30)).decode())
+        server = Process(process, (await process.stdout.readline()).decode())
+        crowd = 150
         async with AsyncExitStack() as stack:
-            for _ in range(350):
+            for _ in range(crowd):
                 await stack.enter_async_context(connected(server.mutate))
-            assert (await server.get("/healthz")).status == 200
             assert (await server.call()).status == 200
+            assert (await server.get("/healthz")).status == 200
             metrics = (await server.get("/metrics")).body
-            assert b'vgpu_webhook_connections_max{listener="reviews"} 135.0' in metrics
+            assert b'vgpu_webhook_connections_max{listener="reviews"} 38.0' in metrics
     finally:
         process.kill()
         _, errors = await process.communicate()
-    assert len(errors.splitlines()) < 20
+    assert b"no_connection_accepted" not in errors
+    assert len(errors.splitlines()) < crowd // 3
 
 
 async def test_handshakes_that_come_to_nothing_leave_nothing() -> None:

@@ -5,14 +5,14 @@ what later steps walk through; texts that they only compare, or search once, nee
 for pods that take long nevertheless.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
 import msgspec
 
 from webhook.admission.survey import MAX_CONTAINERS
-from webhook.finding import Denied, Finding
+from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation.pattern import MAX_KEY
 from webhook.pod import OverfullPod, Pod, decode_env
@@ -63,10 +63,7 @@ def overfull(pod: Pod) -> Finding | None:
 
 
 def exceeded(pod: Pod, policy: Policy) -> Finding | None:
-    """Return the denial of a pod that exceeds a limit, or None.
-
-    What no decision depends on is not counted: the decision on a pod that is like a remembered one must be the same.
-    """
+    """Return the denial of a pod of which only the facts are left, and which exceeds a limit; else None."""
     spec, metadata = pod.spec, pod.metadata
     excess = overfull(pod)
     if excess is not None:
@@ -90,9 +87,19 @@ def exceeded(pod: Pod, policy: Policy) -> Finding | None:
         (_affinity(pod, policy), MAX_PLACEMENT, "bytes of affinity", "spec.affinity"),
         (_variables(pod, [each.env for each in containers], policy), MAX_LISTED, _VARIABLES, "env"),
     )
+    lists = (
+        (b"".join([raw for each in containers for raw in (each.volume_mounts, each.volume_devices)]), "mounts"),
+        (b"".join([each.env_from for each in containers]), "envFrom"),
+        (bytes(spec.volumes), "volumes"),
+    )
     for number, most, what, field in limited:
         if number > most:
             return _beyond(number, most, what, field)
+    for text, what in lists:
+        if len(text) > MAX_BYTES:
+            return _beyond(len(text), MAX_BYTES, f"bytes of {what}", what)
+        if text.count(b"{") > MAX_LISTED:
+            return _beyond(text.count(b"{"), MAX_LISTED, f"{what} and parts of them", what)
     return None
 
 
@@ -108,20 +115,6 @@ def _variables(pod: Pod, lists: Sequence[msgspec.Raw], policy: Policy) -> int:
     annotations = pod.metadata.annotations
     everywhere = annotations is not None and not policy.references.isdisjoint(annotations)
     return sum(len(decode_env(raw)) for raw in lists if everywhere or policy.watched_variables.among(raw))
-
-
-def check_lists(lists: Iterable[bytes], what: str, field: str) -> None:
-    """Check undecoded lists of volumes or mounts before they are looked through.
-
-    Raises:
-        Denied: they have too many entries, or are too long.
-    """
-    text = b"".join(lists)
-    objects = text.count(b"{")
-    if len(text) > MAX_BYTES:
-        raise Denied(_beyond(len(text), MAX_BYTES, f"bytes of {what}", field))
-    if objects > MAX_LISTED:
-        raise Denied(_beyond(objects, MAX_LISTED, f"{what} and parts of them", field))
 
 
 def _beyond(number: int, most: int, what: str, field: str) -> Finding:

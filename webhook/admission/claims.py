@@ -5,13 +5,13 @@ that names a DeviceClass. The scheduler accounts for what it allocates, and know
 and share would each have a GPU of their own.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Slot, slots
+from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
@@ -48,10 +48,14 @@ def requested_key(container: Container, policy: Policy) -> str | None:
     return min((name for name in policy.resources.possible(requested) if policy.resources.owners(name)), default=None)
 
 
-def nothing_requested(pod: Pod) -> Reason:
-    """Return why a pod without a GPU request is left unchanged: its devices are claimed, or it has none."""
-    claimed = pod.spec.resource_claims or any(claims_of(slot.container) for slot in slots(pod))
-    return Reason.RESOURCE_CLAIMS if claimed else Reason.NO_GPU_KEYS
+def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]]) -> Reason:
+    """Return why a pod without a GPU request is left unchanged: its devices are claimed, or it has none.
+
+    Args:
+        pod: the pod.
+        claims: what its containers claim, by their paths.
+    """
+    return Reason.RESOURCE_CLAIMS if pod.spec.resource_claims or claims else Reason.NO_GPU_KEYS
 
 
 def check_claims(plan: Plan) -> None:
@@ -60,9 +64,7 @@ def check_claims(plan: Plan) -> None:
     Raises:
         Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
     """
-    claiming = [(slot, claims[0]) for slot in plan.slots if (claims := claims_of(slot.container))]
-    if not claiming and not plan.pod.spec.resource_claims:
-        return
+    claiming = [(slot, plan.claims[slot.path][0]) for slot in plan.slots if slot.path in plan.claims]
     requesting = dict(_requesting(plan))
     if not requesting:
         return

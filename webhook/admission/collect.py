@@ -12,6 +12,7 @@ from webhook.admission.pod_keys import add_pod_keys
 from webhook.admission.survey import ContainerKeys, PodKeys
 from webhook.finding import Finding, deny
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.key_values import form_of
 from webhook.reasons import Reason
 
 
@@ -23,44 +24,45 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
     """
     containers: ContainerRequests = {}
     for position, container_keys in enumerate(keys.containers):
-        for resource in container_keys.resources:
-            _add_resource(containers, position, container_keys, resource, policy)
-        check_number_requesting(containers)
-    add_pod_keys(containers, keys, policy)
-    requesting = [container for _, container in sorted(containers.items()) if _requests_devices(container)]
-    _check_side_by_side(requesting)
+        if container_keys.resources:
+            _add_resources(containers, position, container_keys, policy)
+            check_number_requesting(containers)
+    if keys.labels or keys.annotations or keys.node_selector:
+        add_pod_keys(containers, keys, policy)
+    requesting = [containers[position] for position in sorted(containers) if _requests_devices(containers[position])]
+    if len(requesting) > 1:
+        _check_side_by_side(requesting)
     return requesting
 
 
-def _add_resource(
-    containers: ContainerRequests,
-    position: int,
-    keys: ContainerKeys,
-    resource: tuple[str, str | None, str | None],
-    policy: Policy,
-) -> None:
-    name, limit, request = resource
-    owner, *others = policy.resources.owners(name)
-    rivals = {other.vendor for other in others} - {owner.vendor} if others else ()
-    if rivals:
-        message = (
-            f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
-        )
-        raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
-    container = container_in(containers, position, keys, policy.vendors[owner.vendor], name)
-    text = limit if limit is not None else request
-    assert text is not None  # noqa: S101  (a resource has a limit or a request)
-    number = container.quantity(name, text)
-    if limit is None:
-        container.promoted.append(name)
-        message = f"{name} is in requests only and was copied to limits: write it to limits"
-        container.findings.append(
-            Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
-        )
-    elif request is not None and request != limit and container.quantity(name, request) != number:
-        message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
-        raise container.deny(Reason.LIMIT_DIFFERS, message)
-    container.add(owner, name, text, number)
+def _add_resources(containers: ContainerRequests, position: int, keys: ContainerKeys, policy: Policy) -> None:
+    """Add the resources of one container."""
+    exact = policy.resources.exact
+    container: ContainerRequest | None = None
+    for name, limit, request in keys.resources:
+        owners = exact.get(name) or policy.resources.owners(name)
+        owner = owners[0]
+        if len(owners) > 1 and (rivals := {other.vendor for other in owners} - {owner.vendor}):
+            message = (
+                f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
+            )
+            raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
+        vendor = policy.vendors[owner.vendor]
+        if container is None or container.vendor is not vendor:
+            container = container_in(containers, position, keys, vendor, name)
+        text = limit if limit is not None else request
+        assert text is not None  # noqa: S101  (a resource has a limit or a request)
+        number = container.quantity(name, text)
+        if limit is None:
+            container.promoted.append(name)
+            message = f"{name} is in requests only and was copied to limits: write it to limits"
+            container.findings.append(
+                Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
+            )
+        elif request is not None and request != limit and container.quantity(name, request) != number:
+            message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
+            raise container.deny(Reason.LIMIT_DIFFERS, message)
+        container.add(owner, name, text, number)
 
 
 def _requests_devices(container: ContainerRequest) -> bool:
@@ -70,11 +72,7 @@ def _requests_devices(container: ContainerRequest) -> bool:
         Denied: it requests a share of no device.
     """
     keys = container.vendor.keys
-    requests = [
-        entry
-        for name, entry in container.key_values.items()
-        if container.vendor.annotation_keys or keys[name].makes_request
-    ]
+    requests = [name for name in container.key_values if container.vendor.annotation_keys or keys[name].makes_request]
     if not container.zero:
         return bool(requests)
     zero_amounts = [name for name in container.zero if "devices" not in keys[name].dimensions]
@@ -101,7 +99,11 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
         if len(group) == 1:
             continue
         vendor = group[0].vendor
-        names = ", ".join(container.name for container in group)
+        # What another system serves under the vendor's names is no request of the vendor.
+        served = [container for container in group if not _left(container)] if vendor.containers == "one" else group
+        if len(served) < 2:  # noqa: PLR2004  (one container, as above)
+            continue
+        names = ", ".join(container.name for container in served)
         if vendor.containers == "one":
             message = (
                 f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
@@ -117,3 +119,9 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
                     "keep the request of one"
                 )
                 raise deny(Reason.AMBIGUOUS_COUNT, message, field=entry.key, value=entry.text)
+
+
+def _left(container: ContainerRequest) -> bool:
+    """Whether the container's keys make a form that is left unchanged."""
+    form = form_of(container.vendor, container.key_values)
+    return form is not None and form.leave is not None

@@ -19,6 +19,9 @@ from webhook.request import MAX_DEVICES
 MAX_REQUESTING: Final = 128
 """Containers of one pod that may request: far beyond any node's devices; it bounds the time of a decision."""
 
+_SHORT: Final = 19
+"""Characters from which digits may be more than a quantity can hold, 2^63 - 1."""
+
 
 class ContainerRequest(msgspec.Struct):
     """A container that requests devices, with the keys that apply to it.
@@ -77,14 +80,15 @@ class ContainerRequest(msgspec.Struct):
         present = self.key_values.get(owner.key_name) or self.zero.get(owner.key_name)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
-        self._check_number(entry, key)
+        if not 0 <= number <= MAX_DEVICES or type(number) is not int:
+            self._check_number(entry, key)
         if present is not None:
             if key.twin is None and present.key != entry.key:
                 self.other_spellings.append(entry)
             elif present.text != entry.text and present.number != entry.number:
                 self._add_unequal_twin(present, entry)
             return
-        if key.kind == "amount" and entry.number == 0:
+        if number == 0 and key.kind == "amount":
             if key.values is not None and 0 not in key.values:
                 raise self.deny(
                     Reason.NOT_LEGAL, f"{entry} is not allowed: {self.vendor.name} accepts {key.values}", entry
@@ -118,6 +122,8 @@ class ContainerRequest(msgspec.Struct):
         Raises:
             Denied: it is not one.
         """
+        if len(text) < _SHORT and text.isdecimal() and text.isascii():
+            return int(text)
         try:
             return parse_quantity(text)
         except QuantityError as error:

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from webhook.labels import PREFIX
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
+
+ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace: the Pod Security level that its pods must meet."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,10 @@ class Namespace:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def own(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Its labels and annotations below the webhook's prefix, known or not: all pods of the namespace share them."""
-        return _own(self.labels), _own(self.annotations)
-
-
-def _own(texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [pair for pair in texts.items() if pair[0].startswith(PREFIX)]
+    def decisive(self) -> "Namespace":
+        """What of it can decide on an eligible pod: the webhook's keys, known or not, and its Pod Security level."""
+        labels = {key: text for key, text in self.labels.items() if key.startswith(PREFIX) or key == ENFORCE_LABEL}
+        return Namespace("", labels, {key: text for key, text in self.annotations.items() if key.startswith(PREFIX)})
 
 
 class Context(Struct, frozen=True):

@@ -1,26 +1,21 @@
 """The delivery of the shim's library to a container: the permitted way, and its volumes and mounts."""
 
-import posixpath
 from collections.abc import Mapping, Sequence
-from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from webhook import labels
-from webhook.admission.bounds import check_lists
+from webhook.admission.context import ENFORCE_LABEL
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
 from webhook.mapping.model.shim_rules import inside
 from webhook.patch import Slot
-from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
+from webhook.pod import Volume, VolumeMount, clean_path, decode_mounts
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.text import shorten
-
-ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
-"""Label of a namespace: the Pod Security level that its pods must meet."""
 
 MAX_EMPTY_DIR: Final = 1024
 """The most bytes of an ``emptyDir`` that is compared with the shim's, which has two members."""
@@ -44,7 +39,7 @@ def choose_delivery(plan: Plan, shim: Shim) -> Choice:
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
     namespace's Pod Security level permits.
     """
-    kind = _kind_set(plan)
+    kind = _kind_set(plan) if plan.context.namespace.annotations else None
     if kind == "none":
         return Choice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
     if kind is not None:
@@ -85,27 +80,26 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """Add the volumes of deliveries to the pod and their mounts to containers, unless they are present.
 
     Raises:
-        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path; `Reason.TOO_MANY`: they are too
-            many to be looked through.
+        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path.
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(plan.pod.spec.volumes)
-    volumes: dict[str, list[Volume]] = {}
-    if any([delivery.meets(raw_volumes) for delivery in deliveries]):
-        check_lists([raw_volumes], "volumes", "spec.volumes")
-        for volume in decode_volumes(plan.pod.spec.volumes):
-            volumes.setdefault(volume.name, []).append(volume)
+    lists = b"".join([raw_volumes, *[slot.container.volume_mounts for slot in plan.slots]])
+    if len(deliveries) == 1 and not deliveries[0].meets(lists):
+        plan.edits.volumes.extend(deliveries[0].volumes)
+        for slot, delivery in delivered:
+            plan.edits.container(slot).mounts.extend(delivery.mounts)
+        return
+    volumes = plan.volumes() if any([delivery.meets(raw_volumes) for delivery in deliveries]) else {}
     for delivery in deliveries:
         for entry in delivery.volumes:
             _add_volume(plan, volumes.get(entry["name"], []), entry)
     by_container = {slot.path: delivery for slot, delivery in delivered}
     libraries = frozenset(delivery.library for delivery in deliveries)
-    lists = [bytes(slot.container.volume_mounts) for slot in plan.slots]
-    met = [any([delivery.meets(raw) for delivery in deliveries]) for raw in lists]
-    check_lists(compress(lists, met), "mounts", "volumeMounts")
-    for slot, may_meet in zip(plan.slots, met, strict=True):
+    for slot in plan.slots:
         own = by_container.get(slot.path)
-        if may_meet:
+        raw = bytes(slot.container.volume_mounts)
+        if any([delivery.meets(raw) for delivery in deliveries]):
             _mount_beside(plan, slot, own, libraries)
         elif own is not None:
             plan.edits.container(slot).mounts.extend(own.mounts)
@@ -113,19 +107,13 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
 
 def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
     """Mount a delivery in a container that may already have a mount with its names or paths."""
-    mounts = decode_mounts(slot.container.volume_mounts)
+    removed = plan.edits.container(slot).mounts_removed
+    mounts = [mount for i, mount in enumerate(decode_mounts(slot.container.volume_mounts)) if i not in removed]
     _check_unwritable(slot, mounts, libraries)
     if delivery is not None:
-        present = [(_normal(mount.mount_path), mount) for mount in mounts]
+        present = [(clean_path(mount.mount_path), mount) for mount in mounts]
         missing = [entry for entry in delivery.mounts if not _mounted(slot, present, entry, delivery)]
         plan.edits.container(slot).mounts.extend(missing)
-
-
-def _normal(path: str) -> str:
-    """A path as the container runtime cleans it; nearly all are clean, and cost nothing."""
-    if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
-        return posixpath.normpath(f"/{path.lstrip('/')}")
-    return path
 
 
 def _add_volume(plan: Plan, present: list[Volume], entry: Entry) -> None:

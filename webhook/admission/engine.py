@@ -7,16 +7,16 @@ import msgspec
 
 from webhook import labels
 from webhook.admission.bounds import exceeded, overfull
-from webhook.admission.claims import check_claims, claims_of, nothing_requested
+from webhook.admission.claims import check_claims, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
+from webhook.admission.facts import facts_of, remember
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import concerns, facts_of, left_alone, recall, remember
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolution import Resolution
@@ -27,8 +27,9 @@ from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod
+from webhook.pod import Pod, mounts_of
 from webhook.reasons import Reason
 
 MAX_AUDITED: Final = 16 * 1024
@@ -36,6 +37,8 @@ MAX_AUDITED: Final = 16 * 1024
 
 MAX_HINTS: Final = 64
 """The most annotations of a pod that are reported as hints; all vendors together know fewer."""
+
+_encode: Final = msgspec.json.Encoder().encode
 
 _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
@@ -70,62 +73,67 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         return untouched(skipped)
     excess = overfull(pod)
     if excess is not None:
-        return in_mode(_denied(excess, ()), pod, context)
-    if not concerns(pod, policy):
-        return _NOTHING_REQUESTED
+        return in_mode(denied(excess), pod, context)
     facts = facts_of(pod, context, policy)
-    known = recall(facts, pod, policy)
-    if known is None:
-        known = take_steps(pod, context, policy, facts if policy.memo.met(facts) else None)
-    return in_mode(known, pod, context)
+    if facts is None:
+        return _NOTHING_REQUESTED
+    decision: Decision | None = policy.memo.get(facts.key)
+    if decision is None:
+        decision = take_steps(facts.pod, facts.context, policy)
+        if facts.key is not None and policy.memo.met(facts.key):
+            decision = remember(facts.key, decision, policy)
+    return in_mode(decision, pod, context)
 
 
-def take_steps(
-    pod: Pod, context: Context, policy: Policy, facts: bytes | None = None, steps: Steps | None = None
-) -> Decision:
+def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None = None) -> Decision:
     """Take the steps after eligibility; the decision where the namespace enforces.
 
     Args:
-        pod: as for `decide`.
-        context: as for `decide`.
+        pod: the facts of the pod.
+        context: likewise.
         policy: as for `decide`.
-        facts: under which the results are remembered; None: they are not.
         steps: collects the results.
     """
     excess = exceeded(pod, policy)
     if excess is not None:
-        return _denied(excess, ())
+        return denied(excess)
     seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
     if seen.denial is not None:
-        return _denied(seen.denial, seen.findings)
+        return denied(seen.denial, seen.findings)
     if not seen.has_request:
-        return untouched(nothing_requested(pod), seen.findings)
+        return untouched(nothing_requested(pod, seen.claims), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as denial:
-        return _denied(denial.finding, seen.findings)
+        return denied(denial.finding, seen.findings)
     if steps is not None:
         steps.resolution = resolution
     if not resolution.settled and not any(
-        policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
-        for slot, _ in left_alone(seen, resolution, policy)
+        policy.watched_variables.among(slot.container.env)
+        or slot.path in seen.claims
+        or vendor.guard.meets(mounts_of(slot.container))
+        for slot, vendor in _left_alone(seen, resolution, policy)
     ):
-        return untouched(nothing_requested(pod), seen.findings)
+        return untouched(nothing_requested(pod, seen.claims), seen.findings)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    decision = _applied(plan, resolution)
-    if facts is not None:
-        remember(facts, plan, resolution, decision)
-    return decision
+    return _applied(plan, resolution)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
     seen = survey(pod, policy)
-    found = [*unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, policy)]
+    metadata = pod.metadata
+    found = [
+        *(
+            unread_keys("pod", metadata.labels, metadata.annotations, policy)
+            if metadata.labels or metadata.annotations
+            else ()
+        )
+    ]
     if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
     return seen._replace(findings=(*seen.findings, *found)) if found else seen
@@ -136,17 +144,19 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     try:
         _apply(plan, resolution)
     except Denied as denial:
-        return _denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+        return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
     findings = tuple(plan.findings)
     text = status_text(status_of(plan, resolution))
     operations = plan.edits.operations(lambda: (labels.STATUS, text))
+    policy, edits = plan.policy, plan.edits
+    policy.read_keys.require([*edits.labels.values, *edits.annotations.values, *edits.node_selector.values])
     if not plan.allocations and not operations:
-        return untouched(nothing_requested(plan.pod), findings)
+        return untouched(nothing_requested(plan.pod, plan.claims), findings)
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
         reason=_outcome(plan, changed=bool(operations)),
-        patch_json=msgspec.json.encode(operations) if operations else b"",
+        patch_json=_encode(operations) if operations else b"",
         warnings=tuple([finding for finding in findings if not finding.reason.note]),
         notes=tuple([finding for finding in findings if finding.reason.note]),
         status_json=text,
@@ -158,7 +168,7 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
 def _outcome(plan: Plan, *, changed: bool) -> Reason:
     if changed:
         return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod)
+    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod, plan.claims)
 
 
 def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
@@ -169,14 +179,36 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
         policy,
         PodEdits(pod),
         seen.slots,
+        seen.claims,
         allocations=tuple(
-            _allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled
+            [_allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled]
         ),
-        left_alone=left_alone(seen, resolution, policy),
+        left_alone=_left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
     _write(plan, resolution)
     return plan
+
+
+def _left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
+    """The containers with resources of a vendor that a resolution does not settle, with that vendor."""
+    settled = {container.requested.position for container in resolution.settled}
+    vendors: dict[int, list[Vendor]] = {}
+    requesting = [
+        position
+        for position, container in enumerate(seen.keys.containers)
+        if container.resources and position not in settled
+    ]
+    if not requesting and not resolution.left:
+        return ()
+    for left in resolution.left:
+        copy = left.requested.copy
+        vendors[left.requested.position] = [left.requested.vendor, *([] if copy is None else [copy.vendor])]
+    for position in requesting:
+        if position not in vendors:
+            name, _, _ = seen.keys.containers[position].resources[0]
+            vendors[position] = [policy.vendors[policy.resources.owners(name)[0].vendor]]
+    return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
 
 
 def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocation:
@@ -195,13 +227,16 @@ def _apply(plan: Plan, resolution: Resolution) -> None:
     Raises:
         Denied: a step fails; earlier findings are in `Plan.findings`.
     """
-    check_claims(plan)
-    drop_references(plan)
+    if plan.claims or plan.pod.spec.resource_claims:
+        check_claims(plan)
+    if plan.annotations:
+        drop_references(plan)
     guard_pod(plan)
     place_pod(plan)
     inject_shim(plan)
     keep_environment(plan, resolution)
-    _report_hints(plan)
+    if plan.annotations:
+        _report_hints(plan)
 
 
 def _write(plan: Plan, resolution: Resolution) -> None:
@@ -232,7 +267,8 @@ def _report_hints(plan: Plan) -> None:
                 plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 
-def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
+def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
+    """Return the decision that denies a pod, with the findings of earlier steps."""
     warnings = tuple(finding for finding in findings if not finding.reason.note)
     audit = {**_reasons((*warnings, denial)), "denied": denial.text}
     return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
@@ -263,4 +299,4 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
 
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:
     """The codes of the findings, for the audit log; empty without findings."""
-    return {"reasons": ",".join(dict.fromkeys(finding.reason.code for finding in findings))} if findings else {}
+    return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}

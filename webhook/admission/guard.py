@@ -1,24 +1,36 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
-from collections.abc import Collection, Iterable
-from typing import Final, Literal, TypeAlias, cast
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, cast
 
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Denied, Finding, deny
 from webhook.labels import GUARD
-from webhook.mapping.model.guard_rule import GuardPlace, GuardRule
+from webhook.mapping.model.guard_rule import Action, GuardPlace, GuardRule, ValueSource
 from webhook.mapping.model.owned import Keys, Owned
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import MapEdits, Slot
-from webhook.pod import EnvVar, decode_env, present, value_source
+from webhook.pod import (
+    EnvVar,
+    Volume,
+    VolumeMount,
+    clean_path,
+    decode_devices,
+    decode_env,
+    decode_mounts,
+    mounts_of,
+    present,
+    value_source,
+)
 from webhook.reasons import Reason
 from webhook.request import Request
 from webhook.text import shorten
 
 MAX_MARKS: Final = 256
-"""The most marks of schedulers, and variables, that are removed from one pod: an honest copy has a handful."""
+"""The most marks of schedulers, and variables and the like, that are removed from one pod: an honest copy has a handful."""
 
-Action: TypeAlias = Literal["deny", "strip", "allow"]
+MAX_MOUNTS: Final = 1024
+"""The most mounts of a container that are compared with guarded paths: honest containers have a handful."""
 
 
 def guard_pod(plan: Plan) -> None:
@@ -28,7 +40,7 @@ def guard_pod(plan: Plan) -> None:
     writes.
 
     Raises:
-        Denied: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
+        Denied: `Reason.GUARDED`: a variable, annotation, label or mount lifts the limit, and the mapping denies that.
     """
     _strip_owned(plan)
     if plan.annotations:
@@ -103,16 +115,75 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
                 effect = _effect(share=allocation.share)
                 message = f"{place} {_shown(key)} {effect} and was removed: remove it from the manifest"
                 plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
+            if action == "warn":
+                message = f"{place} {_shown(key)} {_possible_effect(share=allocation.share)} and was kept: remove it"
+                plan.findings.append(Finding(Reason.GUARD_KEPT, message, None, field, value))
 
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
-    """Apply the guard to the variables of one container; without a request, only to those that show devices."""
-    container = slot.container
-    if not vendor.guard.rules or not plan.watched(slot):
-        return
+    """Apply the guard to variables and mounts of one container; without a request, only to those that show devices."""
     share = request is not None and not request.whole
+    if vendor.guard.marks and vendor.guard.meets(mounts_of(slot.container)):
+        _guard_mounts(plan, slot, vendor, share=share)
+    if vendor.guard.rules and plan.watched(slot):
+        _guard_variables(plan, slot, vendor, request, share=share)
+
+
+def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> None:
+    """Apply the guard to what a container mounts over paths of the device plugin's mounts.
+
+    The kubelet puts the pod's mounts after those of device plugins (``GenerateRunContainerOptions``), and container runtimes
+    sort by the number of parts of the path, keeping the order of equal ones (containerd's ``WithMounts``): so a mount at the
+    same path covers the plugin's, one over a parent folder lies below it.
+    """
+    container, edits = slot.container, plan.edits.container(slot)
+    mounts = [(i, mount.mount_path, mount) for i, mount in enumerate(decode_mounts(container.volume_mounts))]
+    devices = [(i, device.device_path, None) for i, device in enumerate(decode_devices(container.volume_devices))]
+    if len(mounts) + len(devices) > MAX_MOUNTS:
+        message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
+        raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
+    for index, written, mount in (*mounts, *devices):
+        path = clean_path(written)
+        if not vendor.guard.guarded(path, "mount"):
+            continue
+        source = None if mount is None else _shown_by(mount, plan.volumes().get(mount.name, ()))
+        rule = vendor.guard.catch(path, None, source, whole=not share, place="mount")
+        removed = edits.devices_removed if mount is None else edits.mounts_removed
+        if rule is None or rule.exception or index in removed:
+            continue
+        action = _action_set(plan) or rule.action
+        if action == "allow":
+            continue
+        message, field = f"the mount at {shorten(path, 100)} {_effect(share=share)}", f"volumeMounts[{written}]"
+        if action == "deny":
+            raise deny(
+                Reason.GUARDED,
+                f"{message}: remove it, or mount the volume elsewhere",
+                container=slot.name,
+                field=field,
+                value=path,
+            )
+        if action == "warn":
+            message = f"the mount at {shorten(path, 100)} {_possible_effect(share=share)} and was kept: remove it"
+            plan.findings.append(Finding(Reason.GUARD_KEPT, message, slot.name, field, path))
+            continue
+        _count_stripped(plan)
+        removed.add(index)
+        message = f"{message} and was removed: remove it from the manifest"
+        plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, slot.name, field, path))
+
+
+def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:
+    """The source of a mount: the kind of its volume, and the path on the node; None for other kinds, or if not known."""
+    host_path = volumes[0].host_path if len(volumes) == 1 else None
+    if host_path is None or mount.sub_path_expr:
+        return None
+    return "hostPath", clean_path(f"{host_path.path}/{mount.sub_path or ''}")
+
+
+def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
+    container = slot.container
     limits = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
-    action_set = _action_set(plan)
     exceptions = plan.policy.settings.guard_exceptions
     removed = plan.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):
@@ -128,11 +199,15 @@ def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
             continue
         if rule.exception:
             continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
-        action = action_set or rule.action
+        action = _action_set(plan) or rule.action  # asked only where it matters: what is remembered serves for the rest
         if action == "allow":
             continue
         if action == "deny":
             raise _denial(slot, entry, rule, limits.get(entry.name), request)
+        if action == "warn":
+            message = f"env {_shown(entry.name)} {_possible_effect(share=share)} and was kept: remove it"
+            plan.findings.append(Finding(Reason.GUARD_KEPT, message, container.name, f"env[{entry.name}]", value))
+            continue
         _count_stripped(plan)
         removed.add(index)
         message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: remove it from the manifest"
@@ -173,9 +248,7 @@ def _show_devices(plan: Plan, allocation: Allocation) -> None:
 def _count_stripped(plan: Plan) -> None:
     plan.stripped += 1
     if plan.stripped > MAX_MARKS:
-        message = (
-            f"more than {MAX_MARKS} variables, annotations and labels have to be removed: remove them from the manifest"
-        )
+        message = f"more than {MAX_MARKS} variables, keys and mounts have to be removed: remove them from the manifest"
         raise deny(Reason.TOO_MANY, message)
 
 
@@ -207,14 +280,19 @@ def _effect(*, share: bool) -> str:
     return "lifts the limit of the share" if share else "shows devices that the container did not request"
 
 
+def _possible_effect(*, share: bool) -> str:
+    """The effect of a variable that is only reported, because it has none with every version of what reads it."""
+    return f"may {_effect(share=share).replace('lifts', 'lift').replace('shows', 'show')}"
+
+
 def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, limit: str | None, request: Request | None) -> Denied:
     name, value = f"env {_shown(entry.name)}", known_value(entry)
     share = request is not None and not request.whole
     # If devices are requested, a value that hides them is no remedy.
     harmless = None if request is not None and rule.hides else rule.harmless
     if value is None:
-        effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
-        message = f"{name} gets its value only when the container starts, and it could {effect}: "
+        effect = _possible_effect(share=share).replace("may", "could")
+        message = f"{name} gets its value only when the container starts, and it {effect}: "
         remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
         message = f"the value of {name} {_effect(share=share)}: "

@@ -24,6 +24,8 @@ class Left(msgspec.Struct, frozen=True):
 def several_bindings(container: ContainerRequest) -> bool:
     """Return whether its keys name different hardware, or different sizes by one kind of name."""
     keys = container.vendor.keys
+    if not container.vendor.variables:
+        return False
     bindings = {entry.binding for entry in container.all_key_values.values() if keys[entry.key_name].variables}
     return len(bindings) > 1
 
@@ -53,6 +55,8 @@ def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     Raises:
         Denied: the request would be written for another vendor, and the number of devices is unknown.
     """
+    if not container.keys.perhaps:
+        return None
     keys = [container.vendor.keys[name] for name in container.vendor.by_dimension["devices"]]
     if any(key.name in container.key_values for key in keys):
         return None

@@ -33,45 +33,48 @@ class Overrides(NamedTuple):
     Attributes:
         pod_target: the pod's annotation `vgpu-webhook.io/target`.
         namespace_target: the namespace's.
-        defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
+        defaults: the namespace's, from its annotations `vgpu-webhook.io/default-*`; None for no default of a dimension.
+        findings: warnings about invalid ones.
         selected: the devices that the pod selects.
     """
 
     pod_target: str | None = None
     namespace_target: str | None = None
-    defaults: tuple[str | None, str | None, str | None] = (None, None, None)
+    defaults: Mapping[Dimension, Default | None] = {}
+    findings: tuple[Finding, ...] = ()
     selected: tuple[SelectedDevice, ...] = ()
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
     """Read the overrides of a pod and its namespace."""
     annotations = context.namespace.annotations
+    defaults, findings = _namespace_defaults(annotations, policy) if annotations else ({}, ())
+    pod_annotations = pod.metadata.annotations
     return Overrides(
-        (pod.metadata.annotations or {}).get(labels.TARGET),
-        annotations.get(labels.TARGET),
-        (
-            annotations.get(labels.DEFAULT_DEVICES),
-            annotations.get(labels.DEFAULT_MEMORY),
-            annotations.get(labels.DEFAULT_CORES),
-        ),
+        pod_annotations.get(labels.TARGET) if pod_annotations else None,
+        annotations.get(labels.TARGET) if annotations else None,
+        defaults,
+        findings,
         selected_devices(pod, policy),
     )
 
 
-def namespace_defaults(overrides: Overrides, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
-    """Return the namespace's defaults by dimension, None for no default, and warnings about invalid ones."""
+def _namespace_defaults(
+    annotations: Mapping[str, str], policy: Policy
+) -> tuple[dict[Dimension, Default | None], tuple[Finding, ...]]:
     defaults: dict[Dimension, Default | None] = {}
     findings: list[Finding] = []
-    for dimension, text in zip(DIMENSIONS, overrides.defaults, strict=True):
+    for dimension in DIMENSIONS:
+        field = f"{labels.DEFAULT_PREFIX}{dimension}"
+        text = annotations.get(field)
         if text is None:
             continue
         try:
             defaults[dimension] = _default(dimension, text, policy.largest_card)
         except ValueError as error:
-            field = f"{labels.DEFAULT_PREFIX}{dimension}"
             message = f"the namespace's annotation {field}: {text!r} was ignored: {error}"
             findings.append(Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=field, value=text))
-    return defaults, findings
+    return defaults, tuple(findings)
 
 
 def _default(dimension: Dimension, text: str, largest_card: int) -> Default | None:
@@ -150,13 +153,16 @@ def defaults_for(
     source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
 ) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
     """Return the defaults that may fill a request of `source` for `target`, and the namespace's for which it has no key."""
-    defaults: dict[Dimension, Default] = {}
     without_key: dict[Dimension, Default] = {}
+    if not namespace:
+        expressed = target.expressed
+        return {name: default for name, default in source.defaults.items() if name in expressed}, without_key
+    defaults: dict[Dimension, Default] = {}
     for dimension in DIMENSIONS:
         default = namespace.get(dimension, source.defaults.get(dimension))
         if default is None:
             continue
-        if target.expresses(dimension):
+        if dimension in target.expressed:
             defaults[dimension] = default
         elif default.origin == "namespace":
             without_key[dimension] = default

@@ -40,8 +40,11 @@ def unread_keys(
         policy: names the label by which a namespace opts in, and the mappings' own keys below the webhook's prefix.
     """
     for texts, place in ((labels, _LABEL), (annotations, _ANNOTATION)):
-        # Nearly always there is none: for most pods this comparison of prefixes is all.
-        own = [key for key in texts if key.startswith(PREFIX)] if texts else ()
+        if not texts:
+            continue
+        known = _KNOWN[kind, place]
+        # Nearly always there is none: for most pods this comparison is all.
+        own = [key for key in texts if key not in known and key.startswith(PREFIX)]
         if own:
             # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
             for key in islice((key for key in sorted(own) if not _read(key, place, kind, policy)), MOST):
@@ -52,9 +55,7 @@ def unread_keys(
 
 
 def _read(key: str, place: Place, kind: Kind, policy: Policy) -> bool:
-    """Whether a key of the webhook is read there, or `survey` reports it as a misplaced key of a mapping."""
-    if key in _KNOWN[kind, place]:
-        return True
+    """Whether a key below the prefix is the setting's or a mapping's, or `survey` reports it as a misplaced one."""
     if kind == "namespace":
         return place == "label" and key == policy.settings.opt_in_label
     names = policy.labels if place == "label" else policy.annotations

@@ -29,13 +29,13 @@ def place_pod(plan: Plan) -> None:
         Denied: the containers need different places, the user's scheduler is not permitted, or a share is requested by
             a privileged container or beside ``spec.nodeName``.
     """
+    if not plan.allocations:
+        return
     shares = [allocation for allocation in plan.allocations if allocation.share]
     for allocation in shares:
         _check_privileged(allocation)
     if shares and plan.pod.spec.node_name:
         _free_from_node(plan, plan.pod.spec.node_name)
-    if not plan.allocations:
-        return
     places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
     _set_scheduler(plan)
     _set_runtime_class(plan, places)
@@ -81,16 +81,9 @@ def _free_from_node(plan: Plan, node: str) -> None:
 
 def _set_scheduler(plan: Plan) -> None:
     current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    replaceable = {
-        name
-        for allocation in plan.allocations
-        for vendor in allocation.vendors
-        if vendor is not allocation.vendor
-        for name in _own_schedulers(vendor.place)
-    }
     needing = [allocation for allocation in plan.allocations if allocation.vendor.place.scheduler is not None]
     if not needing:
-        if current in replaceable and current != DEFAULT_SCHEDULER:
+        if current != DEFAULT_SCHEDULER and current in _replaceable(plan):
             _write_scheduler(
                 plan,
                 DEFAULT_SCHEDULER,
@@ -100,11 +93,22 @@ def _set_scheduler(plan: Plan) -> None:
     suitable = _common_schedulers(needing)
     if current in suitable:
         return
-    if current == DEFAULT_SCHEDULER or current in replaceable:
+    if current == DEFAULT_SCHEDULER or current in _replaceable(plan):
         advice = f"{_vendors(needing)} needs it; write it in the pod to avoid this warning"
         _write_scheduler(plan, suitable[0], advice)
         return
     _settle_conflict(plan, current, suitable[0], {allocation.vendor.place.conflict for allocation in needing})
+
+
+def _replaceable(plan: Plan) -> set[str]:
+    """The schedulers of vendors under which nothing will run."""
+    return {
+        name
+        for allocation in plan.allocations
+        for vendor in allocation.vendors
+        if vendor is not allocation.vendor
+        for name in _own_schedulers(vendor.place)
+    }
 
 
 def _write_scheduler(plan: Plan, scheduler: str, advice: str) -> None:
@@ -116,7 +120,7 @@ def _write_scheduler(plan: Plan, scheduler: str, advice: str) -> None:
 
 
 def _vendors(allocations: Iterable[Allocation]) -> str:
-    return " and ".join(dict.fromkeys(allocation.vendor.name for allocation in allocations))
+    return " and ".join(dict.fromkeys([allocation.vendor.name for allocation in allocations]))
 
 
 def _own_schedulers(place: Place) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The state that the steps of one admission share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod
+from webhook.pod import Pod, Volume, decode_volumes
 from webhook.request import Request
 
 
@@ -49,6 +50,7 @@ class Plan:
 
     Attributes:
         slots: every container that can hold resources.
+        claims: what containers claim, by their paths, without those that claim nothing.
         allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
             read as a single request, or a form with `leave`. The guard treats them like containers with whole devices.
@@ -60,6 +62,7 @@ class Plan:
         reported_once: the findings of `report_once`.
         labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
+        decoded_volumes: the result of `volumes`, once it is needed.
     """
 
     pod: Pod
@@ -67,6 +70,7 @@ class Plan:
     policy: Policy
     edits: PodEdits
     slots: tuple[Slot, ...]
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
@@ -75,19 +79,27 @@ class Plan:
     paths: int = 0
     reported_once: set[Finding] = field(default_factory=set)
     searched: dict[str, bool] = field(default_factory=dict)
+    decoded_volumes: dict[str, list[Volume]] | None = None
     labels: list[str] = field(init=False)
     annotations: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        among, metadata = self.policy.read_keys.among, self.pod.metadata
-        self.labels = [key for key, _ in among(metadata.labels)] if metadata.labels else []
-        self.annotations = [key for key, _ in among(metadata.annotations)] if metadata.annotations else []
+        self.labels = list(self.pod.metadata.labels or ())
+        self.annotations = list(self.pod.metadata.annotations or ())
 
     def report_once(self, finding: Finding) -> None:
         """Add, once, a finding that several containers cause but that concerns the pod."""
         if finding not in self.reported_once:
             self.reported_once.add(finding)
             self.findings.append(finding)
+
+    def volumes(self) -> Mapping[str, list[Volume]]:
+        """Return the pod's volumes by name: several of one name, if it is not valid."""
+        if self.decoded_volumes is None:
+            self.decoded_volumes = {}
+            for volume in decode_volumes(self.pod.spec.volumes):
+                self.decoded_volumes.setdefault(volume.name, []).append(volume)
+        return self.decoded_volumes
 
     def watched(self, slot: Slot) -> bool:
         """Return whether the env of a container has to be decoded; its hundreds of variables are searched once."""

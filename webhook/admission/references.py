@@ -7,7 +7,6 @@ containers would never start.
 
 from typing import Final
 
-from webhook.admission.bounds import check_lists
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.patch import Slot
@@ -45,10 +44,8 @@ def drop_references(plan: Plan) -> None:
 def _dropped(plan: Plan, prefix: str) -> list[str]:
     """Remove references to ConfigMaps whose names have a prefix; return them as messages name them."""
     dropped: list[str] = []
-    check_lists([bytes(slot.container.env_from) for slot in plan.slots], "envFrom", "envFrom")
     for slot in plan.slots:
         dropped += _of_container(plan, slot, prefix)
-    check_lists([bytes(plan.pod.spec.volumes)], "volumes", "spec.volumes")
     for index, name in config_maps_mounted(plan.pod.spec.volumes):
         if name.startswith(prefix):
             plan.edits.volumes_removed.add(index)

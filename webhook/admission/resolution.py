@@ -8,7 +8,7 @@ from webhook.admission.left_alone import Left
 from webhook.admission.settled import Settled
 from webhook.admission.survey import PodKeys
 from webhook.finding import Finding
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import Key
 from webhook.reasons import Reason
 
 
@@ -32,22 +32,9 @@ class Resolution(msgspec.Struct, frozen=True):
     second_pass: dict[int, Settled] = {}
 
     @property
-    def vendors(self) -> tuple[Vendor, ...]:
-        """The vendors whose keys are read or written, each once."""
-        every = (*self.settled, *self.second_pass.values())
-        by_name = {vendor.name: vendor for each in every for vendor in (each.requested.vendor, each.target)}
-        return tuple(by_name.values())
-
-    @property
-    def marks(self) -> tuple[bytes, ...]:
-        """What is in undecoded volumes or mounts that could meet the shim of any of these vendors."""
-        shims = [vendor.shim for vendor in self.vendors if vendor.shim is not None]
-        return tuple(dict.fromkeys(mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks))
-
-    @property
     def vendor_names(self) -> tuple[str, ...]:
         """The vendors in whose keys containers request."""
-        return tuple(dict.fromkeys(container.requested.vendor.name for container in self.settled))
+        return tuple(dict.fromkeys([container.requested.vendor.name for container in self.settled]))
 
     def passes(self, container: Settled) -> tuple[Settled, ...]:
         """Return a container of `settled`, and the result of a second pass if that is another vendor's."""
@@ -57,7 +44,7 @@ class Resolution(msgspec.Struct, frozen=True):
     @property
     def changes(self) -> bool:
         """Whether anything is written or removed."""
-        return bool(self.labels or self.annotations or any(container.resources for container in self.settled))
+        return bool(self.labels or self.annotations or any([container.resources for container in self.settled]))
 
 
 def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Resolution:
@@ -67,10 +54,12 @@ def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Reso
         Denied: containers need different values of a key of the pod, or the user's value differs.
     """
     findings = [finding for container in settled for finding in container.findings]
-    findings.extend(_single_device_lost(settled))
+    if len(settled) > 1:
+        findings.extend(_single_device_lost(settled))
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {name: None for container in settled for name in container.dropped}
-    _merge_pod_keys(settled, keys, labels, annotations)
+    if any([container.keys or container.translated for container in settled]):
+        _merge_pod_keys(settled, keys, labels, annotations)
     return Resolution(tuple(settled), labels, annotations, tuple(findings), left)
 
 

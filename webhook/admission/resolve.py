@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import collect
 from webhook.admission.left_alone import Left
-from webhook.admission.overrides import Overrides
+from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.resolution import Resolution, keys_after, merge
 from webhook.admission.settle import settle
 from webhook.admission.settled import Settled
@@ -19,7 +19,7 @@ from webhook.admission.several import check_several
 from webhook.admission.survey import PodKeys
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Key
+from webhook.mapping.model.vendor import Default, Key, Vendor
 from webhook.mapping.requests.defaults import fewer
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
@@ -89,22 +89,24 @@ def _together(results: Sequence[Settled | Left], keys: PodKeys, policy: Policy) 
         Denied: they do not fit together.
     """
     settled = [result for result in results if isinstance(result, Settled)]
-    left = tuple(result for result in results if isinstance(result, Left))
+    left = tuple([result for result in results if isinstance(result, Left)])
     for container in settled:
-        _check_init(container)
-        _check_stays(container, left)
-    check_several(settled, policy)
-    regular = [container.name for container in keys.containers if not container.init]
-    for container in settled:
-        if container.translated:
+        if container.requested.keys.init:
+            _check_init(container)
+        if left and container.translated:
+            _check_stays(container, left)
+    if len(settled) > 1:
+        check_several(settled, policy)
+    translated = [container for container in settled if container.translated]
+    if translated:
+        regular = [container.name for container in keys.containers if not container.init]
+        for container in translated:
             _name_container(container, regular)
-    _count_in_lists([container for container in settled if not container.requested.keys.init])
+        _count_in_lists([container for container in settled if not container.requested.keys.init])
     return merge(settled, left, keys)
 
 
 def _check_init(container: Settled) -> None:
-    if not container.requested.keys.init:
-        return
     source, target = container.requested.vendor, container.target
     if source.denies_init_containers or (container.translated and not target.serves_init_containers):
         name = source.name if source.denies_init_containers else target.name
@@ -120,7 +122,7 @@ def _check_stays(container: Settled, left: tuple[Left, ...]) -> None:
     """
     source = container.requested.vendor
     stays = next((other for other in left if other.placed and other.requested.vendor is source), None)
-    if container.translated and stays is not None:
+    if stays is not None:
         message = (
             f"container {stays.requested.name} stays in its keys ({stays.why}), but this one would be translated to "
             f"{container.target.name}: split the pod, or set no target"
@@ -139,8 +141,6 @@ def _name_container(container: Settled, regular: list[str]) -> None:
 
 def _count_in_lists(regular: Collection[Settled]) -> None:
     """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
-    if not any(container.translated for container in regular):
-        return
     lists = {
         (container.target.name, name): key for container in regular for key, name in _entries(container) if key.listed
     }
@@ -168,10 +168,52 @@ def _checked(results: Sequence[Settled | Left], keys: PodKeys, overrides: Overri
         Denied: they do not fit together, or the result would be changed again or mean something else.
     """
     first = _together(results, keys, policy)
-    if first.changes or any(container.translated for container in first.settled):
-        second = _second_pass(first, keys, overrides, policy)
-        return replace(first, second_pass=_differences(first, second))
-    return first
+    if not first.changes and not any([container.translated for container in first.settled]):
+        return first
+    if _read_already(first, keys, overrides, policy):
+        return first
+    second = _second_pass(first, keys, overrides, policy)
+    return replace(first, second_pass=_differences(first, second))
+
+
+def _read_already(first: Resolution, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
+    """Whether translating has already read what a second pass would read: each container's new keys alone, nothing else.
+
+    True only if nothing else of the pod is a key, each container has the new keys only, each of them has the target as its
+    one reader, the target stays where it is, and takes each container by itself.
+    """
+    if first.left or first.labels or first.annotations or keys.labels or keys.annotations or keys.node_selector:
+        return False
+    settled = first.settled
+    for container in settled:
+        target, read_back, before = container.target, container.read_back, container.requested.keys
+        if (
+            read_back is None
+            or read_back.corrections
+            or read_back.spelled is not None
+            or (len(settled) > 1 and target.containers != "any")
+            or (before.init and target.denies_init_containers)
+            or before.perhaps
+            or not all([name in container.resources for name, _, _ in before.resources])
+            or not _reads(target, container.resources, policy)
+            or target_of(target, overrides, policy)[0] is not target
+        ):
+            return False
+    return True
+
+
+def _reads(target: Vendor, resources: Mapping[str, Number | None], policy: Policy) -> bool:
+    """Whether the target alone reads the written ones of these resources, all of them as amounts without variables."""
+    for name, number in resources.items():
+        if number is None:
+            continue
+        owners = policy.resources.exact.get(name, ())
+        if type(number) is not int or number <= 0 or len(owners) != 1:
+            return False
+        (owner,) = owners
+        if owner.vendor != target.name or owner.binding or not target.keys[owner.key_name].makes_request:
+            return False
+    return True
 
 
 def _differences(first: Resolution, second: Resolution) -> dict[int, Settled]:

@@ -1,7 +1,7 @@
 """A request that stays in its own vendor's keys: only corrections, promotions and defaults are written."""
 
 from webhook.admission.container_request import ContainerRequest
-from webhook.admission.settled import Settled, default_text
+from webhook.admission.settled import Settled, default_text, limit_not_kept
 from webhook.finding import Finding, Step
 from webhook.mapping.model.vendor import Key
 from webhook.mapping.requests.conversion import step_between
@@ -21,7 +21,7 @@ def keep_keys(container: ContainerRequest, reading: Reading) -> Settled:
     settled = Settled(
         container, container.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading
     )
-    settled.findings.extend(reading.findings)
+    settled.findings.extend([*reading.findings, *limit_not_kept(reading.form, container)])
     for key_name, number in reading.corrections.items():
         _write_key(settled, reading.form.keys[key_name], number)
     for name in container.promoted:

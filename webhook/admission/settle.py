@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.container_request import ContainerRequest
 from webhook.admission.left_alone import Left, left_several, perhaps_counted, several_bindings
-from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, target_of
+from webhook.admission.overrides import Overrides, defaults_for, target_of
 from webhook.admission.same_keys import keep_keys
 from webhook.admission.settled import Settled
 from webhook.admission.translate import Translator
@@ -42,18 +42,20 @@ def settle(
         return Left(container, source.document.beside[container.copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
         return left_several(container, target)
-    _check_copies(container, target, policy)
-    namespace, findings = namespace_defaults(overrides, policy)
+    if target is not source or container.copy is not None:
+        _check_copies(container, target, policy)
+    namespace = overrides.defaults
     try:
         if without:
             namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
         settled = _Settler(container, target, overrides, policy).settle(namespace)
     except LeftAlone as left:
         return Left(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
+    before = (*container.findings, *overrides.findings)
     if other_family is not None:
-        findings.append(replace(other_family, container=container.name))
-    if container.findings or findings:
-        settled.findings[:0] = [*container.findings, *findings]
+        before = (*before, replace(other_family, container=container.name))
+    if before:
+        settled.findings[:0] = before
     return settled
 
 
@@ -112,6 +114,8 @@ class _Settler:
         Raises:
             Denied: even without them.
         """
+        if not namespace:
+            return self._settle_with(namespace)
         denial: Denied | None = None
         why = ""
         for applied in fewer(namespace):
@@ -169,7 +173,7 @@ class _Settler:
         ]
         if not rounded:
             return None
-        overrides = self._overrides._replace(defaults=(None, None, None))
+        overrides = self._overrides._replace(defaults={})
         try:
             alone = _Settler(self._container, self._target, overrides, self._policy).settle({}).request
         except Denied:

@@ -48,6 +48,7 @@ MAX_REFERENCES: Final = 64
 _PATHS: Final = frozenset({LD_LIBRARY_PATH, LD_PRELOAD})
 
 _NO_VARIABLES: Final[ShimEnv] = {}
+_PATH_FIELD: Final = f"env[{LD_LIBRARY_PATH}]"
 
 
 def inject_shim(plan: Plan) -> None:
@@ -198,7 +199,7 @@ def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEn
             "empty elements of LD_LIBRARY_PATH, which the loader reads as the current directory, were removed: "
             "write no colon at either end and no two in a row"
         )
-        plan.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
+        plan.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, _PATH_FIELD))
 
 
 def _learn(values: dict[str, str], name: str, value: str | None) -> None:
@@ -215,9 +216,7 @@ def _add_search_path(plan: Plan, edits: ContainerEdits, shim: Shim) -> None:
         edits.env_appended.append(shim.path_before_env_from)
         return
     edits.env_appended.append(shim.path_alone)
-    assumed = f"assumed to be {':'.join(shim.image_default)}" if shim.image_default else "assumed to be empty"
-    message = f"LD_LIBRARY_PATH replaces the image's own, {assumed}: set it in the pod if the image needs another"
-    plan.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
+    plan.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, shim.path_assumed, edits.slot.name, _PATH_FIELD))
 
 
 def _keep_value_from(edits: ContainerEdits, shim: Shim, index: int) -> None:
@@ -259,11 +258,10 @@ def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str],
         value = values.get(name)
         if value is None:
             continue
-        entries = env.get(name)
-        if entries is None:
+        if name not in env:
             edits.env_appended.append({"name": name, "value": value})
             continue
-        for _, entry in entries:
+        for _, entry in env[name]:
             if present(entry.value_from) or (entry.value or "") != value:
                 problem = "is set by valueFrom" if present(entry.value_from) else "has another value"
                 raise deny(

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from webhook.admission.claims import claims_of
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
-from webhook.pod import Pod, QuantityText
+from webhook.pod import Pod, QuantityText, Resources
 from webhook.quantity import canonical
 from webhook.reasons import Reason, ReasonKind
 
@@ -67,6 +68,7 @@ class Survey(NamedTuple):
     Attributes:
         keys: the keys of the pod.
         slots: the containers, in the order of `keys.containers`.
+        claims: what containers claim, by their paths, without those that claim nothing.
         has_request: whether a container or annotation carries a key.
         findings: misplaced and doubtful names.
         denial: the denial of the pod: for a name that is nearly a known key, or a key of an inactive vendor.
@@ -74,12 +76,13 @@ class Survey(NamedTuple):
 
     keys: PodKeys
     slots: tuple[Slot, ...]
+    claims: Mapping[str, tuple[str, ...]]
     has_request: bool
     findings: tuple[Finding, ...] = ()
     denial: Finding | None = None
 
 
-NOTHING_FOUND: Final = Survey(PodKeys(()), (), has_request=False)
+NOTHING_FOUND: Final = Survey(PodKeys(()), (), {}, has_request=False)
 """The survey of a pod that is not searched."""
 
 
@@ -94,69 +97,86 @@ def survey(pod: Pod, policy: Policy) -> Survey:
 def _survey(pod: Pod, policy: Policy) -> Survey:
     all_slots = slots(pod)
     findings: list[Finding] = []
+    claims: dict[str, tuple[str, ...]] = {}
+    containers, keys_left = _container_keys(all_slots, policy, claims, findings)
+    has_request = keys_left < MAX_KEYS
+    metadata, node_selector = pod.metadata, pod.spec.node_selector
+    labels = _read_keys(metadata.labels, policy.labels, keys_left) if metadata.labels else ()
+    keys_left -= len(labels)
+    annotations = _read_keys(metadata.annotations, policy.annotations, keys_left) if metadata.annotations else ()
+    selector = _read_keys(node_selector, policy.node_selector, keys_left - len(annotations)) if node_selector else ()
+    if has_request or annotations:
+        _check_names(all_slots)
+    for place, texts in (("label", metadata.labels), ("annotation", metadata.annotations)):
+        if texts and not policy.request_keys.isdisjoint(texts):
+            findings.extend(_misplaced(place, texts, policy))
+    keys = PodKeys(containers, labels, annotations, selector)
+    denial: Finding | None = None
+    if findings:
+        denial = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
+        findings = [finding for finding in findings if finding is not denial]
+    return Survey(keys, all_slots, claims, has_request or bool(annotations), tuple(findings), denial)
+
+
+def _container_keys(
+    all_slots: tuple[Slot, ...], policy: Policy, claims: dict[str, tuple[str, ...]], findings: list[Finding]
+) -> tuple[tuple[ContainerKeys, ...], int]:
+    """The resources of every container that are keys, and how many keys a pod may still have; adds claims and findings."""
     unknown_left, keys_left = MAX_UNKNOWN, MAX_KEYS
     containers: list[ContainerKeys] = []
     for slot in all_slots:
-        resources, unknown = _resource_keys(slot, policy, unknown_left, keys_left)
-        unknown_left -= len(unknown)
-        keys_left -= len(resources)
-        for name in unknown:
-            findings.extend(_unknown(name, slot, policy))
+        requested = slot.container.resources
+        resources: tuple[tuple[str, str | None, str | None], ...] = ()
         perhaps: tuple[str, ...] = ()
-        if unknown and resources:
-            perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
+        if requested is not None:
+            resources, unknown = _resource_keys(requested, policy, unknown_left, keys_left)
+            keys_left -= len(resources)
+            if unknown or not unknown_left or requested.claims:
+                unknown_left -= len(unknown)
+                for name in unknown:
+                    findings.extend(_unknown(name, slot, policy))
+                if claimed := claims_of(slot.container):
+                    claims[slot.path] = claimed
+                if resources:
+                    perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
         containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
-    has_request = keys_left < MAX_KEYS
-    labels = _read_keys(pod.metadata.labels, policy.labels, keys_left)
-    annotations = _read_keys(pod.metadata.annotations, policy.annotations, keys_left - len(labels))
-    selector = _read_keys(pod.spec.node_selector, policy.node_selector, keys_left - len(labels) - len(annotations))
-    if has_request or annotations:
-        _check_names(all_slots)
-    for place, texts in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
-        if texts and not policy.request_keys.isdisjoint(texts):
-            findings.extend(_misplaced(place, texts, policy))
-    keys = PodKeys(tuple(containers), labels, annotations, selector)
-    denial = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
-    warnings = tuple(finding for finding in findings if finding is not denial)
-    return Survey(keys, all_slots, has_request or bool(annotations), warnings, denial)
+    return tuple(containers), keys_left
 
 
 def _resource_keys(
-    slot: Slot, policy: Policy, unknown_left: int, keys_left: int
+    resources: Resources, policy: Policy, unknown_left: int, keys_left: int
 ) -> tuple[tuple[tuple[str, str | None, str | None], ...], list[str]]:
     """The resources of a container that are keys, and at most `unknown_left` unknown names that may be misspelled ones.
 
     Sorted, as the API server sends them and a manifest does not: the findings are the same for both.
     """
-    resources = slot.container.resources
-    if resources is None:
-        return (), []
     limits, requests = resources.limits or {}, resources.requests or {}
+    if not limits and not requests:
+        return (), []
     exact, owners = policy.resources.exact, policy.resources.owners
     keys: list[tuple[str, str | None, str | None]] = []
     unknown: list[str] = []
     for key in limits if limits.keys() >= requests.keys() else {**limits, **requests}:
-        if "/" not in key:
-            continue
         if key in exact or owners(key):
             if len(keys) >= keys_left or len(key) > MAX_KEY:
                 _check_length(key, "", keys_left - len(keys))
-            keys.append((key, _text(limits.get(key)), _text(requests.get(key))))
+            limit, request = limits.get(key), requests.get(key)
+            text = None if limit is None else _text(limit)
+            # Nearly always the API server has written the limits as requests.
+            same = request == limit and type(request) is type(limit)
+            keys.append((key, text, text if same else None if request is None else _text(request)))
         elif len(unknown) < unknown_left:
             unknown.append(key)
-    return tuple(sorted(keys)), sorted(unknown)
+    keys.sort()
+    return tuple(keys), sorted(unknown) if unknown else unknown
 
 
-def _text(quantity: QuantityText | None) -> str | None:
-    if quantity is None or (isinstance(quantity, str) and quantity.isdecimal() and quantity.isascii()):
-        return quantity
+def _text(quantity: QuantityText | None) -> str:
     return canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def _read_keys(texts: Mapping[str, str] | None, names: Names, keys_left: int) -> tuple[tuple[str, str], ...]:
+def _read_keys(texts: Mapping[str, str], names: Names, keys_left: int) -> tuple[tuple[str, str], ...]:
     """The labels, annotations or node selector keys that any vendor reads."""
-    if not texts or (not names.patterns and names.exact.keys().isdisjoint(texts)):
-        return ()
     keys: list[tuple[str, str]] = []
     for key in names.possible(texts):
         if names.owners(key):

@@ -5,14 +5,16 @@ Pure like `decide`, and never part of a review.
 
 from typing import NamedTuple
 
+from webhook.admission.bounds import overfull
 from webhook.admission.collect import collect
 from webhook.admission.container_request import ContainerRequest
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import skip_reason
-from webhook.admission.engine import Steps, in_mode, take_steps
+from webhook.admission.engine import Steps, denied, in_mode, take_steps
+from webhook.admission.facts import facts_of
 from webhook.admission.left_alone import Left
-from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, overrides_of, target_of
+from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
 from webhook.admission.settle import settle
 from webhook.admission.settled import Settled
 from webhook.finding import Denied
@@ -20,6 +22,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Reading
 from webhook.pod import Pod
+from webhook.reasons import Reason
 
 
 class ContainerTrace(NamedTuple):
@@ -66,7 +69,13 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     if reason is not None:
         decision = untouched(reason)
         return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    enforced = take_steps(pod, context, policy, steps=steps)
+    excess, facts = overfull(pod), facts_of(pod, context, policy)
+    if excess is not None:
+        enforced = denied(excess)
+    elif facts is None:
+        enforced = untouched(Reason.NO_GPU_KEYS)
+    else:
+        enforced = take_steps(facts.pod, facts.context, policy, steps)
     containers = _containers(steps, overrides, policy)
     return Trace(
         in_mode(enforced, pod, context),
@@ -106,8 +115,7 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
     vendor = requested.vendor
     try:
         target, _ = target_of(vendor, overrides, policy)
-        namespace, _ = namespace_defaults(overrides, policy)
-        defaults, _ = defaults_for(vendor, target, namespace)
+        defaults, _ = defaults_for(vendor, target, overrides.defaults)
         home = target is vendor
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:

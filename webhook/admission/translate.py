@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from webhook.admission.container_request import ContainerRequest
-from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults
+from webhook.admission.overrides import Overrides, defaults_for
 from webhook.admission.selected_devices import device_for, missing_device, too_large
-from webhook.admission.settled import Settled, default_text
+from webhook.admission.settled import Settled, default_text, limit_not_kept
 from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Key, Vendor
@@ -41,12 +41,20 @@ class Translator:
         findings = list(reading.findings)
         request, written = self._write(reading.request, findings)
         settled = Settled(
-            container, target, written.reading.request, written.form.name, reading.filled, reading, findings=findings
+            container,
+            target,
+            written.reading.request,
+            written.form.name,
+            reading.filled,
+            reading,
+            findings=findings,
+            read_back=written.reading,
         )
         self._report_defaults(settled, written)
         self._report_rounding(settled, request)
         self._remove_source(settled)
         self._add_target(settled, written)
+        findings.extend(limit_not_kept(written.form, container))
         return settled
 
     def _write(self, request: Request, findings: list[Finding]) -> tuple[Request, Written]:
@@ -59,9 +67,8 @@ class Translator:
             Denied: the target cannot express it.
         """
         container, target = self._container, self._target
-        namespace, _ = namespace_defaults(self._overrides, self._policy)
         # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
-        defaults = {} if target.inactive else defaults_for(target, target, namespace)[0]
+        defaults = {} if target.inactive else defaults_for(target, target, self._overrides.defaults)[0]
         requested_memory = request.memory
         try:
             return self._write_whole(request, defaults, findings)

@@ -88,7 +88,7 @@ def _denied(choice: Choice, facts: Facts) -> Iterator[bool]:
     excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
     for vendor in _vendors(facts.policy, facts.nodes):
         rule = vendor.guard.catch(choice.env, choice.value)
-        yield rule is not None and rule.action != "allow" and choice.value not in excepted
+        yield rule is not None and rule.action not in {"allow", "warn"} and choice.value not in excepted
 
 
 def _vendors(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:

@@ -37,8 +37,6 @@ GKE = tuple(
     for name in ("gpu-sharing-strategy", "max-shared-clients-per-gpu", "gpu-partition-size")
 )
 """Labels of GKE's nodes, which pods select."""
-MTHREADS = (2, 4, 8, 16, 32, 64, 96)
-"""Units of 512 MiB that the vendor shares (``mthreads/device.go``)."""
 KUNLUN = {24576: 25, 49152: 50, 98304: 100}
 """MiB of a part of a device, with the percentage of its cores (``kunlun/vdevice.go``)."""
 
@@ -95,24 +93,39 @@ def cambricon(keys: Keys) -> Meaning:
     return Meaning("cambricon", 1, memory, _percent(cores), {"memory": ALL, "cores": ALL})
 
 
+def moore_threads_sizes(models: tuple[int, ...]) -> tuple[int, ...]:
+    """Units of 512 MiB that can be requested: powers of two from 2, and all of a device.
+
+    HAMi's website (``specify-device-memory-usage.md``) lists them for the two models that it knows; with both in one
+    cluster those of either are valid (``charts/hami/README.md``, ``memoryPerCard``).
+    """
+    powers = (2**exponent for exponent in range(1, max(models).bit_length()))
+    return tuple(sorted({*models, *(power for power in powers if power < max(models))}))
+
+
 def mthreads(keys: Keys) -> Meaning:
-    """``pkg/device/mthreads/device.go``: several devices are whole ones; 16 units of cores."""
+    """``pkg/device/mthreads/device.go``: several devices are whole ones; 16 units of cores.
+
+    Raises:
+        Alone: without a count it is a request to Moore Threads' own scheduler (its guide to sGPU).
+    """
     vgpu, units, cores = map(keys.of, ("vgpu", "sgpu-memory", "sgpu-core"))
     if vgpu is None:
-        raise Lacks("vgpu is missing")
+        raise Alone
     if cores is not None and cores > 16 * vgpu:
         raise Denied("a device has 16 units of cores")
     if vgpu > 1 or units is None:
         return Meaning("mthreads", count(vgpu), ALL, ALL, corrected=cores not in {None, 16 * vgpu})
-    if units not in MTHREADS:
+    models = keys.cluster.moore_threads
+    if units not in moore_threads_sizes(models):
         raise Denied(f"no legal size: {units}")
     part = None if cores is None else percent(Fraction(cores * 100, 16))
-    memory = ALL if units == MTHREADS[-1] else size(units, 512 * MIB)  # memoryPerMthreadsGPU
+    memory = ALL if units == max(models) else size(units, 512 * MIB)
     return Meaning("mthreads", 1, memory, part, {"cores": UNLIMITED})
 
 
 def metax(keys: Keys) -> Meaning:
-    """``pkg/device/metax/sdevice.go``: GiB as a plain number, bytes with a suffix."""
+    """``pkg/device/metax/sdevice.go``: GiB as a plain number, bytes with a suffix; online, cores are not counted."""
     sgpu, gpu, units, cores = map(keys.of, ("sgpu", "gpu", "vmemory", "vcore"))
     if gpu is not None and sgpu is not None:
         raise Denied("sgpu and gpu exclude each other")
@@ -126,6 +139,11 @@ def metax(keys: Keys) -> Meaning:
         if suffixed != (units >= MIB):
             raise Unsure("bytes or GiB")
         memory = size(units, 1 if suffixed else 1024 * MIB)
+    kind = keys.annotations.get("metax-tech.com/sgpu-app-class")
+    if kind is not None and sgpu > 1:
+        raise Denied("app-class pod must request single device")
+    if kind == "online":
+        return Meaning("metax", 1, memory, UNLIMITED, {"memory": ALL})
     return Meaning("metax", count(sgpu), memory, _percent(cores), {"memory": ALL, "cores": ALL})
 
 
@@ -173,7 +191,14 @@ def kunlun(keys: Keys) -> Meaning:
 
 
 def enflame(keys: Keys) -> Meaning:
-    """``pkg/device/enflame``: GB as GiB; slices and older names are left to the engine."""
+    """``pkg/device/enflame``: GB as GiB; slices and older names are left to the engine.
+
+    Raises:
+        Alone: ``shared-gcu`` alone is a request to Enflame's own scheduler (gcushare, ``deployments/example``). HAMi never
+            reads the name.
+    """
+    if keys.numbers.keys() == {"shared-gcu"}:
+        raise Alone
     gcu, units, cores = map(keys.of, ("gcu", "gcu-memory", "gcu-core"))
     if keys.has("drs-gcu", "vgcu", "vgcu-percentage"):
         raise Unsure("slices")

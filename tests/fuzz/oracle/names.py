@@ -55,6 +55,7 @@ EXACT: dict[str, Name] = {
     **_plain("amd.com/", "amd", "gpu", "gpumem", "gpumem-percentage", "gpucores"),
     **_plain("kunlunxin.com/", "kunlun", "xpu", "vxpu", "vxpu-memory"),
     **_plain("enflame.com/", "enflame", "gcu", "gcu-memory", "gcu-core", "drs-gcu", "vgcu", "vgcu-percentage"),
+    "enflame.com/shared-gcu": Name({"enflame": "shared-gcu"}),
     **_plain("aws.amazon.com/", "neuron", "neuron", "neuroncore"),
     "cambricon.com/vmlu": Name({"cambricon": "vmlu"}),
     "birentech.com/gpu": Name({"biren": "gpu"}),

@@ -82,7 +82,6 @@ COUNTS = {
 COUNT_NAMES = {
     "iluvatar": "iluvatar.ai/vgpu",
     "cambricon": "cambricon.com/vmlu",
-    "mthreads": "mthreads.com/vgpu",
     "metax": "metax-tech.com/sgpu",
     "amd": "amd.com/gpu",
     "kunlun": "kunlunxin.com/vxpu",

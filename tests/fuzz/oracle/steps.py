@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tests.fuzz.oracle.hami import ASCEND, MTHREADS
+from tests.fuzz.oracle.hami import ASCEND, moore_threads_sizes
 from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amounts, Number
 
@@ -18,7 +18,6 @@ UNITS = {
     "cce": 128 * MIB,
 }
 SETS = {
-    "mthreads": tuple(units * 512 * MIB for units in MTHREADS),
     "kunlun": (24576 * MIB, 49152 * MIB, 98304 * MIB),
     "ascend": tuple(mib * MIB for mib in ASCEND["910B2"]),
 }
@@ -39,8 +38,11 @@ def memory_step(target: str, requested: Amounts, cluster: Cluster) -> Number | N
     if target == "vke" and kind == "size":
         least = 1024 * MIB if requested.devices > 1 else 256 * MIB
         return max(Fraction(MIB), least - number + 1)
-    if target in SETS and kind == "size":
-        above = next((each for each in SETS[target] if each >= number), None)
+    legal = SETS.get(target, ())
+    if target == "mthreads":
+        legal = tuple(units * 512 * MIB for units in moore_threads_sizes(cluster.moore_threads))
+    if legal and kind == "size":
+        above = next((each for each in legal if each >= number), None)
         return None if above is None else above - number + 1
     if target in {"gpushare", "cambricon"}:
         return cluster.units.get(target, GIB)

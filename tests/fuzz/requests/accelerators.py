@@ -19,11 +19,11 @@ def iluvatar(draw: Draw, name: str) -> Ask:
 def mthreads(draw: Draw, name: str) -> Ask:
     """Mthreads's."""
     parts = {
-        "vgpu": draw.pick((1, 1, 1, 2)),
-        **some(draw, 0.7, sgpu_memory=draw.pick((2, 4, 8, 16, 32, 64, 96, 3))),
+        **some(draw, 0.9, vgpu=draw.pick((1, 1, 1, 2))),
+        **some(draw, 0.7, sgpu_memory=draw.pick((2, 4, 8, 16, 32, 64, 96, 128, 160, 3))),
         **some(draw, 0.5, sgpu_core=draw.whole(1, 16)),
     }
-    return under("mthreads.com/", parts)
+    return under("mthreads.com/", parts or {"vgpu": 1})
 
 
 def metax(draw: Draw, name: str) -> Ask:
@@ -36,7 +36,12 @@ def metax(draw: Draw, name: str) -> Ask:
         **some(draw, 0.7, vmemory=draw.pick(sizes)),
         **some(draw, 0.5, vcore=cores(draw)),
     }
-    return under("metax-tech.com/", parts)
+    notes: dict[str, str] = {}
+    if draw.chance(0.3):
+        notes["metax-tech.com/sgpu-qos-policy"] = draw.pick(("fixed-share", "best-effort", "burst-share"))
+    if draw.chance(0.1):
+        notes["metax-tech.com/sgpu-app-class"] = draw.pick(("online", "offline"))
+    return under("metax-tech.com/", parts)._replace(annotations=notes)
 
 
 def hygon(draw: Draw, name: str) -> Ask:
@@ -75,7 +80,11 @@ def enflame(draw: Draw, name: str) -> Ask:
     """Enflame's."""
     if draw.chance(0.3):
         return under("enflame.com/", {"gcu": cards(draw)})
-    parts = {**some(draw, 0.8, gcu_memory=draw.whole(1, 96)), **some(draw, 0.6, gcu_core=draw.whole(1, 100))}
+    parts = {
+        **some(draw, 0.7, gcu_memory=draw.whole(1, 96)),
+        **some(draw, 0.5, gcu_core=draw.whole(1, 100)),
+        **some(draw, 0.2, shared_gcu=draw.whole(1, 6)),
+    }
     return under("enflame.com/", parts or {"drs_gcu": 1})
 
 

@@ -37,11 +37,12 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 @click.option(
     "--markdown",
     is_flag=True,
-    help="Print docs/keys.md, with --matrix docs/matrix.md, with --sources docs/sources.md.",
+    help="Print docs/keys.md, with --matrix docs/matrix.md, with --sources docs/sources.md, with --guards docs/guards.md.",
 )
 @click.option(
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
 )
+@click.option("--guards", is_flag=True, help="Show what the guard of each mapping watches, and what is done about it.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
 @click.option("--cluster", is_flag=True, help="Show the mappings in force in a cluster, and their ConfigMaps.")
 @of_cluster("With --cluster: ")
@@ -53,6 +54,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     to: str | None,
     markdown: bool,
     sources: bool,
+    guards: bool,
     schema: bool,
     cluster: bool,
     kubeconfig: Path | None,
@@ -82,10 +84,8 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         policy = configured_policy(mappings, settings)
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
-    if sources and (name or matrix):
-        raise click.UsageError("--sources applies to all vendors: for one, see `sources` in its document")
+    what = _what(name, matrix=matrix, sources=sources, guards=guards)
     if name is None:
-        what = "sources" if sources else "matrix" if matrix else "vendors"
         click.echo(_of_all(policy, what, markdown=markdown, origin=cluster), nl=False)
         return
     from webhook.mapping.document.problem import nearest_known
@@ -102,10 +102,27 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     click.echo(as_document(vendor, list(_shared_by(policy, name))), nl=False)
 
 
+def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str:
+    """Return what to show of all vendors.
+
+    Raises:
+        click.UsageError: that cannot be shown of one vendor, or beside something else.
+    """
+    for asked, option, key in ((sources, "sources", "sources"), (guards, "guards", "guard")):
+        if not asked:
+            continue
+        if name or matrix:
+            raise click.UsageError(f"--{option} applies to all vendors: for one, see `{key}` in its document")
+        return option
+    return "matrix" if matrix else "vendors"
+
+
 def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str:
     """Format all vendors: a page of the documentation, or a table for a terminal."""
-    from webhook.cli.output import matrix_pages, source_pages, vendor_pages
+    from webhook.cli.output import guard_pages, matrix_pages, source_pages, vendor_pages
 
+    if what == "guards":
+        return guard_pages.guards_page(policy) if markdown else guard_pages.guards_table(policy)
     if what == "sources":
         return source_pages.sources_page(policy) if markdown else source_pages.sources_table(policy)
     if what == "matrix":

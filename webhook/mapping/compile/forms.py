@@ -65,6 +65,7 @@ class FormCompiler:
             },
             own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
             write=form.write,
+            unlimited=form.unlimited,
         )
         for name in form.keys.keys() - keys.keys():
             self._problems.add((*path, "keys", name), f"no key is called {name!r}", _listing(keys))
@@ -94,7 +95,7 @@ class FormCompiler:
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._keys and (name not in VALUES or key == "leave"):
                 self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._keys))
-        if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name"} or (
+        if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name", "unlimited"} or (
             form.deny is not None and form.leave is not None
         ):
             self._problems.add(path, f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
@@ -112,7 +113,7 @@ class FormCompiler:
             self._problems.add(path, f"no key is called {name!r}", _listing(keys))
             return Condition((), absent, present)
         if keys[name].kind == "text":
-            return Condition((name,), absent, present, None, frozenset(map(str, numbers)))
+            return Condition((name,), absent, present, None, tuple(dict.fromkeys(map(str, numbers))))
         return Condition((name,), absent, present, self._problems.numbers(path, numbers) if numbers else None)
 
 

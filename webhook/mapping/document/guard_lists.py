@@ -7,7 +7,7 @@ from importlib import resources
 from pydantic import Field
 
 from webhook.mapping.document.schema_enforcement import Guard
-from webhook.mapping.document.schema_types import Name, Strict
+from webhook.mapping.document.schema_types import Long, Name, Strict
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import validated
 
@@ -26,6 +26,7 @@ class GuardList(Strict):
 
     named: Name = Field(alias="list")
     about: str
+    read_by: Long = Field(description="what reads the variables, unless an entry names something else, with the source")
     guard: list[Guard] = Field(min_length=1)
     chosen: list[ListChoice] = Field(
         [], description="where `check` looks for values that the setting `guardExceptions` should name"

@@ -55,6 +55,9 @@ class Form(Strict):
     )
     deny: Long | None = None
     leave: Long | None = Field(None, description="a container with this form stays unchanged; the reason as a sentence")
+    unlimited: Long | None = Field(
+        None, description="the vendor does not enforce a limit in this form: a sentence about that for the warning"
+    )
     devices: Whole | Derived | None = None
     memory: Amount | None = None
     cores: Amount | None = None
@@ -176,6 +179,9 @@ class Mapping(Strict):
     place: Place = Place()
     shim: Shim | None = None
     guard: list[Guard] = Field([], max_length=SOME)
+    unguarded: Long | None = Field(
+        None, description="for people: what of the vendor's is not guarded, and why; `vendors --guards` prints it"
+    )
     environment: dict[KeyText, Short | None] = Field(
         {},
         max_length=SOME,

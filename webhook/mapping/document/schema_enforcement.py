@@ -76,21 +76,25 @@ class Shim(Strict):
 
 
 class Source(Strict):
-    """A source of a variable's value: one kind of `valueFrom`; `*` matches anything."""
+    """A source: of a variable's value one kind of `valueFrom`, of a mount the kind of its volume; `*` matches anything."""
 
     config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
     secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
     field_ref: KeyText | None = Field(None, description="the path of the pod's field")
+    host_path: KeyText | None = Field(None, description="of a mount: the path on the node, including the `subPath`")
 
 
 class Guard(Strict):
-    """A variable, annotation or label that could lift the limit, with the values that do; or the name of a built-in list."""
+    """A variable, annotation, label or mount that could lift the limit, with the values that do; or a built-in list."""
 
     env: Texts | None = Field(None, description="the name of a variable, or several; `*` matches anything")
     annotation: Texts | None = Field(
         None, description="instead of `env`: the key of an annotation of the pod, or several"
     )
     label: Texts | None = Field(None, description="instead of `env`: the key of a label of the pod, or several")
+    mount: Texts | None = Field(
+        None, description="instead of `env`: the path at which a container mounts a volume or device, or several"
+    )
     lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
     unless: list[Long] | None = Field(
         None,
@@ -100,11 +104,14 @@ class Guard(Strict):
     source: Source | None = Field(
         None, alias="from", description="instead of `lifts` and `unless`: any value from this source"
     )
-    action: Literal["deny", "strip", "allow"] = "deny"
+    action: Literal["deny", "strip", "warn", "allow"] = "deny"
     whole: bool = Field(
         default=False, description="also in containers with whole devices, because it shows them the devices of others"
     )
     hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
+    )
+    read_by: Long | None = Field(
+        None, description="for people: what reads it, and the source that shows that; `vendors --guards` prints it"
     )

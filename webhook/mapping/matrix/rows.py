@@ -78,7 +78,7 @@ class _Pair:
         self._target = target
         defaults = source.vendor.defaults
         self._defaults: Defaults = {
-            dimension: default for dimension, default in defaults.items() if target.vendor.expresses(dimension)
+            dimension: default for dimension, default in defaults.items() if dimension in target.vendor.expressed
         }
         names = shared_names(source.vendor, target.vendor)
         self._judge = Inactive(target, source.vendor, self._defaults, names) if names else target

@@ -1,4 +1,4 @@
-"""One rule of a guard: the names of keys, the source of their value, and the values that lift the limit."""
+"""One rule of a guard: the names of keys or the paths of mounts, their source, and the values that lift the limit."""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +8,17 @@ from typing import Final, Literal, TypeAlias
 from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.notation.glob import glob_pattern
 
-GuardPlace: TypeAlias = Literal["env", "annotation", "label"]
-"""The kind of a guarded key: a variable of a container, or an annotation or label of the pod."""
+GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount"]
+"""What is guarded: a variable of a container, an annotation or label of the pod, or the path of a mount in a container."""
 
-PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label")
+PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount")
+
+Action: TypeAlias = Literal["deny", "strip", "warn", "allow"]
+"""What is done with a key that lifts a limit."""
 
 ValueSource: TypeAlias = tuple[str, str]
-"""The source of a variable: the kind of its ``valueFrom``, and the name of the object or the path of the field."""
+"""The source of a variable: the kind of its ``valueFrom``, and the name of the object or the path of the field; or of a mount:
+``hostPath``, and the path on the node."""
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 TRUE_LIKE: Final = (*_TRUE, "yes", "on")
@@ -31,8 +35,8 @@ class GuardRule:
     """The names of keys, and the values that lift.
 
     Attributes:
-        place: the kind of the keys.
-        names: the names, in which ``*`` matches any text.
+        place: what is guarded.
+        names: the names or paths, in which ``*`` matches any text.
         truthy: true-like values lift.
         lifting: these values lift, in any case; None if `harmless` or `sources` decides.
         harmless: all values but exactly these lift; None if `lifting` or `sources` decides.
@@ -48,7 +52,7 @@ class GuardRule:
     lifting: frozenset[str] | None
     harmless: frozenset[str] | None
     sources: Mapping[str, re.Pattern[str]] | None
-    action: Literal["deny", "strip", "allow"]
+    action: Action
     whole: bool
     hides: bool = False
 
@@ -66,6 +70,15 @@ class GuardRule:
             pattern = self.sources.get(source[0]) if source is not None else None
             return source is not None and pattern is not None and pattern.fullmatch(source[1]) is not None
         return value is None or self.lifts(value)
+
+    @property
+    def marks(self) -> tuple[bytes, ...]:
+        """The texts of which every spelling of a guarded path contains one: the last literal part of each path.
+
+        Neither ``/./``, ``//`` nor ``x/..`` in a path can hide the parts that are left of it.
+        """
+        literals = [[literal for literal in re.split("[/*]", name) if literal] for name in self.names]
+        return tuple(found[-1].encode() for found in literals if found) if self.place == "mount" else ()
 
     def lifts(self, value: str) -> bool:
         """Return whether this value lifts the limit."""

@@ -5,11 +5,14 @@ from typing import Any, Final
 
 from webhook.quantity import MIB
 
-MAX_RESULTS: Final = 1024
-"""Number of cached results, one for each pod template; with fewer, CPU time costs more than the memory saves."""
+MAX_BYTES: Final = 3 * MIB
+"""Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
 
-MAX_BYTES: Final = 32 * MIB
-"""Estimated bytes of all results together; results for ordinary pods take a third of that."""
+Results for two hundred ordinary templates or more fit: of templates that request alike there is one result.
+"""
+
+ENTRY: Final = 108
+"""Bytes of a dictionary for one key at most: just after it grew it has four places of 24 bytes, and six indices."""
 
 MAX_MET: Final = 4096
 """Number of arguments that are noted without a result."""
@@ -28,6 +31,11 @@ class Memo:
     def __len__(self) -> int:
         return len(self._results)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all results, as counted."""
+        return self._bytes
+
     def get(self, key: Hashable) -> Any:
         """Return the result for these arguments, or None."""
         return self._results.get(key)
@@ -43,8 +51,11 @@ class Memo:
         return False
 
     def keep(self, key: Hashable, result: Any, size: int) -> None:
-        """Store a result that takes about `size` bytes together with its key."""
-        if len(self._results) >= MAX_RESULTS or self._bytes + size > MAX_BYTES:
+        """Store a result that takes `size` bytes together with its key; not if it alone is over the bound."""
+        size += ENTRY
+        if size > MAX_BYTES:
+            return
+        if self._bytes + size > MAX_BYTES:
             self._results.clear()
             self._bytes = 0
         self._results[key] = result

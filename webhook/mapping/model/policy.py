@@ -18,7 +18,7 @@ from webhook.mapping.model.owned import Owned, union
 from webhook.mapping.model.policy_problems import SETTINGS, contradictions
 from webhook.mapping.model.read_keys import ReadKeys, read_keys
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.model.watched_variables import WatchedVariables
+from webhook.mapping.model.watched_variables import Marks, WatchedVariables
 from webhook.quantity import MIB, QuantityError, parse_quantity
 
 CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
@@ -93,16 +93,12 @@ class Policy:
         """The variables of a container that the guard, the shim or the device plugin of any vendor has a part in."""
         return WatchedVariables(itertools.chain.from_iterable(map(_variables, self.vendors.values())))
 
-    def watched_by(self, vendor: Vendor) -> WatchedVariables:
-        """Return the variables that one vendor has a part in."""
-        known = self._watched_by.get(vendor.name)
-        if known is None:
-            known = self._watched_by[vendor.name] = WatchedVariables(_variables(vendor))
-        return known
-
     @cached_property
-    def _watched_by(self) -> dict[str, WatchedVariables]:
-        return {}
+    def marks_of_mounts(self) -> Marks:
+        """What is in undecoded volumes or mounts that could meet any vendor's shim or guard."""
+        shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
+        marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
+        return Marks(sorted(marks.union(*[vendor.guard.marks for vendor in self.vendors.values()])))
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:

@@ -75,14 +75,19 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
         Problem(
             f"no other vendor is called {vendor.copies!r}",
             ("copies",),
-            nearest_known(vendor.copies, vendors),
+            nearest_known(vendor.copies, vendors.keys() - {vendor.name}),
             vendor.source,
         )
         for vendor in vendors.values()
         if vendor.copies is not None and (vendor.copies not in vendors or vendor.copies == vendor.name)
     )
     problems.extend(
-        Problem(f"no other vendor is called {name!r}", ("beside", name), nearest_known(name, vendors), vendor.source)
+        Problem(
+            f"no other vendor is called {name!r}",
+            ("beside", name),
+            nearest_known(name, vendors.keys() - {vendor.name}),
+            vendor.source,
+        )
         for vendor in vendors.values()
         for name in vendor.document.beside
         if name not in vendors or name == vendor.name

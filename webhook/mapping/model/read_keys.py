@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from webhook.labels import PREFIX
@@ -16,36 +15,58 @@ MAX_KNOWN: Final = 4096
 _VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadKeys:
-    """The labels, annotations and node selector keys that any step of a decision reads or writes.
+class _Answers(dict[str, bool]):
+    """Whether a key matters, by key: the answers for keys of earlier pods are stored."""
 
-    A key of one place counts in all of them, and a variable part stands for any text: taking a key in that does not matter
-    costs time, leaving one out would be wrong.
+    __slots__ = ("_exact", "_pattern")
 
-    Attributes:
-        exact: whole keys.
-        pattern: all others, for ``fullmatch``.
-        known: the answer for keys of earlier pods.
-    """
+    def __init__(self, exact: frozenset[str], pattern: re.Pattern[str]) -> None:
+        super().__init__()
+        self._exact = exact
+        self._pattern = pattern
 
-    exact: frozenset[str]
-    pattern: re.Pattern[str]
-    known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
-
-    def among(self, texts: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return the entries that can matter, in their order."""
-        known = self.known
-        return [pair for pair in texts.items() if (known[pair[0]] if pair[0] in known else self._matters(pair[0]))]
-
-    def _matters(self, key: str) -> bool:
+    def __missing__(self, key: str) -> bool:
         if len(key) > MAX_KEY:  # the API server stores none so long, and searching it takes time
             return True
-        matters = key in self.exact or key.startswith(PREFIX) or self.pattern.fullmatch(key) is not None
-        if len(self.known) >= MAX_KNOWN:
-            self.known.clear()
-        self.known[key] = matters
+        matters = key in self._exact or key.startswith(PREFIX) or self._pattern.fullmatch(key) is not None
+        if len(self) >= MAX_KNOWN:
+            self.clear()
+        self[key] = matters
         return matters
+
+
+class ReadKeys:
+    """The labels, annotations and node selector keys that any step of a decision may read or write.
+
+    The steps see no other keys of a pod (`webhook.admission.facts`), and `require` keeps them from writing others. A key of
+    one place counts in all of them, and a variable part stands for any text.
+    """
+
+    __slots__ = ("_matters",)
+
+    def __init__(self, exact: frozenset[str], pattern: re.Pattern[str]) -> None:
+        """Compile the keys.
+
+        Args:
+            exact: whole keys.
+            pattern: all others, for ``fullmatch``.
+        """
+        self._matters = _Answers(exact, pattern)
+
+    def among(self, texts: Mapping[str, str] | None) -> dict[str, str] | None:
+        """Return the entries that can matter, in their order; None for None."""
+        matters = self._matters
+        return None if texts is None else {key: text for key, text in texts.items() if matters[key]}
+
+    def require(self, keys: Iterable[str]) -> None:
+        """Check keys that a step writes.
+
+        Raises:
+            LookupError: one is missing here, so that a user's value of it was hidden from the step.
+        """
+        for key in keys:
+            if not self._matters[key]:
+                raise LookupError(f"{key} is written, but not among the keys that decisions read")
 
 
 def read_keys(vendors: Iterable[Vendor], others: Iterable[str]) -> ReadKeys:
@@ -71,5 +92,6 @@ def _keys(vendor: Vendor) -> Iterator[str]:
     yield from (*vendor.place.node_selector, *vendor.place.labels, *vendor.place.annotations)
     yield from (entry if isinstance(entry, str) else entry.label for entry in document.owned)
     yield from document.hints
+    yield from (document.config_maps,) if document.config_maps is not None else ()
     for rule in vendor.guard.rules:
-        yield from rule.names if rule.place != "env" else ()
+        yield from rule.names if rule.place in {"annotation", "label"} else ()

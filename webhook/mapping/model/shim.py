@@ -22,6 +22,10 @@ Entry: TypeAlias = Mapping[str, Any]
 Need: TypeAlias = Literal["memory", "cores"]
 
 
+_AMOUNTS: Final = frozenset({"memory", "cores"})
+"""The placeholders that a request may leave without a value."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShimVariable:
     """A variable that the shim reads, whose value may depend on the request.
@@ -99,6 +103,7 @@ class Shim:
         variables: the variables that the library reads.
         names: all variables that the shim may write.
         path_alone: the entry for a container without ``LD_LIBRARY_PATH``.
+        path_assumed: the warning about it, for it replaces the image's own.
         path_before_env_from: the entry for a container that may take one from ``envFrom``.
         preload_alone: the entry for a container without ``LD_PRELOAD``.
     """
@@ -116,6 +121,7 @@ class Shim:
     variables: tuple[ShimVariable, ...]
     names: frozenset[str]
     path_alone: Entry
+    path_assumed: str
     path_before_env_from: Entry
     preload_alone: Entry
 
@@ -141,10 +147,11 @@ class Shim:
             amounts["memory"] = str(-(-request.memory.bytes // MIB))
         if request.cores is not UNLIMITED and request.cores is not None:
             amounts["cores"] = str(-(-request.cores.value // 1))
+        missing = _AMOUNTS.difference(amounts)
         return {
             variable.name: variable.template.format_map(amounts) if variable.uses else variable.template
             for variable in self.variables
-            if variable.uses <= amounts.keys()
+            if not missing or variable.uses.isdisjoint(missing)
         }
 
 
@@ -187,6 +194,8 @@ def _shim(model: schema.Shim) -> Shim:
         variables=variables,
         names=frozenset(names),
         path_alone={"name": LD_LIBRARY_PATH, "value": ":".join((*library_path.prefix, *library_path.image_default))},
+        path_assumed="LD_LIBRARY_PATH replaces the image's own, "
+        f"assumed to be {':'.join(library_path.image_default) or 'empty'}: set it in the pod if the image needs another",
         path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
         preload_alone={"name": LD_PRELOAD, "value": ":".join(preload)},
     )

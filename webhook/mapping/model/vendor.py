@@ -10,7 +10,7 @@ from webhook.mapping.document.schema import Mapping as Document
 from webhook.mapping.document.schema import Place
 from webhook.mapping.notation.numbers import Numbers
 from webhook.quantity import Number
-from webhook.request import Cores, Dimension, Memory, Request
+from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 
 if TYPE_CHECKING:
     from webhook.mapping.model.guard import Guards
@@ -48,6 +48,7 @@ class Key:
         retired: why current versions of the system no longer read it.
         per_container: the name contains the name of a container.
         variables: the variables of the name, except the container.
+        makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
     """
 
     name: str
@@ -72,18 +73,19 @@ class Key:
     retired: str | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
+    makes_request: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.kind == "text":
+            makes_request = self.picks is not None and self.per_container
+        else:
+            makes_request = self.kind == "amount" and (self.place == "resource" or self.per_container)
+        object.__setattr__(self, "makes_request", makes_request)
 
     @property
     def templates(self) -> tuple[Template, ...]:
         """All names: the spellings, and the twin."""
         return self.spellings if self.twin is None else (*self.spellings, self.twin)
-
-    @property
-    def makes_request(self) -> bool:
-        """Whether it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves."""
-        if self.kind == "text":
-            return self.picks is not None and self.per_container
-        return self.kind == "amount" and (self.place == "resource" or self.per_container)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,12 @@ class Condition:
     absent: bool = False
     present: bool = False
     numbers: Numbers | None = None
-    texts: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def only_absent(self) -> bool:
+        """Whether it holds only without the key."""
+        return self.absent and not self.present and self.numbers is None and not self.texts
 
     def takes_several(self, key: Key) -> bool:
         """Return whether the condition holds for numbers of the key above 1, but not without the key."""
@@ -121,6 +128,10 @@ class Form:
         absent: the meaning of a missing dimension.
         keys: the keys of the mapping, with the changes of this form.
         own_values: keys whose legal numbers the form defines; those of a row do not apply to them.
+        reads: it makes a request, and neither denies nor leaves unchanged.
+        needed: keys that a condition of their own requires.
+        written: by dimension, the keys that may be written in this form, those needed first.
+        unlimited: the warning that the vendor enforces no limit in this form; None if it does.
     """
 
     name: str
@@ -134,11 +145,21 @@ class Form:
     keys: Mapping[str, Key]
     own_values: frozenset[str]
     write: bool
+    unlimited: str | None = None
+    reads: bool = field(init=False)
+    needed: frozenset[str] = field(init=False)
+    written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
 
-    @property
-    def reads(self) -> bool:
-        """Whether it makes a request, and neither denies nor leaves unchanged."""
-        return self.deny is None and self.leave is None
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", self.deny is None and self.leave is None)
+        needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
+        forbidden = {key for when in self.when if when.only_absent for key in when.keys}
+        able = sorted(
+            (key for key in self.keys.values() if key.name not in forbidden), key=lambda key: key.name not in needed
+        )
+        written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
+        object.__setattr__(self, "needed", frozenset(needed))
+        object.__setattr__(self, "written", written)
 
     def literal(self, dimension: Dimension) -> bool:
         """Return whether the form itself defines this dimension."""
@@ -230,6 +251,7 @@ class Vendor:
         annotation_keys: the vendor has no resource names: labels and annotations request.
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
+        expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
 
     name: str
@@ -259,12 +281,16 @@ class Vendor:
     owned_by: tuple[str, ...] = ()
     lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
+    expressed: frozenset[Dimension] = field(init=False)
 
-    def expresses(self, dimension: Dimension) -> bool:
-        """Return whether it has a key for the dimension, or a form that derives it."""
-        return bool(self.by_dimension[dimension]) or (
-            dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
-        )
+    def __post_init__(self) -> None:
+        expressed: set[Dimension] = {dimension for dimension, keys in self.by_dimension.items() if keys}
+        if any(isinstance(form.devices, Derived) for form in self.forms):
+            expressed.add("devices")
+        for row in (row for variable in self.variables.values() for row in variable.rows.values()):
+            expressed.update({"memory"} if row.memory is not None else ())
+            expressed.update({"cores"} if row.cores is not None else ())
+        object.__setattr__(self, "expressed", frozenset(expressed))
 
     def counts_parts(self, key: Key) -> bool:
         """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""

@@ -18,11 +18,11 @@ def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
     elif isinstance(value, Size):
         if not key.sized or key.unit is None:
             return None
-        amount = Fraction(value.bytes) / key.unit
+        amount = _divided(value.bytes, key.unit)
     elif isinstance(value, Percent):
         if key.sized or key.unit is None:
             return None
-        amount = Fraction(value.value) / key.unit
+        amount = _divided(value.value, key.unit)
     else:
         return None
     number: Number | None = ceil_to(amount, key.step)
@@ -37,10 +37,19 @@ def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
     return simplest(number * devices) if key.total else number
 
 
+def _divided(number: Number, by: Number) -> Number:
+    """A quotient; of whole numbers without a fraction where there is none, which is much faster."""
+    if type(number) is int and type(by) is int and number % by == 0:
+        return number // by
+    return Fraction(number) / by
+
+
 def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
     """Return the memory or cores that `number` per device of a key means."""
     assert key.unit is not None  # noqa: S101  (a key without a unit is denied before)
-    amount = simplest(number * key.unit)
+    amount = number * key.unit
+    if type(amount) is not int:
+        amount = simplest(amount)
     return Size(amount) if key.sized and dimension == "memory" else Percent(amount)
 
 

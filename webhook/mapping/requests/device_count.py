@@ -28,16 +28,14 @@ def _counted(reader: Reader) -> tuple[int | None, KeyValue | None]:
     """Return the number of devices, and the key that specifies it."""
     derived = reader.form.devices
     if isinstance(derived, int):
-        reader.report_ignored("devices", None)
+        reader.ignore("devices")
         return derived, None
     if isinstance(derived, Derived):
         entry = reader.key_values.get(derived.key)
         return (None, None) if entry is None else (_derived(reader, derived, entry), entry)
-    present = reader.present("devices")
-    if not present:
+    entry = reader.counted("devices")
+    if entry is None:
         return reader.row.devices if reader.row is not None else None, None
-    entry = present[0]
-    reader.report_ignored("devices", entry)
     return int(reader.legal(reader.form.keys[entry.key_name], entry, entry.number)), entry
 
 

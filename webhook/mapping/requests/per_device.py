@@ -27,12 +27,11 @@ def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: in
     """
     literal = reader.form.memory if dimension == "memory" else reader.form.cores
     if literal is not None:
-        reader.report_ignored(dimension, None)
+        reader.ignore(dimension)
         return literal
-    present = reader.present(dimension)
-    if present:
-        reader.report_ignored(dimension, present[0])
-        return _value(reader, dimension, present[0], devices)
+    entry = reader.counted(dimension)
+    if entry is not None:
+        return _value(reader, dimension, entry, devices)
     if reader.row is None:
         return None
     return reader.row.memory if dimension == "memory" else reader.row.cores
@@ -45,7 +44,7 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
         raise reader.deny(
             Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.why}", entry
         )
-    per_device = _per_device(reader, key, entry, devices)
+    per_device = _per_device(reader, key, entry, devices) if key.total else entry.number
     number = reader.legal(key, entry, per_device)
     if number > per_device and key.rounding == "up":
         total = simplest(number * devices) if key.total and devices else number
@@ -62,9 +61,8 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
 
 def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) -> Number:
     """Divide the number of a key over the devices, if it is a total."""
-    if not key.total or devices in {None, 1}:
+    if devices is None or devices == 1:
         return entry.number
-    assert devices is not None  # noqa: S101  (None is handled above)
     share = Fraction(entry.number) / devices
     if share.denominator == 1 or key.written == "decimal" or key.rounding == "up":
         return simplest(share)
@@ -94,10 +92,10 @@ def _count_text(reader: Reader) -> str:
 
 
 def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
-    if isinstance(value, Percent) and value.value > ALL.value:
+    if type(value) is Percent and value.value > ALL.value:
         most = format_value(simplest(ALL.value / Fraction(key.unit or 1)))
         raise reader.deny(Reason.TOO_LARGE, f"{entry} is {value} of a device: write 1 to {most}", entry)
-    if isinstance(value, Size) and value.bytes > reader.largest_card:
+    if type(value) is Size and value.bytes > reader.largest_card:
         raise reader.deny(Reason.TOO_LARGE, _too_large(key, entry, value, reader.largest_card), entry)
 
 

@@ -49,8 +49,8 @@ class Reader(Struct):
         Raises:
             Denied: the number is not legal, and the vendor does not round.
         """
-        values = self._values(key)
-        if key.written != "decimal" and not isinstance(number, int):
+        values = key.values if self.row is None else self._values(key)
+        if key.written != "decimal" and type(number) is not int:
             if key.rounding is None:
                 raise self.deny(Reason.NOT_WHOLE, f"{entry} is not a whole number: {_unit_text(key)}", entry)
             number = number.__ceil__() if key.rounding == "up" else number.__floor__()
@@ -79,9 +79,23 @@ class Reader(Struct):
     def _values(self, key: Key) -> Numbers | None:
         return self.form.values(key, self.row)
 
-    def report_ignored(self, dimension: Dimension, counted: KeyValue | None) -> None:
-        """Report the keys of a dimension beside the one that counts; None: the form itself specifies the dimension."""
-        others = [entry for entry in self.present(dimension) if entry is not counted]
+    def counted(self, dimension: Dimension) -> KeyValue | None:
+        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
+        counted: KeyValue | None = None
+        for name in self.vendor.by_dimension[dimension]:
+            if name not in self.key_values:
+                continue
+            if counted is not None:
+                self._report_ignored(self.present(dimension)[1:], counted)
+                break
+            counted = self.key_values[name]
+        return counted
+
+    def ignore(self, dimension: Dimension) -> None:
+        """Report the keys of a dimension that the form itself specifies."""
+        self._report_ignored(self.present(dimension), None)
+
+    def _report_ignored(self, others: list[KeyValue], counted: KeyValue | None) -> None:
         if not others:
             return
         needed = {key for condition in self.form.when for key in condition.keys}

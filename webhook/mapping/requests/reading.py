@@ -94,12 +94,15 @@ def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, 
     devices = devices if devices is not None else form.absent.devices
     memory = amount_of(reader, "memory", devices)
     cores = _as_cores(amount_of(reader, "cores", devices))
-    specified_request = Request(devices, memory, cores)
-    specified.update(dimension for dimension in DIMENSIONS[1:] if getattr(specified_request, dimension) is not None)
-    if memory is None and "memory" in defaults and specified_request.cores != ALL:
+    specified_memory, specified_cores = memory, cores
+    if memory is not None:
+        specified.add("memory")
+    elif "memory" in defaults and specified_cores != ALL:
         filled["memory"] = defaults["memory"]
         memory = _amount(defaults["memory"])
-    if cores is None and "cores" in defaults and specified_request.memory != ALL:
+    if cores is not None:
+        specified.add("cores")
+    elif "cores" in defaults and specified_memory != ALL:
         filled["cores"] = defaults["cores"]
         cores = _as_cores(_amount(defaults["cores"]))
     request = settle(Request(devices, memory, cores), form.absent)

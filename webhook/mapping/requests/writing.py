@@ -1,13 +1,13 @@
 """Request → keys: write a request in the first form of a target that reads back as the same, or report why none does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import msgspec
 
 from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
+from webhook.mapping.model.vendor import Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.conversion import number_for, settle
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.key_values import KeyValue, format_value, unconfigured_size
@@ -84,7 +84,7 @@ def _write_form(
     binding, row = _binding(target, request)
     numbers = _numbers(target, form, request, row, defaults)
     variables = dict(binding) | {"container": container}
-    key_values = {}
+    key_values: dict[str, KeyValue] = {}
     for name, number in numbers.items():
         spelled = spelling(form.keys[name], variables)
         if "{" in spelled:
@@ -94,6 +94,7 @@ def _write_form(
                 (f"{spelled} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",)
             )
         key_values[name] = KeyValue(name, spelled, format_value(number), number, binding)
+    key_values |= {entry.key_name: entry for entry in _texts(form, variables)}
     try:
         reading = read(target, key_values, defaults, largest_card, container, home=True)
     except Denied as denial:
@@ -107,6 +108,14 @@ def _write_form(
     if difference is not None:
         raise NoEquivalent((difference,))
     return Written(form, key_values, reading)
+
+
+def _texts(form: Form, variables: Mapping[str, str]) -> Iterator[KeyValue]:
+    """Yield the texts that the form requires, the first of each condition; a nodeSelector is never written."""
+    for condition in form.when:
+        if condition.texts and not condition.absent and form.keys[condition.keys[0]].place != "nodeSelector":
+            key = form.keys[condition.keys[0]]
+            yield KeyValue(key.name, spelling(key, variables), condition.texts[0])
 
 
 def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defaults: Defaults) -> dict[str, Number]:
@@ -150,7 +159,8 @@ def _number(
         return None
     if counts and key.place != "resource" and _count_implied(form, key, devices, defaults):
         return None
-    number = number_for(replace(key, values=form.values(key, row)), value, 1 if counts else devices)
+    values = form.values(key, row)
+    number = number_for(key if values is key.values else replace(key, values=values), value, 1 if counts else devices)
     if number is None:
         raise NoEquivalent((f"{_spelling_of(target, key, request)} cannot express {value}",))
     return key.name, number
@@ -158,27 +168,16 @@ def _number(
 
 def _key_for(form: Form, dimension: Dimension, value: int | Memory, *, needed_only: bool) -> Key | None:
     """Return the first key that can express the value, keys in conditions of the form before others."""
-    needed = {
-        key for condition in form.when if not condition.absent for key in condition.keys if len(condition.keys) == 1
-    }
-    forbidden = {key for condition in form.when if _only_absent(condition) for key in condition.keys}
-    able = [
-        key
-        for key in form.keys.values()
-        if dimension in key.dimensions and key.name not in forbidden and _can_express(key, dimension, value)
-    ]
-    named = [key for key in able if key.name in needed]
-    if named or needed_only:
-        return named[0] if named else None
-    return able[0] if able else None
+    for key in form.written[dimension]:
+        if needed_only and key.name not in form.needed:
+            return None
+        if _can_express(key, dimension, value):
+            return key
+    return None
 
 
 def _counts(form: Form, key: Key) -> bool:
     return isinstance(form.devices, Derived) and form.devices.key == key.name
-
-
-def _only_absent(condition: Condition) -> bool:
-    return condition.absent and not condition.present and condition.numbers is None and not condition.texts
 
 
 def _can_express(key: Key, dimension: Dimension, value: int | Memory) -> bool:
@@ -223,6 +222,8 @@ def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: 
 
 def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
     """Return the values of variables to write, and their row: the smallest that holds the request, or the configured one."""
+    if not target.variables:
+        return (), None
     for variable in target.variables.values():
         if not variable.write:
             continue

@@ -1,0 +1,409 @@
+"""Property 5, the other way round: who can be served is not denied. Every code of a denial has a judge.
+
+A judge says from the pod, the settings and the oracle whether such a denial is due. `OPEN`: the vendor's documentation does
+not say what the pod asks for.
+"""
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from tests.fuzz.amounts import NVIDIA, READING, target_of
+from tests.fuzz.enforcement import is_covered
+from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
+from tests.fuzz.misspelled import PREFIX
+from tests.fuzz.oracle.claims import claims
+from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
+from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
+from tests.fuzz.oracle.names import EXACT, name_of, owner_of
+from tests.fuzz.oracle.reading import Read
+from tests.fuzz.trial import Finding, Trial, all_containers
+from webhook.finding import Finding as Denial
+
+Json = dict[str, Any]
+RULE = "what can be served is not denied"
+
+
+class Verdict(enum.Enum):
+    """What the oracle says of a denial."""
+
+    DUE = "due"
+    MISTAKEN = "mistaken"
+    OPEN = "open"
+    UNJUDGED = "without a judge"
+
+
+Judge = Callable[[Trial, Denial], bool | None]
+"""Whether a denial is due; None: open."""
+
+SCHEDULERS = {
+    **dict.fromkeys(
+        ("aliyun", "gpushare", "elastic-gpu", "intel", "nano-gpu", "qgpu", "vcuda"), "default-scheduler, extended"
+    ),
+    **dict.fromkeys(("volcano", "volcano-legacy", "baidu", "cce"), "volcano"),
+    **dict.fromkeys(("kai", "nvfractions"), "kai-scheduler"),
+    **dict.fromkeys(("vke", "tensor-fusion", "mig", "mig-single", "whole", "timeslicing", "mps"), None),
+    "koordinator": "koord-scheduler",
+    "vgpu-manager": "vgpu-scheduler",
+}
+"""Who schedules for a vendor, None: anybody; for the others it is HAMi."""
+NO_INIT = frozenset(
+    (
+        "aliyun",
+        "gpushare",
+        "vcuda",
+        "cce",
+        "volcano",
+        "koordinator",
+        "ascend",
+        "cambricon",
+        "hygon",
+        "kai",
+        "nvfractions",
+    )
+)
+"""Who serves no init containers: their documentation, or their schedulers count containers only."""
+ONE_REQUEST = frozenset(("tensor-fusion", "koordinator"))
+"""All containers of a pod get the same."""
+FOR_THE_POD = frozenset(("aliyun", "cce", "vke", "kai", "nvfractions", "tensor-fusion", "mthreads", "koordinator"))
+"""Who takes a key of the pod for all its containers, or serves one."""
+DISPLACED = {
+    "aliyun.com/gpu-mem": ("aliyun", "gpushare"),
+    "nvidia.com/gpu": ("nvidia", "whole", "mig-single"),
+    "nvidia.com/gpu.shared": ("timeslicing", "mps"),
+}
+"""Names of several vendors, the one that owns it unless configured otherwise first."""
+HOLDS = (
+    "aliyun.com/gpu-count",
+    "volcano.sh/gpu-num",
+    "vke.volcengine.com/",
+    "gpu-fraction",
+    "gpu-memory",
+    "nvidia.com/",
+)
+PLACED = ("p.example.com/label", "p.example.com/annotation")
+SHIM = "vgpu-shim"
+
+
+def denial_verdict(trial: Trial) -> Verdict | None:
+    """What the oracle says of the denial of a pod; None: it is not denied."""
+    denial = trial.decision.denial
+    if denial is None:
+        return None
+    judge = JUDGES.get(denial.reason.code)
+    if judge is None:
+        return Verdict.UNJUDGED
+    due = judge(trial, denial)
+    return Verdict.OPEN if due is None else Verdict.DUE if due else Verdict.MISTAKEN
+
+
+def denial_findings(trial: Trial) -> Iterator[Finding]:
+    """A denial that is not due, or that nobody judges."""
+    verdict = denial_verdict(trial)
+    denial = trial.decision.denial
+    if denial is None or verdict in {Verdict.DUE, Verdict.OPEN, None}:
+        return
+    rule = RULE if verdict is Verdict.MISTAKEN else "every denial has a judge"
+    vendors = [read for read in _requesting(trial) if read.name == denial.container] or _requesting(trial)
+    vendor = vendors[0].vendor or "" if vendors else ""
+    yield Finding(f"{rule}: {denial.reason.code}", denial.text, f"{vendor} to {target_of(trial, vendor)}")
+
+
+def _requesting(trial: Trial) -> list[Read]:
+    return [read for read in trial.before if read.vendor is not None]
+
+
+def _names(trial: Trial) -> list[str]:
+    sides = [
+        (container.get("resources") or {}).get(side) or {}
+        for container in all_containers(trial.case.pod)
+        for side in ("limits", "requests")
+    ]
+    return [name for side in sides for name in side]
+
+
+def _reading(trial: Trial, denial: Denial) -> bool | None:
+    """A request that its vendor rejects, or that is incomplete."""
+    reads = _requesting(trial)
+    if any(read.unsure for read in reads):
+        return None
+    if any(read.refused or read.left for read in reads):
+        return True
+    return not reads or any(read.meaning is not None and read.meaning.amounts() is None for read in reads)
+
+
+def _absent_container(trial: Trial, denial: Denial) -> bool:
+    """An annotation names a container that the pod does not have, or none of those that request."""
+    reads = trial.before
+    notes = trial.case.pod["metadata"].get("annotations") or {}
+    named = any(key in notes for key in ("gpu-fraction-container-name", "tensor-fusion.ai/inject-container"))
+    return any(read.unsure == "a container that is not there" or read.refused for read in reads) or named
+
+
+def _misspelled(trial: Trial, denial: Denial) -> bool:
+    """A name of nobody's, or of somebody who is inactive, that is close to a known one."""
+    owners = {name: owner_of(name, trial.setup.cluster.owners) for name in _names(trial) if "/" in name}
+    unknown = {name for name, owner in owners.items() if owner is None or owner[0] in _inactive(trial)}
+    return any(_distance(name, known) <= 3 for name in unknown for known in EXACT) or any(
+        _resembles(name) for name in unknown
+    )
+
+
+def _resembles(name: str) -> bool:
+    """Whether a name under a domain of patterns is a letter away from one of them: it is one without, or with another."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+    for at in range(len(name) + 1):
+        if name_of(name[:at] + name[at + 1 :]) is not None:
+            return True
+        if any(name_of(name[:at] + letter + name[at + end :]) is not None for letter in letters for end in (0, 1)):
+            return True
+    return False
+
+
+def _distance(one: str, other: str) -> int:
+    """How many letters have to be added, removed or replaced; 9 for texts that are too different in length."""
+    if abs(len(one) - len(other)) > 3:
+        return 9
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        before, row[0] = row[0], at
+        for end, expected in enumerate(other, 1):
+            before, row[end] = row[end], min(row[end] + 1, row[end - 1] + 1, before + (letter != expected))
+    return row[-1]
+
+
+def _inactive(trial: Trial) -> set[str]:
+    """The vendors that do not own the names that they share with others."""
+    found: set[str] = set()
+    for name, vendors in DISPLACED.items():
+        owner = trial.setup.cluster.owners.get(name, vendors[0])
+        found |= {*vendors} - {owner}
+    return found
+
+
+def _key_of_inactive(trial: Trial, denial: Denial) -> bool:
+    owners = [owner_of(name, trial.setup.cluster.owners) for name in _names(trial)]
+    return any(owner is not None and owner[0] in _inactive(trial) for owner in owners)
+
+
+def _claimed(trial: Trial, denial: Denial) -> bool:
+    """A claim beside a request, where that is not permitted."""
+    pairs = zip(all_containers(trial.case.pod), trial.before, strict=True)
+    return not trial.setup.claims_permitted and any(read.vendor and claims(container) for container, read in pairs)
+
+
+def _too_many(trial: Trial, denial: Denial) -> bool:
+    """More than any honest pod has: containers, keys, bytes of a key or a variable."""
+    return (
+        len(all_containers(trial.case.pod)) > 128
+        or any(len(name) > 63 for name in _names(trial))
+        or any(len(str(entry.get("value"))) > 8 * 1024 for entry in _variables(trial))
+    )
+
+
+def _unknown_target(trial: Trial, denial: Denial) -> bool:
+    named = [target_of(trial, read.vendor or "") for read in _requesting(trial)]
+    return any(name not in EXPRESSES and name != "neutral" for name in named)
+
+
+def _no_target(trial: Trial, denial: Denial) -> bool:
+    return any(target_of(trial, read.vendor or "") == "neutral" for read in _requesting(trial))
+
+
+def _no_equivalent(trial: Trial, denial: Denial) -> bool | None:
+    reads = _requesting(trial)
+    pairs = [(read, target_of(trial, read.vendor or "")) for read in reads]
+    if len(pairs) > 1 and any(ONE_REQUEST & {read.vendor or "", target} for read, target in pairs):
+        return True
+    concerned = [pair for pair in pairs if denial.container in {None, pair[0].name}]
+    if any(read.unsure for read, _ in concerned):
+        return None
+    return any(_cannot(trial, read, target) for read, target in concerned)
+
+
+def _cannot(trial: Trial, read: Read, target: str) -> bool:
+    """Whether a target cannot express what a container requests, with its own defaults."""
+    if read.meaning is None:
+        return True
+    vendor = read.vendor or ""
+    if target not in EXPRESSES or (target == vendor and not trial.setup.cluster.chip):
+        return False
+    filled = _filled(trial, read.meaning, vendor)
+    if filled is None or (target == "vke" and read.init and filled.devices > 1):
+        return True
+    named = {name for name in ("devices", "memory", "cores") if f"{PREFIX}default-{name}" in trial.case.annotations}
+    fillable = frozenset({*trial.setup.defaults.get(target, {}), *named})
+    return not any(
+        EXPRESSES[target](Wanted(amounts, trial.setup.cluster, fillable, bool(trial.setup.mappings)))
+        for amounts in (filled, *_on_a_card(trial, filled, target))
+    )
+
+
+def _filled(trial: Trial, meaning: Meaning, vendor: str) -> Amounts | None:
+    """What is requested with the defaults of the mapping; a default does not cut what is all of a device."""
+    defaults = {name: amount for name, amount in trial.setup.defaults.get(vendor, {}).items() if name in meaning.unset}
+    if ALL in {meaning.memory, meaning.cores}:
+        defaults = {name: amount for name, amount in defaults.items() if name == "devices" or amount == ALL}
+    return meaning.amounts(defaults)
+
+
+def _on_a_card(trial: Trial, amounts: Amounts, target: str) -> Iterator[Amounts]:
+    """The same with memory in the other unit, where the pod selects a device whose memory is configured."""
+    selected: str = (trial.case.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product", "")
+    card = trial.setup.cards.get(selected)
+    if card is None or target not in NVIDIA or amounts.whole or amounts.memory[0] == "unlimited":
+        return
+    kind, number = amounts.memory
+    if kind == "percent":
+        yield amounts._replace(memory=("size", -(-number * card // 100)))
+    elif number <= card:
+        yield amounts._replace(memory=("percent", Fraction(number * 100, card)))
+
+
+def _read_differently(trial: Trial, denial: Denial) -> bool | None:
+    """Others read the target's names, or a key of the pod counts for what is written, too."""
+    reads = _requesting(trial)
+    targets = {target_of(trial, read.vendor or "") for read in reads}
+    if any(read.unsure for read in reads):
+        return None
+    if targets & _inactive(trial) or any(read.refused or read.left for read in reads):
+        return True
+    together = {*targets, *[read.vendor for read in reads]} & FOR_THE_POD
+    if together and (len(reads) > 1 or any(read.init for read in reads)):
+        return True
+    metadata = trial.case.pod["metadata"]
+    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    selector = trial.case.pod["spec"].get("nodeSelector") or {}
+    return any(key.startswith(HOLDS) or "fraction" in key or "tencent" in key for key in keys) or any(
+        "gke" in key for key in selector
+    )
+
+
+def _held_otherwise(trial: Trial, denial: Denial) -> bool:
+    """A label or annotation that counts devices, or that a mapping places, stands there already."""
+    metadata = trial.case.pod["metadata"]
+    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    return any(key.startswith((*HOLDS, *PLACED, "tensor-fusion.ai/", f"{PREFIX}container.")) for key in keys)
+
+
+def _init(trial: Trial, denial: Denial) -> bool:
+    """An init container asks whoever serves none, or is to be moved there."""
+    return any(
+        read.init and NO_INIT & {read.vendor or "", target_of(trial, read.vendor or "")} for read in _requesting(trial)
+    )
+
+
+def _disagree(trial: Trial, denial: Denial) -> bool:
+    """Several containers, and a key of the pod for all of them; or one of them stays where another leaves."""
+    reads = _requesting(trial)
+    targets = {target_of(trial, read.vendor or "") for read in reads}
+    return len(reads) > 1 and (bool(targets & FOR_THE_POD) or any(read.left for read in reads))
+
+
+def _other_scheduler(trial: Trial, denial: Denial) -> bool:
+    """The mapping permits no other scheduler: Volcano's, where it is configured so."""
+    scheduler = trial.case.pod["spec"].get("schedulerName")
+    targets = {target_of(trial, read.vendor or "") for read in _requesting(trial)}
+    strict = "volcano, place: {conflict: deny}" in trial.setup.mappings
+    return strict and "volcano" in targets and scheduler not in {None, "", "volcano"}
+
+
+def _two_schedulers(trial: Trial, denial: Denial) -> bool:
+    targets = {target_of(trial, read.vendor or "") for read in _requesting(trial)}
+    return len({SCHEDULERS.get(target, "hami-scheduler") for target in targets} - {None}) > 1
+
+
+def _shares(trial: Trial) -> list[Read]:
+    """The containers that may hold a share: what is not certainly whole devices."""
+    return [
+        read
+        for read in _requesting(trial)
+        if read.meaning is None or not {read.meaning.memory, read.meaning.cores} <= {ALL}
+    ]
+
+
+def _on_a_node(trial: Trial, denial: Denial) -> bool:
+    named = trial.case.pod["spec"].get("nodeName")
+    return bool(named) and "nodeName: affinity" not in trial.setup.settings and bool(_shares(trial))
+
+
+def _privileged(trial: Trial, denial: Denial) -> bool:
+    shares = {read.name for read in _shares(trial)}
+    return any(
+        (container.get("securityContext") or {}).get("privileged") and container["name"] in shares
+        for container in all_containers(trial.case.pod)
+    )
+
+
+def _unmet(trial: Trial, denial: Denial) -> bool:
+    """No size of memory, where the mapping of the target denies that."""
+    if "unmet: deny" not in trial.setup.mappings:
+        return False
+    return any(
+        target_of(trial, read.vendor or "") == "nvidia"
+        and (read.meaning is None or read.meaning.memory is None or read.meaning.memory[0] != "size")
+        for read in _shares(trial)
+    )
+
+
+def _variables(trial: Trial) -> list[Json]:
+    return [entry for container in all_containers(trial.case.pod) for entry in container.get("env") or []]
+
+
+def _collides(trial: Trial, denial: Denial) -> bool:
+    """A volume, mount or variable of the shim's name or place."""
+    spec = trial.case.pod["spec"]
+    mounts = [mount for container in all_containers(trial.case.pod) for mount in container.get("volumeMounts") or []]
+    return (
+        any(volume["name"].startswith(SHIM) for volume in spec.get("volumes") or [])
+        or any(mount["name"].startswith(SHIM) or mount["mountPath"].startswith("/tmp/vgpu") for mount in mounts)
+        or any(mount["mountPath"].startswith("/usr/local") for mount in mounts)
+        or any(entry["name"].startswith(("LD_", "VGPU_", "CUDA_")) for entry in _variables(trial))
+    )
+
+
+def _guarded(trial: Trial, denial: Denial) -> bool:
+    """A variable, mount or key of the pod that is known to lift a limit, or to show devices, in a container that requests."""
+    names = {read.name for read in _requesting(trial)}
+    requesting = [container for container in all_containers(trial.case.pod) if container["name"] in names]
+    variables = {entry["name"] for container in requesting for entry in container.get("env") or []}
+    mounted = {mount["mountPath"] for container in requesting for mount in container.get("volumeMounts") or []}
+    mounted |= {device["devicePath"] for container in requesting for device in container.get("volumeDevices") or []}
+    metadata = trial.case.pod["metadata"]
+    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip"}
+    guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in keys for _, key, _ in SWITCHES)
+    guarded = guarded or any(map(is_covered, mounted))
+    return guarded and not allowed
+
+
+def _preloaded(trial: Trial, denial: Denial) -> bool:
+    return any(entry["name"] == "LD_PRELOAD" and entry.get("valueFrom") for entry in _variables(trial))
+
+
+JUDGES: Mapping[str, Judge] = {
+    **dict.fromkeys(sorted(READING), _reading),
+    "VGW313": _misspelled,
+    "VGW314": _key_of_inactive,
+    "VGW316": _reading,
+    "VGW317": _absent_container,
+    "VGW318": _too_many,
+    "VGW324": _claimed,
+    "VGW401": _unknown_target,
+    "VGW402": _no_equivalent,
+    "VGW403": _read_differently,
+    "VGW404": _held_otherwise,
+    "VGW405": _init,
+    "VGW406": _no_target,
+    "VGW407": _disagree,
+    "VGW502": _other_scheduler,
+    "VGW503": _two_schedulers,
+    "VGW504": _on_a_node,
+    "VGW506": _privileged,
+    "VGW603": _unmet,
+    "VGW604": _collides,
+    "VGW605": _guarded,
+    "VGW608": _preloaded,
+}
+"""By code: every one that a decision can have (``test_denials.py``)."""

@@ -1,0 +1,85 @@
+"""Which mutants there are, and which of them a seed draws.
+
+mutmut makes them; it does not mutate annotations, docstrings, decorators, nor functions that have one (other than static and
+class methods), and none but constants as defaults. Left out besides is only what no test can see: type aliases, and what
+coverage excludes because it is for a type checker alone or never reached, as `pyproject.toml` says.
+"""
+
+import difflib
+import random
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst
+from mutmut.configuration import config
+from mutmut.mutation.file_mutation import create_mutations
+from mutmut.utils.file_utils import walk_source_files
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one mistake.
+
+    Attributes:
+        path: its file, from the root of the project.
+        number: which of the mutations of this file it is, for `--only`.
+        source: the whole module with the mistake.
+    """
+
+    path: Path
+    number: int
+    source: str
+
+    @property
+    def name(self) -> str:
+        """What the command line knows it by."""
+        return f"{self.path}:{self.number}"
+
+    @property
+    def module(self) -> str:
+        """What it is imported as."""
+        return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
+
+    def difference(self) -> str:
+        """The lines that are changed, as they were and as they are now, with the number of the first."""
+        before, after = (ROOT / self.path).read_text().splitlines(), self.source.splitlines()
+        lines = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
+        return "\n".join(f"    {line}" for line in lines)
+
+
+def mutated(path: Path) -> list[tuple[Path, libcst.Module, libcst.CSTNode, libcst.CSTNode, int]]:
+    """Every mutation of a file: the module, what is replaced in it, by what, and its number."""
+    source = (ROOT / path).read_text()
+    module, mutations, _, _ = create_mutations(str(path), source, None, _excluded(source))
+    return [(path, module, each.original_node, each.mutated_node, number) for number, each in enumerate(mutations)]
+
+
+def _excluded(source: str) -> set[int]:
+    """The lines of type aliases, and those that coverage excludes."""
+    report = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]["report"]
+    excluded = re.compile("|".join([*report["exclude_also"], ": TypeAlias = "]))
+    return {number for number, line in enumerate(source.splitlines(), 1) if excluded.search(line)}
+
+
+def made(path: Path, module: libcst.Module, old: libcst.CSTNode, new: libcst.CSTNode, number: int) -> Mutant:
+    """A mutation that is carried out."""
+    return Mutant(path, number, libcst.ensure_type(module.deep_replace(old, new), libcst.Module).code)
+
+
+def named(name: str) -> Mutant:
+    """The mutant of a name."""
+    path, _, number = name.rpartition(":")
+    return made(*mutated(Path(path))[int(number)])
+
+
+def draw(count: int, seed: int) -> tuple[Iterator[Mutant], int]:
+    """Some mutants in random order, and how many there are to draw from."""
+    paths = sorted(path for path in walk_source_files() if config().should_mutate(path))
+    every = [mutation for path in paths for mutation in mutated(path)]
+    chosen = random.Random(seed).sample(every, min(count, len(every)))
+    return (made(*each) for each in chosen), len(every)

@@ -1,0 +1,74 @@
+"""A part of the tests that cannot run here fails in CI, and is skipped elsewhere."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NODE = [
+    "-m",
+    "pytest",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "tests/node/test_node.py",
+    "tests/node/test_image.py",
+    "-m",
+    "node",
+]
+
+
+@pytest.mark.parametrize(
+    "settings, status, told",
+    [
+        ({}, 0, "skipped"),
+        ({"CI": "true"}, 1, "TESTS_MAY_SKIP=node"),
+        ({"CI": "true", "TESTS_MAY_SKIP": "workflows,image"}, 1, "TESTS_MAY_SKIP=node"),
+        ({"CI": "true", "TESTS_MAY_SKIP": "node"}, 1, "TESTS_MAY_SKIP=image"),
+        ({"CI": "true", "TESTS_MAY_SKIP": "node,image"}, 0, "skipped"),
+    ],
+)
+def test_tests_on_a_node(settings: dict[str, str], status: int, told: str, tmp_path: Path) -> None:
+    """Without any program on the path, no node can be started and no image can be built."""
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), **settings}
+    done = subprocess.run(
+        [sys.executable, *NODE], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert told in done.stdout
+    assert " passed" not in done.stdout
+
+
+@pytest.mark.parametrize("module, part", [("tests.node", "node"), ("tests.actionlint", "workflows")])
+def test_what_is_built_before(module: str, part: str, tmp_path: Path) -> None:
+    """What `make` builds for a part says so, too, before any test runs."""
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    for settings, status in (({}, 0), ({"CI": "true"}, 1), ({"CI": "true", "TESTS_MAY_SKIP": part}, 0)):
+        command = [sys.executable, "-m", module]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**environment, **settings}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+        assert (f"TESTS_MAY_SKIP={part}" in done.stderr) is (status == 1)
+
+
+@pytest.mark.parametrize("may_skip, status", [("", 1), ("image", 1), ("node", 0), ("image,node", 0)])
+def test_a_failed_installation(may_skip: str, status: int, tmp_path: Path) -> None:
+    """`.ci/run` ends with it, unless the tests on a node may be skipped; what it calls afterwards knows that it is CI."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    programs = tmp_path / "programs"
+    for program, text in ((tmp_path / "tests/node/install.sh", "exit 3"), (programs / "make", 'echo "$CI $*"')):
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    environment = {"PATH": f"{programs}:/usr/bin:/bin", "TESTS_MAY_SKIP": may_skip}
+    done = subprocess.run(
+        ["bash", tmp_path / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status
+    expected = [f"true {target}" for target in ("test", "test-node", "test-deep", "coverage")]
+    assert done.stdout.splitlines() == ([] if status else expected)
