@@ -22,8 +22,8 @@ from webhook.reasons import Reason
 MAX_ENTRIES: Final = 1024
 """The most labels, annotations, or node selector keys of a pod. Honest pods have some dozens."""
 
-MAX_RESOURCES: Final = 8 * 1024
-"""The most extended resources in limits and requests of all containers together: eight for each of the most containers."""
+MAX_RESOURCES: Final = 4 * 1024
+"""The most extended resources in limits and requests of all containers together: four for each of the most containers."""
 
 MAX_CLAIMS: Final = 1024
 """The most resource claims: of the pod, and of all containers together. The API server permits 32 of a pod."""

@@ -187,6 +187,8 @@ def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
     exceptions = plan.policy.settings.guard_exceptions
     removed = plan.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):
+        if not vendor.guard.guarded(entry.name):
+            continue
         value = known_value(entry)
         rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share)
         if (

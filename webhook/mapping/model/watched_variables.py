@@ -23,6 +23,10 @@ _NOTHING: Final = r"[^\x00-\xff]"
 """An expression that no byte matches."""
 
 
+_ESCAPE: Final = re2.compile(rb"\\[u/]")
+"""An escape that may hide a name. The operator `in` takes three times as long in a text of backslashes."""
+
+
 class WatchedVariables:
     """Variables that the guard, the shim or the device plugin of any vendor has a part in."""
 
@@ -47,7 +51,7 @@ class WatchedVariables:
         known = self._known.get(text)
         if known is None:
             # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
-            known = bool(self._search(text)) or (b"\\" in text and (b"\\u" in text or b"\\/" in text))
+            known = bool(self._search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
             if len(text) <= MAX_LIST:
                 if len(self._known) >= MAX_KNOWN:
                     del self._known[next(iter(self._known))]
