@@ -173,9 +173,9 @@ class Filling:
         return f"{self.place.kind} {self.place.name}, {self.token!a}, {self.word}, {self.count} in {self.spread}"
 
     def body(self, size: int, policy: Policy) -> bytes:
-        """A pod of at most `size` bytes, and of as many as fit."""
+        """A pod of at most `size` bytes, and of as many as fit; or of more, if its containers alone need them."""
         made, wanted = self._made(size, policy), size
-        while len(made) > size:
+        while len(made) > size and wanted > 0:
             wanted = wanted * size // len(made) - 1024
             made = self._made(wanted, policy)
         return made

@@ -83,14 +83,13 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
         Denied: `Reason.COLLISION`: another volume has the name, or another mount the path.
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
-    raw_volumes = bytes(plan.pod.spec.volumes)
-    lists = b"".join([raw_volumes, *[slot.container.volume_mounts for slot in plan.slots]])
-    if len(deliveries) == 1 and not deliveries[0].meets(lists):
+    lists = [plan.pod.spec.volumes, *[slot.container.volume_mounts for slot in plan.slots]]
+    if len(deliveries) == 1 and not deliveries[0].meets(b"".join(lists)):
         plan.edits.volumes.extend(deliveries[0].volumes)
         for slot, delivery in delivered:
             plan.edits.container(slot).mounts.extend(delivery.mounts)
         return
-    volumes = plan.volumes() if any([delivery.meets(raw_volumes) for delivery in deliveries]) else {}
+    volumes = plan.volumes() if any([delivery.meets(bytes(lists[0])) for delivery in deliveries]) else {}
     for delivery in deliveries:
         for entry in delivery.volumes:
             _add_volume(plan, volumes.get(entry["name"], []), entry)
