@@ -13,7 +13,7 @@ from .stream import Fate
 from .table import FAULTS
 from .witnesses import Alerts, Logs, Samples, checks, event_counts, moved
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(1200)]
 
 T = TypeVar("T")
 
