@@ -20,7 +20,10 @@ def found(*results: Result) -> list[tuple[Check, Result]]:
 def test_text() -> None:
     """Sections, marks, details and hints, each under the other."""
     results = found(
-        ok("answers"), error("bad", "one", "two\nlines", hint="kubectl edit"), warning("odd", hint="look at it")
+        ok("answers"),
+        error("bad", "one", "two\nlines", hint="kubectl edit"),
+        ok("none"),
+        warning("odd", hint="look at it"),
     )
     import click
 
@@ -31,12 +34,13 @@ def test_text() -> None:
         "    - one\n"
         "    - two lines\n"
         "    → kubectl edit\n"
+        "✓ events: none\n"
         "\n"
         "registration\n"
         "‼ registration: odd\n"
         "    → look at it\n"
         "\n"
-        "1 ✓, 1 ‼, 1 ×\n"  # noqa: RUF001  (a cross)
+        "2 ✓, 1 ‼, 1 ×\n"  # noqa: RUF001  (a cross)
     )
 
 

@@ -18,7 +18,7 @@ from webhook.cluster.configuration import live, reporter
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
-from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, LivePolicy
+from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
 from webhook.cluster.configuration.mappings import invalid_in
 from webhook.cluster.configuration.verdict import PolicyFaults
 from webhook.mapping.model.policy import Policy
@@ -305,8 +305,14 @@ class Changing(FakeApi):
 
     def change(self, watch: str, path: str, body: dict[str, Any]) -> None:
         """Change an object that one of the watches is on."""
-        event = {"type": "MODIFIED", "object": self.put(path, body)}
-        self._changes[watch].put_nowait(json.dumps(event).encode())
+        self._happened(watch, "MODIFIED", self.put(path, body))
+
+    def remove(self, watch: str, path: str) -> None:
+        """Delete one."""
+        self._happened(watch, "DELETED", self.objects.pop(path))
+
+    def _happened(self, watch: str, kind: str, found: dict[str, Any]) -> None:
+        self._changes[watch].put_nowait(json.dumps({"type": kind, "object": found}).encode())
 
     @asynccontextmanager
     async def lines(
@@ -320,6 +326,21 @@ class Changing(FakeApi):
     async def _changed(self, changes: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
         while True:
             yield await changes.get()
+
+
+async def test_a_deleted_record_is_reported() -> None:
+    """By an Event, beside the log; and what is known of it is written again."""
+    api = Changing()
+    good = vendor("acme", about="one")
+    api.put(f"{MAPS}/acme", config_map("acme", good))
+    api.put(RECORD, record(good))
+    async with following(api) as follower:
+        await follower.stored(api)
+        assert follower.notices == []
+        api.remove(LAST_GOOD_NAME, RECORD)
+        await until(lambda: "last_good_restored" in follower.logged)
+        await until(lambda: RECORD in api.objects and api.objects[RECORD]["data"]["acme"] == good)
+    assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodRestored: {RECORD_GONE}"]
 
 
 async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid_again() -> None:

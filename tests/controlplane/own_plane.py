@@ -46,8 +46,8 @@ class OwnPlane(ControlPlane):
         self.start_component("kube-apiserver")
 
     def wait_ready(self) -> None:
-        """Return when the API server is ready."""
-        self.wait_until(self._answers, "API server ready again", 60)
+        """Return when the API server is ready; after a time without its store it looks for it less and less often."""
+        self.wait_until(self._answers, "API server ready again", 300)
 
     def compact(self) -> None:
         """Make etcd forget all versions but the present one."""

@@ -97,6 +97,7 @@ HEALTHY = Facts(
     daemon_sets=[INSTALLER, PLUGIN],
     choices=[],
     device_classes=[],
+    reported=[],
 )
 
 

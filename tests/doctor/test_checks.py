@@ -35,7 +35,7 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
+from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Reported, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing
 from webhook.labels import STATUS
 from webhook.pod import Pod
@@ -57,6 +57,13 @@ GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
+LOST = but(outcome=replace(OUTCOME, lost=("acme",)))
+REPORTED = but(
+    reported=[
+        Reported("RegistrationRepaired", "mutatingwebhookconfiguration/00-vgpu-webhook", "x" * 900, 3, NOW),
+        Reported("LastGoodFull", "configmap/vgpu-webhook-last-good", "no space for a"),
+    ]
+)
 SERVED = {"volcano": Scheduler(5, 2)}
 YOUNG = {"volcano": Scheduler(0, 0)}
 UNSERVED = {"volcano": Scheduler(0, 2)}
@@ -126,6 +133,10 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("mappings", WARNING, "1 document without apiVersion", but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor cannot be read yet", but(outcome=UNREADABLE)),
     ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
+    ("mappings", WARNING, "1 document of a ConfigMap that vanished without a deletion", LOST),
+    ("events", OK, "nothing within the last hour", HEALTHY),
+    ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationRepaired", REPORTED),
+    ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),
     ("registration", OK, "written by version", HEALTHY),
     ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -299,7 +310,9 @@ def test_each_check_has_its_ends() -> None:
     ends = {check.name: {level for name, level, *_ in CASES if name == check.name} for check in CHECKS}
     assert all({OK, WARNING} <= levels for levels in ends.values())
     # Of these nothing that can be seen is proof: groups of nodes may be empty, pods older than a label.
+    # What was reported may be over.
     assert {name for name, levels in ends.items() if ERROR not in levels} == {
+        "events",
         "namespaces",
         "untouched",
         "notes",
@@ -313,6 +326,18 @@ def test_healthy() -> None:
     """All is well, in the order of the table."""
     found = list(examine(HEALTHY))
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
+
+
+def test_events_are_one_line_each() -> None:
+    """With their reason, their object, how often and when; of very many only the newest."""
+    first, second = result_of(REPORTED, "events").details
+    assert first.startswith("RegistrationRepaired: mutatingwebhookconfiguration/00-vgpu-webhook: xxx")
+    assert first.endswith("… (3 times, last at 00:00:00 UTC)")
+    assert len(first.encode()) < 400
+    assert second == "LastGoodFull: configmap/vgpu-webhook-last-good: no space for a (1 time)"
+    many = but(reported=[replace(REPORTED.reported[1], message=str(number)) for number in range(12)])  # type: ignore[index]
+    *shown, more = result_of(many, "events").details
+    assert (len(shown), more) == (10, "and 2 more")
 
 
 def test_notes_are_one_line_for_each_namespace() -> None:

@@ -262,3 +262,50 @@ async def test_what_another_system_writes(data: dict[str, str] | None, found: li
     assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
     queries = [query for _, path, query in api.requests if path == "/api/v1/configmaps"]
     assert {query["labelSelector"] for query in queries} == {"app.kubernetes.io/component=hami-scheduler"}
+
+
+async def test_what_the_webhook_reported() -> None:
+    """Its own Warning Events of the last hour, those of cluster-wide objects too, the newest first."""
+
+    def event(reason: str, minutes: float | None, **more: object) -> dict[str, object]:
+        last = None if minutes is None else (NOW - dt.timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        involved = {"kind": "ConfigMap", "name": "bad"}
+        return {"reason": reason, "message": "why", "involvedObject": involved, "lastTimestamp": last, **more}
+
+    api = reading(
+        {
+            "/api/v1/namespaces/gpu/events": [event("Older", 59, count=7), event("Past", 61)],
+            "/api/v1/namespaces/default/events": [event("Unknown", None), event("Newer", 1)],
+        }
+    )
+    reported = (await collect_facts(api, "gpu", NOW)).reported
+    assert not isinstance(reported, Missing)
+    assert [(each.reason, each.count) for each in reported] == [("Unknown", 1), ("Newer", 1), ("Older", 7)]
+    assert {(each.subject, each.message) for each in reported} == {("configmap/bad", "why")}
+    queries = [query for _, path, query in api.requests if path.endswith("/events")]
+    assert {query["fieldSelector"] for query in queries} == {"source=vgpu-webhook,type=Warning"}
+
+
+async def test_documents_that_vanished_are_in_force_as_in_the_replicas() -> None:
+    """By the record; one that somebody has written again is not lost."""
+    record = {
+        "metadata": {"name": "vgpu-webhook-last-good"},
+        "data": {
+            "vgpu-webhook-settings": "timeoutSeconds: 7\n",
+            "_lost": "vgpu-webhook-settings 2026-05-01T00:00:00Z",
+        },
+    }
+    api = reading(
+        {
+            "/api/v1/namespaces/gpu/configmaps": [],
+            "/api/v1/namespaces/gpu/configmaps/vgpu-webhook-last-good": record,
+        }
+    )
+    outcome = (await collect_facts(api, "gpu", NOW)).outcome
+    assert not isinstance(outcome, Missing)
+    assert (outcome.policy.settings.timeout_seconds, outcome.lost) == (7, ("vgpu-webhook-settings",))
+    again = {"metadata": {"name": "vgpu-webhook-settings"}, "data": {"settings.yaml": "timeoutSeconds: 8\n"}}
+    api.answers["/api/v1/namespaces/gpu/configmaps"] = [again]
+    outcome = (await collect_facts(api, "gpu", NOW)).outcome
+    assert not isinstance(outcome, Missing)
+    assert (outcome.policy.settings.timeout_seconds, outcome.lost) == (8, ())

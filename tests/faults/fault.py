@@ -1,12 +1,24 @@
 """What a fault is, and what is promised of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .scene import Scene
+
+
+class Finding(NamedTuple):
+    """What a check of `vgpu-webhook check` says.
+
+    Attributes:
+        check: its name.
+        text: part of a line that it did not print before the fault.
+    """
+
+    check: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +30,93 @@ class Signs:
         events: reasons of Kubernetes Events.
         metrics: metrics that show it.
         alerts: that fire if it goes on, or comes again every minute.
-        checks: of `vgpu-webhook check` that do not end well meanwhile.
+        checks: of `vgpu-webhook check` that do not end well meanwhile, each with what it says.
     """
 
     log: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
+    checks: tuple[Finding, ...] = ()
 
-    def __bool__(self) -> bool:
-        return any((self.log, self.events, self.metrics, self.alerts, self.checks))
+    def missing(self, observed: "Observed") -> dict[str, set[object]]:
+        """By channel, each of these signs that was not observed."""
+        gaps: dict[str, set[object]] = {
+            channel: set(getattr(self, channel)) - getattr(observed, channel) for channel in CHANNELS[:-1]
+        }
+        gaps["checks"] = {
+            finding
+            for finding in self.checks
+            if not any(finding.text in line for line in observed.checks.get(finding.check, ()))
+        }
+        return {channel: gap for channel, gap in gaps.items() if gap}
+
+
+CHANNELS = tuple(field.name for field in fields(Signs))
+"""All of them; a fault says of each what it tells, or why nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the channels told in fact; of the checks the lines that they did not print before."""
+
+    log: frozenset[str] = frozenset()
+    events: frozenset[str] = frozenset()
+    metrics: frozenset[str] = frozenset()
+    alerts: frozenset[str] = frozenset()
+    checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def __or__(self, other: "Observed") -> "Observed":
+        """What was told at one time or the other."""
+        nothing: frozenset[str] = frozenset()
+        names = self.checks.keys() | other.checks.keys()
+        return Observed(
+            self.log | other.log,
+            self.events | other.events,
+            self.metrics | other.metrics,
+            self.alerts | other.alerts,
+            {name: self.checks.get(name, nothing) | other.checks.get(name, nothing) for name in names},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How many pods may have another fate than that of every day.
+
+    The stream begins 30 pods a second at most, on a slow machine fewer: a bound in pods does not depend on its speed.
+
+    Attributes:
+        why: what happens to them, for people.
+        pods: how many at most; None: all that are created while the fault lasts.
+        seconds: from the first of them to the last, at most; with `pods` None, longer than the fault lasts.
+    """
+
+    why: str
+    pods: int | None
+    seconds: float
+
+    def __str__(self) -> str:
+        if self.pods is None:
+            return f"as long as it lasts, and at most {self.seconds:g} s longer: {self.why}"
+        return f"at most {self.pods} pods, within {self.seconds:g} s: {self.why}"
+
+
+def exceeds(bound: Bound | None, begun: Sequence[float], lasted: float) -> str:
+    """How pods are beyond a bound; empty if they are within it.
+
+    Args:
+        bound: None: there may be no such pod.
+        begun: when each pod was begun, in seconds.
+        lasted: seconds from the beginning of the fault to its end.
+    """
+    if not begun:
+        return ""
+    span = max(begun) - min(begun)
+    if bound is not None:
+        longest = bound.seconds + (lasted if bound.pods is None else 0)
+        if span <= longest and (bound.pods is None or len(begun) <= bound.pods):
+            return ""
+    return f"{len(begun)} pods within {span:.1f} s of a fault of {lasted:.1f} s; permitted: {bound or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +126,14 @@ class Fault:
     Attributes:
         name: for people, the row's first column.
         happens: a context manager: the fault happens at its beginning, and ends with it.
-        told: who hears of it.
+        signs: who hears of it; all of them have to.
+        silent: why each other channel tells nothing.
         lasts: seconds for which it stays.
         before: a context manager: what has to be so for the fault to matter, from before the first pod until all is over.
-        denied: why pods may be denied meanwhile; empty: none may be.
-        untreated: why pods may be created untreated; empty: none may be.
+        denied: the pods that may be denied meanwhile; None: none may be.
+        untreated: the pods that may be created untreated; None: none may be.
+        unanswered: the pods that the API server may fail to create for reasons of its own; None: there may be none.
+        watched: whether the API server answers meanwhile, so that Events can be looked for.
         harmless: a load rather than a fault: nobody has to be told.
         recovers: seconds after the end of the fault within which all pods are treated.
     """
@@ -50,11 +141,14 @@ class Fault:
     name: str
     happens: "Callable[[Scene], AbstractContextManager[None]]"
     signs: Signs
+    silent: Mapping[str, str] = field(default_factory=dict)
     before: "Callable[[Scene], AbstractContextManager[None]]" = lambda _: nullcontext()
     lasts: float = 3.0
-    denied: str = ""
-    untreated: str = ""
+    denied: Bound | None = None
+    untreated: Bound | None = None
+    unanswered: Bound | None = None
     recovers: float = 10.0
+    watched: bool = True
     harmless: bool = False
 
     def __str__(self) -> str:

@@ -84,6 +84,6 @@ def many_mappings(scene: Scene) -> Iterator[None]:
 
     path = f"/api/v1/namespaces/{OWN}/configmaps"
     scene.create_many(path, config_map, MAPPINGS)
-    scene.plane.wait_until(scene.rejects, "some are rejected", 60)
+    scene.plane.wait_until(scene.rejects, "some are rejected", 300)
     yield
     scene.client.call("DELETE", path, query={"labelSelector": "vgpu-webhook.io/mapping"}).accepted()

@@ -93,6 +93,7 @@ def idle_connections(scene: Scene) -> Iterator[None]:
 def clock_ahead(scene: Scene) -> Iterator[None]:
     """The clock of a replica's node is 70 days ahead: its certificate looks old to it."""
     scene.restart(0, before=(sys.executable, "-c", CLOCK))
+    scene.plane.wait_until(lambda: scene.get(scene.replicas[0], "/healthz")[0] == 200, "it runs", 120)
     yield
     # Both have written certificates against each other, and for a minute are slow to write more.
     scene.fresh = False

@@ -134,7 +134,7 @@ class Scene:
             "serve",
             *("--kubeconfig", str(self.kubeconfig), "--url", f"https://127.0.0.1:{self.ways.port}/mutate"),
             *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
-            *("--release-namespace", namespace, "--ca-settle", "2", "--drain-grace", "1"),
+            *("--release-namespace", namespace, "--ca-settle", "2", "--drain-grace", "5"),
             *options,
         ]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}

@@ -57,9 +57,17 @@ class Ways:
                 raise ConnectionRefusedError
             return await asyncio.open_connection("127.0.0.1", random.choice(self._ready))
 
+        # The loop holds its tasks weakly, and a connection on which nothing happens is held by nobody else.
+        held: set[asyncio.Task[None] | None] = set()
+
         async def near(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError):
-                await carry((reader, writer), connect)
+            task = asyncio.current_task()
+            held.add(task)
+            try:
+                with contextlib.suppress(OSError):
+                    await carry((reader, writer), connect)
+            finally:
+                held.discard(task)
 
         async with relayed(plane) as relay:
             self._relay = relay

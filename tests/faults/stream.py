@@ -4,7 +4,6 @@ import enum
 import itertools
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,10 +56,10 @@ class Stream:
         with beside(self._run, CLIENTS):
             yield
 
-    def counts(self) -> Counter[Fate]:
-        """How many of each fate."""
+    def begun(self) -> dict[Fate, list[float]]:
+        """When pods were begun, by what became of them."""
         with self._lock:
-            return Counter(fate for _, fate in self.fates)
+            return {fate: sorted(at for at, became in self.fates if became is fate) for fate in Fate}
 
     def recovered(self, since: float) -> float | None:
         """Seconds from a moment until all were treated again; None while they are not."""

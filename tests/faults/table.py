@@ -4,48 +4,73 @@ from dataclasses import replace
 from typing import Final
 
 from . import in_cluster, in_installation, in_objects, in_replicas
-from .fault import Fault, Signs
+from .fault import Bound, Fault, Finding, Signs
 
-AWAY: Final = "until a replica answers"
-NOTICED: Final = "calls in flight, and until the Service excludes the replica"
-STARTING: Final = "until replicas have started"
-OTHERS: Final = "between a change and its repair, because the webhook is not called"
+AWAY: Final = Bound("until a replica answers", None, 60)
+EXCLUDED: Final = Bound("calls in flight, and until the Service excludes the replica", 60, 10)
+STARTING: Final = Bound("until replicas have started", None, 60)
+ONCE: Final = Bound("between the change and its repair, because the webhook is not called", 60, 10)
+AGAIN: Final = Bound("between a change and its repair, because the webhook is not called", None, 65)
+NO_STORE: Final = Bound("none is created while the API server cannot store it", None, 30)
+
+LOST_WITH_API_SERVER: Final = "the API server cannot store them"
+CUT_OFF: Final = "the replicas cannot reach the API server"
+OWN_WAY: Final = "it reaches the API server, and does not know what the replicas have not heard of"
+NOT_RUNNING: Final = "a replica that does not run writes nothing"
+KUBELET: Final = "the kubelet writes those of the pod"
+ANOTHER_ANSWERS: Final = "the Service leads to the other replica"
+COUNTED: Final = "there may be thousands: they are counted"
+NO_OBJECT: Final = "no object is affected"
+NO_EFFECT: Final = "pods are changed as before"
 
 REPAIRED: Final = Signs(
     log=("registration",),
     events=("RegistrationRepaired",),
     metrics=("vgpu_webhook_configuration_repairs_total",),
     alerts=("VgpuWebhookConfigurationChanged",),
+    checks=(Finding("events", "RegistrationRepaired: mutatingwebhookconfiguration/00-vgpu-webhook"),),
 )
 REPAIRED_OFTEN: Final = replace(
     REPAIRED,
     metrics=(*REPAIRED.metrics, "vgpu_webhook_configuration_as_desired"),
     alerts=(*REPAIRED.alerts, "VgpuWebhookPodsKeptOut"),
+    events=(*REPAIRED.events, "RegistrationContested"),
+    checks=(Finding("events", "RegistrationContested: mutatingwebhookconfiguration/00-vgpu-webhook"),),
 )
 RESTORED: Final = Signs(
     log=("certificates",),
     events=("CertificateRestored",),
     metrics=("vgpu_webhook_certificate_failures_total",),
     alerts=("VgpuWebhookCertificateFailures",),
+    checks=(Finding("events", "CertificateRestored: secret/vgpu-webhook-certificates"),),
 )
 UNTRUSTED: Final = Signs(
     log=("certificates",),
     events=("CertificateUntrusted",),
     metrics=("apiserver_admission_webhook_rejection_count",),
     alerts=("VgpuWebhookFailClosed",),
+    checks=(Finding("events", "CertificateUntrusted: secret/vgpu-webhook-certificates"),),
 )
 REJECTED: Final = Signs(
     log=("mapping_rejected",),
     events=("MappingRejected",),
     metrics=("vgpu_webhook_config_map_accepted",),
     alerts=("VgpuWebhookConfigMapRejected",),
-    checks=("mappings",),
+    checks=(Finding("mappings", "not in force"),),
 )
 LOST: Final = Signs(
     log=("config_maps_lost",),
     events=("ConfigMapsLost",),
     metrics=("vgpu_webhook_config_maps_lost",),
     alerts=("VgpuWebhookConfigMapsLost",),
+    checks=(Finding("mappings", "vanished without a deletion"), Finding("events", "ConfigMapsLost: configmap/")),
+)
+LAST_GOOD_INVALID: Final = Signs(
+    log=("last_good_invalid",),
+    events=("LastGoodInvalid",),
+    metrics=("vgpu_webhook_last_good_invalid",),
+    alerts=("VgpuWebhookLastGoodInvalid",),
+    checks=(Finding("events", "LastGoodInvalid: configmap/vgpu-webhook-last-good"),),
 )
 
 FAULTS: Final = (
@@ -56,8 +81,11 @@ FAULTS: Final = (
             log=("watch_failed",),
             metrics=("vgpu_webhook_watch_age_seconds",),
             alerts=("VgpuWebhookWatchStale",),
-            checks=("api-server",),
+            checks=(Finding("api-server", "the API server does not answer"),),
         ),
+        silent={"events": LOST_WITH_API_SERVER},
+        watched=False,
+        unanswered=NO_STORE,
         recovers=30,
     ),
     Fault(
@@ -66,13 +94,18 @@ FAULTS: Final = (
         Signs(
             metrics=("vgpu_webhook_watch_age_seconds",),
             alerts=("VgpuWebhookWatchStale",),
+            checks=(Finding("mappings", "could not be read"), Finding("registration", "could not be read")),
         ),
+        silent={"log": "watches stay open, and bring nothing", "events": LOST_WITH_API_SERVER},
+        watched=False,
+        unanswered=NO_STORE,
         recovers=30,
     ),
     Fault(
         "replicas cannot reach the API server",
         in_cluster.way_cut,
-        Signs(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        Signs(log=("watch_failed",), metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        silent={"events": CUT_OFF, "checks": OWN_WAY},
         lasts=8,
     ),
     Fault(
@@ -80,16 +113,18 @@ FAULTS: Final = (
         in_cluster.stale_label,
         Signs(
             metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_rechecks_total"),
-            alerts=("VgpuWebhookWatchStale",),
+            alerts=("VgpuWebhookWatchStale", "VgpuWebhookNamespacesStale"),
         ),
-        denied="while the API server does not answer for the namespace",
+        silent={"log": "watches stay open, and bring nothing", "events": CUT_OFF, "checks": OWN_WAY},
+        denied=Bound("while the API server does not answer for the namespace", None, 10),
         lasts=5,
     ),
     Fault(
         "one replica is killed",
         in_replicas.one_killed,
         Signs(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
-        denied=NOTICED,
+        silent={"log": NOT_RUNNING, "events": KUBELET, "checks": ANOTHER_ANSWERS},
+        denied=EXCLUDED,
     ),
     Fault(
         "all replicas are killed",
@@ -97,16 +132,21 @@ FAULTS: Final = (
         Signs(
             metrics=("apiserver_admission_webhook_rejection_count", "vgpu_webhook_ready"),
             alerts=("VgpuWebhookFailClosed", "VgpuWebhookNoReplica", "VgpuWebhookTooFewReplicas"),
-            checks=("dry-run", "served"),
+            checks=(
+                Finding("dry-run", "the API server cannot call the webhook"),
+                Finding("served", "another program answers"),
+            ),
         ),
+        silent={"log": NOT_RUNNING, "events": KUBELET},
         denied=AWAY,
-        recovers=30,
+        recovers=60,
     ),
     Fault(
         "one replica is suspended",
         in_replicas.one_suspended,
         Signs(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
-        denied=NOTICED,
+        silent={"log": NOT_RUNNING, "events": KUBELET, "checks": ANOTHER_ANSWERS},
+        denied=EXCLUDED,
         lasts=8,
     ),
     Fault(
@@ -115,7 +155,9 @@ FAULTS: Final = (
         Signs(
             metrics=("apiserver_admission_webhook_rejection_count", "vgpu_webhook_ready"),
             alerts=("VgpuWebhookFailClosed", "VgpuWebhookNoReplica", "VgpuWebhookTooFewReplicas"),
+            checks=(Finding("dry-run", "the API server cannot call the webhook"),),
         ),
+        silent={"log": NOT_RUNNING, "events": KUBELET},
         denied=AWAY,
         lasts=8,
     ),
@@ -123,12 +165,14 @@ FAULTS: Final = (
         "200 idle connections to a replica that permits 64",
         in_replicas.idle_connections,
         Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        silent={"log": COUNTED, "events": NO_OBJECT, "checks": NO_EFFECT},
         before=in_replicas.few_connections,
     ),
     Fault(
         "a replica has few file descriptors, and 200 idle connections",
         in_replicas.idle_connections,
         Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        silent={"log": COUNTED, "events": NO_OBJECT, "checks": NO_EFFECT},
         before=in_replicas.few_descriptors,
     ),
     Fault(
@@ -138,15 +182,19 @@ FAULTS: Final = (
             events=("CertificateRestored",),
             metrics=("vgpu_webhook_log_lines_lost_total", "vgpu_webhook_certificate_failures_total"),
             alerts=("VgpuWebhookLogLost", "VgpuWebhookCertificateFailures"),
+            checks=RESTORED.checks,
         ),
+        silent={"log": "it cannot be written"},
     ),
     Fault(
         "the disk of `--state-dir` is full, and the certificate there is lost",
         in_installation.state_folder_full,
         Signs(
             log=("certificates",),
+            events=("CertificateStore",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
+            checks=(Finding("events", "CertificateStore: mutatingwebhookconfiguration/00-vgpu-webhook"),),
         ),
         before=in_installation.state_folder,
         lasts=8,
@@ -154,19 +202,26 @@ FAULTS: Final = (
     Fault(
         "a replica's clock is 70 days ahead",
         in_replicas.clock_ahead,
-        Signs(log=("certificates",)),
+        Signs(
+            log=("certificates",),
+            events=("CertificateStore",),
+            metrics=("vgpu_webhook_certificate_failures_total",),
+            alerts=("VgpuWebhookCertificateFailures",),
+            checks=(Finding("events", "CertificateStore: secret/vgpu-webhook-certificates"),),
+        ),
         lasts=8,
-        denied=NOTICED,
     ),
     Fault(
         "30 reviews with namespaces of 6.5 MB",
         in_replicas.huge_namespaces,
         Signs(metrics=("vgpu_webhook_http_errors_total",)),
+        silent={"log": COUNTED, "events": NO_OBJECT, "alerts": NO_EFFECT, "checks": NO_EFFECT},
     ),
     Fault(
         "a flood of reviews that are denied",
         in_replicas.denials,
-        Signs(log=("denials_suppressed",), alerts=("VgpuWebhookDenials",)),
+        Signs(log=("denials_suppressed",), metrics=("vgpu_webhook_reviews_total",), alerts=("VgpuWebhookDenials",)),
+        silent={"events": "the user is told, and the pod does not exist", "checks": "denied pods do not exist"},
     ),
     Fault(
         "the Secret is deleted",
@@ -186,33 +241,34 @@ FAULTS: Final = (
             events=("CertificateInvalid",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
+            checks=(Finding("events", "CertificateInvalid: secret/vgpu-webhook-certificates"),),
         ),
     ),
     Fault(
         "caBundle is emptied",
         in_objects.bundle_emptied,
         REPAIRED,
-        denied="between the change and its repair, because the API server trusts no certificate",
+        denied=Bound("between the change and its repair, because the API server trusts no certificate", 60, 10),
     ),
     Fault(
         "caBundle is emptied while all replicas start",
         in_objects.bundle_emptied_and_restart,
         UNTRUSTED,
         denied=STARTING,
-        recovers=30,
+        recovers=60,
     ),
     Fault(
         "the Secret is lost and caBundle contains a foreign CA while all replicas start",
         in_installation.strangers_bundle,
         UNTRUSTED,
         denied=STARTING,
-        recovers=30,
+        recovers=60,
     ),
     Fault(
         "the webhook configuration is deleted every 0.8 s",
         in_objects.configuration_deleted,
         REPAIRED_OFTEN,
-        untreated=OTHERS,
+        untreated=AGAIN,
         lasts=10,
         recovers=65,
     ),
@@ -227,28 +283,28 @@ FAULTS: Final = (
         "a namespace selector that selects nothing",
         in_objects.namespaces_kept_out,
         REPAIRED,
-        untreated=OTHERS,
+        untreated=ONCE,
         recovers=65,
     ),
     Fault(
         "a forged newer version that selects no pod",
         in_objects.newer_version,
         REPAIRED,
-        untreated=OTHERS,
+        untreated=ONCE,
         recovers=65,
     ),
     Fault(
         "a forged newer version that selects no opted-in namespace",
         in_objects.newer_version_without_opt_in,
         REPAIRED,
-        untreated=OTHERS,
+        untreated=ONCE,
         recovers=65,
     ),
     Fault(
         "the configuration of an older version, which selects no pod, is applied every 0.8 s",
         in_objects.older_version,
         REPAIRED_OFTEN,
-        untreated=OTHERS,
+        untreated=AGAIN,
         lasts=10,
         recovers=65,
     ),
@@ -265,29 +321,24 @@ FAULTS: Final = (
     Fault(
         "the last good documents are deleted",
         in_objects.last_good_deleted,
-        Signs(log=("last_good_restored",)),
+        Signs(
+            log=("last_good_restored",),
+            events=("LastGoodRestored",),
+            checks=(Finding("events", "LastGoodRestored: configmap/vgpu-webhook-last-good"),),
+        ),
+        silent={"metrics": "it is written again at once", "alerts": "it is written again at once"},
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Signs(
-            log=("last_good_invalid",),
-            events=("LastGoodInvalid",),
-            metrics=("vgpu_webhook_last_good_invalid",),
-            alerts=("VgpuWebhookLastGoodInvalid",),
-        ),
+        LAST_GOOD_INVALID,
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "1 MB of garbage instead of the last good documents",
         in_objects.last_good_huge,
-        Signs(
-            log=("last_good_invalid",),
-            events=("LastGoodInvalid",),
-            metrics=("vgpu_webhook_last_good_invalid",),
-            alerts=("VgpuWebhookLastGoodInvalid",),
-        ),
+        LAST_GOOD_INVALID,
         before=in_objects.in_force_by_record,
     ),
     Fault(
@@ -298,6 +349,7 @@ FAULTS: Final = (
             events=("LastGoodFull",),
             metrics=("vgpu_webhook_last_good_left_out",),
             alerts=("VgpuWebhookLastGoodFull",),
+            checks=(Finding("events", "LastGoodFull: configmap/vgpu-webhook-last-good"),),
         ),
     ),
     Fault(
@@ -305,14 +357,12 @@ FAULTS: Final = (
         in_installation.namespace_lost,
         LOST,
         before=in_installation.settings_and_controllers,
-        denied=NOTICED,
     ),
     Fault(
         "all ConfigMaps of the webhook are deleted at once, and all replicas restart one after the other",
         in_installation.config_maps_lost,
         LOST,
         before=in_installation.settings,
-        denied=NOTICED,
     ),
     Fault(
         "a mapping is added while one replica has the previous version",
@@ -322,14 +372,16 @@ FAULTS: Final = (
         lasts=8,
         harmless=True,
     ),
-    Fault("a second installation", in_objects.second_installation, Signs(log=("registration",)), lasts=8),
+    Fault("a second installation", in_objects.second_installation, REPAIRED, lasts=8),
     Fault(
         "2,000 mappings, more than may be in force",
         in_cluster.many_mappings,
         Signs(
             log=("mapping_rejected",),
+            events=("MappingRejected",),
             metrics=("vgpu_webhook_config_map_accepted",),
             alerts=("VgpuWebhookConfigMapRejected",),
+            checks=(Finding("mappings", "not in force"),),
         ),
     ),
     Fault("5,000 namespaces", in_cluster.many_namespaces, Signs(), harmless=True),

@@ -18,7 +18,8 @@ Samples = Mapping[str, float]
 
 WEBHOOK_COUNTS = re.compile(r"^apiserver_admission_webhook_(?:rejection|fail_open)_count\{.*vgpu-webhook", re.MULTILINE)
 USUAL = re.compile(
-    r"vgpu_webhook_(?:review_seconds|body_bytes|in_flight|reviews|certificate_not|connections(?:_max)?\{)|.*_created"
+    r"vgpu_webhook_(?:review_seconds|body_bytes|in_flight|certificate_not|notes|connections(?:_max)?\{"
+    r"|reviews_total\{(?!.*outcome=\"denied\"))|.*_created"
 )
 """What always moves."""
 
@@ -183,9 +184,10 @@ def event_counts(client: Client, namespaces: Iterable[str]) -> dict[tuple[str, s
     return found
 
 
-def checks(command: list[str]) -> dict[str, str]:
-    """How each check of `vgpu-webhook check -o json` ends that does not end well."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+def checks(command: list[str]) -> dict[str, frozenset[str]]:
+    """What each check of `vgpu-webhook check -o json` says that does not end well: its message, and its details."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode not in {0, 2}:
         raise AssertionError(f"check ended with {done.returncode}: {done.stdout}{done.stderr}")
-    return {each["name"]: each["message"] for each in json.loads(done.stdout)["checks"] if each["level"] != "ok"}
+    results = json.loads(done.stdout)["checks"]
+    return {each["name"]: frozenset((each["message"], *each["details"])) for each in results if each["level"] != "ok"}

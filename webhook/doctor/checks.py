@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.doctor import certificates, choices, claims, nodes, pods, policy, registration
+from webhook.doctor import certificates, choices, claims, events, nodes, pods, policy, registration
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Level, Result
 
@@ -33,9 +33,16 @@ CHECKS: Final = (
     Check(
         "mappings",
         "cluster",
-        "are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read",
+        "are the documents of all ConfigMaps in force, has none vanished, and can the keys of all vendors in force be read",
         "`get`, `list` `configmaps` of the webhook's namespace",
         policy.mappings,
+    ),
+    Check(
+        "events",
+        "cluster",
+        "what has the webhook reported as Warning Events within the last hour",
+        "`list` `events` of the webhook's namespace and of `default`",
+        events.reported,
     ),
     Check(
         "registration",

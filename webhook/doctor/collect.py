@@ -20,6 +20,7 @@ from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.address import read_served_certificates
 from webhook.doctor.choices import choices
+from webhook.doctor.events import read_reported
 from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
 from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
 from webhook.doctor.pods import resources_text
@@ -77,13 +78,15 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
             return Facts(now, release, server, reachable=False)
-    outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed) = await asyncio.gather(
+    outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed, reported) = await asyncio.gather(
         tried(policy_now(api, release)),
         tried(list_objects(api, COLLECTION, Object)),
         tried(_namespaces(api)),
         tried(_nodes(api)),
         tried(_daemon_sets(api)),
-        asyncio.gather(tried(_stored(api, release)), tried(_deployed(api, release))),
+        asyncio.gather(
+            tried(_stored(api, release)), tried(_deployed(api, release)), tried(read_reported(api, release, now))
+        ),
     )
     return await _read_dependent(
         api,
@@ -98,6 +101,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
             nodes=nodes,
             daemon_sets=daemon_sets,
             deployed=deployed,
+            reported=reported,
         ),
     )
 

@@ -150,6 +150,25 @@ class Choice:
     value: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A Warning Event of the webhook.
+
+    Attributes:
+        reason: a CamelCase word.
+        subject: the kind and name of its object.
+        message: for people.
+        count: how often it occurred.
+        last: when it occurred last; None if that cannot be read.
+    """
+
+    reason: str
+    subject: str
+    message: str
+    count: int = 1
+    last: dt.datetime | None = None
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything that the checks look at.
@@ -173,6 +192,7 @@ class Facts:
         daemon_sets: device plugins and installers of the shim.
         choices: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
+        reported: the webhook's Warning Events of the last hour, the newest first.
     """
 
     now: dt.datetime
@@ -193,6 +213,7 @@ class Facts:
     daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
     choices: Sequence[Choice] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
+    reported: Sequence[Reported] | Missing = NOT_TRIED
     reachable: bool = True
 
     @cached_property

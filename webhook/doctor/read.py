@@ -95,6 +95,21 @@ class DeviceClassObject(msgspec.Struct):
     spec: _DeviceClassSpec = msgspec.field(default_factory=_DeviceClassSpec)
 
 
+class _Involved(msgspec.Struct):
+    kind: str = ""
+    name: str = ""
+
+
+class EventObject(msgspec.Struct, rename="camel"):
+    """An Event."""
+
+    involved: _Involved = msgspec.field(default_factory=_Involved, name="involvedObject")
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    last_timestamp: str | None = None
+
+
 class _LeaseSpec(msgspec.Struct, rename="camel"):
     renew_time: str | None = None
 

@@ -39,6 +39,8 @@ RECORD_FULL: Final = (
     "The record is full (1 MiB). These ConfigMaps are in force, but have no last good version to fall back to"
 )
 
+RECORD_GONE: Final = "This record was deleted. A replica writes again what it knows of it"
+
 INVALID_RECORD: Final = (
     "This record contains invalid documents, written by hand or by another version. The previous ones stay in force. "
     "Delete this ConfigMap to have it written again. Affected"
@@ -168,6 +170,7 @@ class LivePolicy:
         if stored is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
+                self._notice(self._record_subject, "LastGoodRestored", RECORD_GONE)
             self._unstored.set()
         elif record is not None:
             self._adopt(record)

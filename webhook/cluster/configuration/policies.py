@@ -33,12 +33,14 @@ class PolicyOutcome:
         verdicts: one for each ConfigMap: that of the settings first, then of mappings, the oldest first.
         accepted: the texts to store as last good, by the name of their ConfigMap.
         marks: identify the probes that the documents in force have passed, for the `DocumentCache` of a later process.
+        lost: the names of those of its ConfigMaps that vanished without a deletion, as far as the record says.
     """
 
     policy: Policy
     verdicts: tuple[Verdict, ...]
     accepted: Mapping[str, str]
     marks: frozenset[str]
+    lost: tuple[str, ...] = ()
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
