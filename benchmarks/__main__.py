@@ -28,7 +28,7 @@ from benchmarks.five import FIVE
 from benchmarks.processes import CLIENT_CORE, PEER, PEER_PID, Server, interpreter, peer, started, webhook
 from benchmarks.streams import OF_TRACE, Stream, different, streams
 from benchmarks.trace import TRACE
-from webhook.mapping.draft import builtin
+from webhook.mapping.load import builtin
 
 ROUNDS: Final = 7
 SECONDS: Final = 1.2

@@ -15,9 +15,9 @@ from typing import Final
 from benchmarks.client import Client
 from benchmarks.processes import CLIENT_CORE, started, webhook
 from benchmarks.streams import different
-from certs.directory import Directory
 from certs.plan import Rules
 from certs.serving import Serving
+from certs.store import Directory
 from webhook import labels
 from webhook.admission import decide
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
@@ -29,7 +29,7 @@ from webhook.replica.run import SWITCH_INTERVAL, Options, Service, running
 from webhook.replica.start import logger
 from webhook.replica.start import started as begun
 from webhook.server.listener import Endpoint
-from webhook.server.memory import settle_memory
+from webhook.server.metrics import settle_memory
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
 

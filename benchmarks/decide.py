@@ -21,7 +21,7 @@ from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.response import encode_answer
 from webhook.review import decode_review
-from webhook.server.memory import settle_memory
+from webhook.server.metrics import settle_memory
 
 WARM_UP: Final = 2_000
 """Reviews of each stream before it is measured: more than results are remembered."""

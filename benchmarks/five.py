@@ -3,12 +3,12 @@
 from typing import Final
 
 from webhook.cli import main
-from webhook.mapping import draft, load
+from webhook.mapping import load
 
 FIVE: Final = ("aliyun", "gpushare", "iluvatar", "nvidia", "vcuda")
 
 if __name__ == "__main__":
-    whole = draft.builtin()
-    for module in (draft, load):  # the cache is of no use here
+    whole = load.builtin()
+    for module in (load,):  # the cache is of no use here
         vars(module)["builtin"] = lambda: {name: whole[name] for name in FIVE}
     main(prog_name="vgpu-webhook")

@@ -1,6 +1,6 @@
 """The webhook, which tells what its memory of decisions holds: ``python -m benchmarks.held serve --state-dir DIRECTORY …``.
 
-On SIGUSR1 it writes ``held.json`` into that directory: entries, and bytes as counted (`webhook.mapping.model.memo`).
+On SIGUSR1 it writes ``held.json`` into that directory: entries, and bytes as counted (`webhook.mapping.model.policy`).
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.processes import Server
 from webhook.cli import main
-from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.policy import Memo
 
 NAME: Final = "held.json"
 PATIENCE: Final = 10.0

@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, print_all
 from benchmarks.held import Held, held
 from benchmarks.processes import CLIENT_CORE, interpreter, webhook
 from benchmarks.streams import different
-from webhook.mapping.model.memo import MAX_BYTES
+from webhook.mapping.model.policy import MAX_BYTES
 from webhook.quantity import MIB
 
 PODS: Final = 1_000_000

@@ -2,20 +2,153 @@
 
 P-256, because a handshake costs the server a quarter less than with RSA-2048, and making a key takes microseconds,
 short enough for an event loop.
+
+The errors of this package. No message ever holds any part of a key.
+
+CertificateError            base of all
+├── UnusablePairError       a certificate or key that does not match, cannot be decoded, or is not valid now
+│   .what, .why             which of them, and the rest of the sentence
+└── StoreError              a store that cannot be read or written
+    .place, .why
+
+Whether clients accept a serving certificate: its validity, its names, and a path to a CA that they trust.
+
+The checks follow Go, with which API servers verify, and are as lenient: a company's CA may be older than today's rules.
+
+Which CAs callers are known to trust, and since when.
+
+API servers learn of a change at different moments, so a CA that has just been written counts only after a settle time.
+Seconds are of a monotonic clock.
 """
 
+import base64
+import binascii
 import datetime as dt
 import ipaddress
-from collections.abc import Collection
-from typing import Final
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.pair import Pair
+
+class CertificateError(Exception):
+    """Base of all errors of this package."""
+
+
+class UnusablePairError(CertificateError):
+    """A certificate or its key that cannot be served."""
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what = what
+        self.why = why
+        super().__init__(f"{what} {why}")
+
+
+class StoreError(CertificateError):
+    """A store that cannot be read or written."""
+
+    def __init__(self, place: str, why: str) -> None:
+        self.place = place
+        self.why = why
+        super().__init__(f"{place}: {why}")
+
+
+_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+
+
+def blocks(text: bytes) -> list[bytes]:
+    """The certificates of a text, each in PEM."""
+    return [block[0] for block in _BLOCK.finditer(text)]
+
+
+def by_der(text: bytes) -> dict[bytes, bytes]:
+    """The certificates of a text: the DER of each, and its PEM. Blocks that are not base64 are skipped."""
+    certificates = {}
+    for block in _BLOCK.finditer(text):
+        try:
+            certificates[base64.b64decode(block[1], validate=False)] = block[0]
+        except (binascii.Error, ValueError):
+            continue
+    return certificates
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key. Printing it shows no key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def not_before(self) -> dt.datetime:
+        """The start of its validity, in UTC."""
+        return self.certificate.not_valid_before_utc
+
+    @property
+    def not_after(self) -> dt.datetime:
+        """The end of its validity, in UTC."""
+        return self.certificate.not_valid_after_utc
+
+    def valid_at(self, moment: dt.datetime) -> bool:
+        """Whether a client whose clock shows `moment` accepts it."""
+        return self.not_before <= moment <= self.not_after
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate in PEM, for clients and the ``caBundle`` of a webhook."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        """The key, unencrypted (PKCS #8): only for a file of mode 0600 or a Secret."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
+    """Decode a pair from two PEM texts.
+
+    Args:
+        certificate_pem: the certificate.
+        key_pem: its key.
+        what: the pair's name in errors: "the CA", "the serving certificate".
+
+    Raises:
+        UnusablePairError: a text is not PEM, the key is encrypted or not on an elliptic curve, or the two do not match.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except (ValueError, x509.InvalidVersion):
+        raise UnusablePairError(what, "has a certificate that is not valid PEM") from None
+    key = decode_key(key_pem, what=what)
+    if certificate.public_key() != key.public_key():
+        raise UnusablePairError(what, "has a key that belongs to another certificate")
+    return Pair(certificate, key)
+
+
+def decode_key(key_pem: bytes, *, what: str) -> ec.EllipticCurvePrivateKey:
+    """Decode a key from a PEM text; `what` names its pair in errors.
+
+    Raises:
+        UnusablePairError: the text is not PEM, or the key is encrypted or not on an elliptic curve.
+    """
+    try:
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except TypeError:
+        raise UnusablePairError(what, "has an encrypted key") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise UnusablePairError(what, "has a key that is not valid PEM") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise UnusablePairError(what, "has a key that is not on an elliptic curve")
+    return key
+
 
 CA_LIFE: Final = dt.timedelta(days=3652)
 """Ten years: everyone who trusts a CA has to learn of its replacement."""
@@ -146,3 +279,177 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+MAX_INTERMEDIATES: Final = 8
+"""The most intermediates between a serving certificate and its CA; real chains have one or two."""
+
+
+def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> None:
+    """Check that a certificate is valid now.
+
+    Raises:
+        UnusablePairError: it is not, or the clock is wrong.
+    """
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now < begin:
+        raise UnusablePairError(
+            what, f"is not valid before {begin:%Y-%m-%d %H:%M} UTC, and the clock says {now:%Y-%m-%d %H:%M}"
+        )
+    if now > end:
+        raise UnusablePairError(what, f"expired at {end:%Y-%m-%d %H:%M} UTC")
+
+
+def check_use(certificate: x509.Certificate, names: Collection[str], what: str) -> None:
+    """Check that a certificate is for a server with these names.
+
+    Raises:
+        UnusablePairError: it is not.
+    """
+    missing = [name for name in names if not _has_name(certificate, name)]
+    if missing:
+        names_text = ", ".join(names_of(certificate)) or "no name"
+        raise UnusablePairError(what, f"is not for {', '.join(missing)}: it names {names_text}")
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(usages):
+        raise UnusablePairError(what, "is not for servers (extendedKeyUsage serverAuth is missing)")
+
+
+def path_to(
+    certificate: x509.Certificate,
+    intermediates: Sequence[x509.Certificate],
+    cas: Collection[x509.Certificate],
+    now: dt.datetime,
+    what: str,
+) -> list[x509.Certificate]:
+    """Find the path from a serving certificate to a CA: its issuer first, the CA last.
+
+    Raises:
+        UnusablePairError: there is no path, or a certificate on it is not valid.
+    """
+    path: list[x509.Certificate] = []
+    lower = certificate
+    for _ in range(MAX_INTERMEDIATES):
+        ca = _issuer(lower, [candidate for candidate in cas if may_sign(candidate, len(path))], now)
+        if ca is not None:
+            check_time(ca, now, "the CA")
+            return [*path, ca]
+        unused = [candidate for candidate in intermediates if candidate not in path and may_sign(candidate, len(path))]
+        intermediate = _issuer(lower, unused, now)
+        if intermediate is None:
+            break
+        check_time(intermediate, now, "an intermediate")
+        path.append(intermediate)
+        lower = intermediate
+    raise UnusablePairError(what, "is not signed by a CA of the bundle, directly or through its intermediates")
+
+
+def may_sign(certificate: x509.Certificate, below: int) -> bool:
+    """Whether clients accept a certificate as a CA (RFC 5280 §6.1.4) with `below` intermediates below it."""
+    extensions = certificate.extensions
+    try:
+        constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return False
+    try:
+        signs = extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    except x509.ExtensionNotFound:
+        signs = True
+    return constraints.ca and signs and (constraints.path_length is None or constraints.path_length >= below)
+
+
+def _has_name(certificate: x509.Certificate, name: str) -> bool:
+    """Whether a certificate is for a name: case does not count, ``*`` matches one whole first label (RFC 6125 §6.4)."""
+    names = {own.lower() for own in names_of(certificate)}
+    _, dot, parent = name.lower().partition(".")
+    return covers(certificate, [name]) or name.lower() in names or (bool(dot) and f"*.{parent}" in names)
+
+
+def _issuer(
+    certificate: x509.Certificate, candidates: Iterable[x509.Certificate], now: dt.datetime
+) -> x509.Certificate | None:
+    """The certificate that signed another; of several with the same key, preferably one that is valid now."""
+    issuers = [candidate for candidate in candidates if signed_by(certificate, candidate)]
+    valid = (issuer for issuer in issuers if issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc)
+    return next(valid, issuers[0] if issuers else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The CAs in the webhook configuration of a cluster, as known at one moment.
+
+    Attributes:
+        settle: seconds after which every API server has learned of a change.
+        known: whether the configuration has been read; before that, nothing is trusted.
+        no_callers: there is no webhook configuration, so nobody calls.
+        since: by CA (DER), since when every webhook of the configuration has had it.
+        at_first: those of them that were in the configuration when it was first read, or when it was created: an API
+            server that learns of the configuration learns of them.
+        all_cas: every CA of any webhook of the configuration.
+    """
+
+    settle: float
+    known: bool = False
+    no_callers: bool = False
+    since: Mapping[bytes, float] = field(default_factory=dict)
+    at_first: frozenset[bytes] = frozenset()
+    all_cas: frozenset[bytes] = frozenset()
+
+    @property
+    def bare(self) -> bool:
+        """Whether the webhook configuration has no CA: API servers trust what their machines trust, and none of our CAs."""
+        return self.known and not self.no_callers and not self.all_cas
+
+    def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
+        """The trust after the configuration was read again.
+
+        Args:
+            bundles: the CAs (DER) of each webhook of the configuration; None if there is no webhook configuration.
+            at: when it was read.
+        """
+        each = [frozenset(bundle) for bundle in bundles or ()]
+        if not each:
+            return replace(self, known=True, no_callers=True, since={}, at_first=frozenset(), all_cas=frozenset())
+        # A CA that one of the webhooks lacks fails its calls.
+        seen = frozenset.intersection(*each)
+        return replace(
+            self,
+            known=True,
+            no_callers=False,
+            since={ca: self.since.get(ca, at) for ca in seen},
+            at_first=self.at_first & seen if self.known and not self.no_callers else seen,
+            all_cas=frozenset().union(*each),
+        )
+
+    def sees(self, ca: bytes) -> bool:
+        """Whether the webhook configuration has a CA now."""
+        return ca in self.since
+
+    def settled(self, ca: bytes, at: float) -> bool:
+        """Whether every API server has learned of a CA."""
+        return ca in self.since and at - self.since[ca] >= self.settle
+
+    def servable(self, ca: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
+        """Whether serving certificates under a CA may be served.
+
+        A CA that was in the configuration when it was first read had settled before its first use, if it is old enough.
+
+        Args:
+            ca: its DER.
+            at: the moment.
+            first: nothing has been served yet: without callers, nothing can go wrong.
+            aged: the CA is old enough to have settled before its first use.
+        """
+        return self.settled(ca, at) or (aged and ca in self.at_first) or (first and self.no_callers)
+
+    def only(self, cas: Collection[bytes]) -> bool:
+        """Whether callers trust no CA but these: they would not accept a serving certificate under another one."""
+        return self.known and self.all_cas <= frozenset(cas)
+
+    def seconds_until_settled(self, ca: bytes, at: float) -> float:
+        """Seconds until a CA has settled; infinite if the webhook configuration does not have it."""
+        since = self.since.get(ca)
+        return float("inf") if since is None else max(0.0, since + self.settle - at)

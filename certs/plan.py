@@ -14,10 +14,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from certs.ca import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, covers, issue, make_ca, names_of, signed_by
-from certs.pair import Pair
+from certs.ca import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, Pair, Trust, covers, issue, make_ca, names_of, signed_by
 from certs.state import Retired, RotationRequest, State, der
-from certs.trust import Trust
 
 RENEW_AFTER: Final = 2 / 3
 """Part of a certificate's life after which it is renewed: of 90 days, a month remains for failures."""

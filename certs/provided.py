@@ -11,16 +11,12 @@ from typing import Final
 
 from cryptography import x509
 
-from certs.chain import path_to
-from certs.directory import Directory
-from certs.problem import CertificateError, UnusablePairError
-from certs.report import Report, ReportKind
-from certs.reporter import Reporter, failure
+from certs.ca import CertificateError, Trust, UnusablePairError, path_to
+from certs.report import Report, Reporter, ReportKind, failure
 from certs.rotator import Clocks
 from certs.serving import Requirements, Serving
 from certs.state import BUNDLE, CERTIFICATE, KEY, SERVING_CERTIFICATE, der, fingerprint, in_order, pem
-from certs.store import Snapshot
-from certs.trust import Trust
+from certs.store import Directory, Snapshot
 
 FAILURES_BEFORE_REPORT: Final = 2
 """Failed reads in a row before the failure is reported: plain files are replaced one after the other."""

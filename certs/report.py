@@ -1,7 +1,10 @@
 """Reports about certificates."""
 
 import enum
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+
+from certs.ca import CertificateError, UnusablePairError
 
 
 class ReportKind(enum.Enum):
@@ -49,3 +52,48 @@ class Report:
     def failure(self) -> bool:
         """Whether an operator should look at it."""
         return self.kind in FAILURES
+
+
+class Reporter:
+    """Passes reports on, without repeating them.
+
+    Args:
+        report: called with each report; it must not block.
+    """
+
+    def __init__(self, report: Callable[[Report], None]) -> None:
+        self.report = report
+        self._reported: dict[ReportKind, str] = {}
+
+    def report_once(self, kind: ReportKind, message: str) -> None:
+        """Report a lasting condition, unless it was the last report of its kind."""
+        if self._reported.get(kind) != message:
+            self._reported[kind] = message
+            self.report(Report(kind, message))
+
+    def only(self, kind: ReportKind, message: str) -> None:
+        """Report a lasting condition, and consider all others over."""
+        self._reported = {known: message for known, message in self._reported.items() if known is kind}
+        self.report_once(kind, message)
+
+    def resolve(self, *, lasting: Collection[ReportKind] = ()) -> None:
+        """Consider all conditions over except the `lasting` ones, and report it if that ends a failure."""
+        ended = self._reported.keys() - set(lasting)
+        self._reported = {kind: message for kind, message in self._reported.items() if kind not in ended}
+        if ended & FAILURES:
+            self.report(Report(ReportKind.RECOVERED, "the certificates are renewed again"))
+
+    def forget(self, *kinds: ReportKind) -> None:
+        """Consider conditions over without a report; if they recur, they are reported again."""
+        for kind in kinds:
+            self._reported.pop(kind, None)
+
+
+def failure(error: Exception) -> tuple[ReportKind, str]:
+    """The kind and message that report a failure."""
+    if isinstance(error, UnusablePairError):
+        return ReportKind.INVALID, f"not served: {error}"
+    if isinstance(error, CertificateError):
+        return ReportKind.STORE, str(error)
+    # The text of an unforeseen error is not reported: it may contain a key.
+    return ReportKind.BUG, f"renewing the certificates failed: {type(error).__name__}"

@@ -18,17 +18,38 @@ from typing import Final
 from cryptography import x509
 
 from certs.backoff import Backoff
-from certs.bootstrap import aged, first_wait
-from certs.pair import Pair
+from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
-from certs.problem import StoreError
-from certs.report import Report, ReportKind
-from certs.reporter import Reporter, failure
-from certs.restore import completed
+from certs.report import Report, Reporter, ReportKind, failure
 from certs.serving import Requirements, Serving
-from certs.state import Decoded, Retired, State, decode, der, fingerprint
-from certs.store import Snapshot, Store
-from certs.trust import Trust
+from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed, decode, der, fingerprint
+from certs.store import Snapshot, Store, aged, first_wait
+
+
+async def request_rotation(store: Store, requested: RotationRequest) -> State:
+    """Leave a request in a store; the replica that fulfills it removes it.
+
+    A new CA includes a new serving certificate, so a request for the latter does not replace one for a CA.
+
+    Returns:
+        The stored state before the request.
+
+    Raises:
+        StoreError: the store cannot be read or written, or is empty.
+    """
+    for _ in range(ATTEMPTS):
+        snapshot = await store.read()
+        state = decode(snapshot.files).state
+        if state is None:
+            raise StoreError("the store", "contains no certificates yet: start the webhook first")
+        if state.requested is RotationRequest.CA:
+            return state
+        # Only the request changes: the replicas repair files that cannot be decoded.
+        files = {**(snapshot.files or {}), STATE: replace(state, requested=requested).files()[STATE]}
+        if await store.write(files, snapshot.version):
+            return state
+    raise StoreError("the store", f"was changed by other processes {ATTEMPTS} times in a row")
+
 
 ATTEMPTS: Final = 10
 """Writes in a row that may lose against other replicas: that many may start at once."""

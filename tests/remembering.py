@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.policy import Memo
 
 
 @pytest.fixture(scope="module")

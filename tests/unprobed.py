@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.draft import prepare
-from webhook.mapping.load import combine, settings_of
+from webhook.mapping.load import combine, prepare, settings_of
 from webhook.mapping.model.policy import Policy
 
 

@@ -8,9 +8,8 @@ import yaml
 
 from deploy.generate import DEPLOY
 from deploy.generate.table import Value, values
-from webhook.mapping.document.json_schema import mapping_json_schema
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.draft import builtin
+from webhook.mapping.document.settings import Settings, mapping_json_schema
+from webhook.mapping.load import builtin
 
 
 def values_schema() -> str:

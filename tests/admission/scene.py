@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.admission.context import Context, Namespace, PodSecurityLevel
+from webhook.admission.decision import Context, Namespace, PodSecurityLevel
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding
 from webhook.mapping.compile.mapping import compile_vendor

@@ -18,13 +18,13 @@ from webhook.admission.bounds import (
     MAX_PLACEMENT,
     MAX_RESOURCES,
 )
-from webhook.admission.container_request import MAX_REQUESTING
+from webhook.admission.collect import MAX_REQUESTING
 from webhook.admission.shim import MAX_PATHS
 from webhook.admission.survey import MAX_UNKNOWN
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.notation.pattern import MAX_KEY
+from webhook.mapping.notation import MAX_KEY
 from webhook.pod import MAX_TEXTS, Metadata, decode_pod
 from webhook.reasons import Reason
 from webhook.review import decode_review

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.context import Context, Namespace
+from webhook.admission.decision import Context, Namespace
 from webhook.admission.eligibility import Mode, bucket, enforcement_of, workload
 from webhook.pod import Pod, decode_pod
 from webhook.reasons import Reason

@@ -16,13 +16,11 @@ from tests.generators.policies import contexts
 from tests.mapping.vendors import policy
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.context import PodSecurityLevel
+from webhook.admission.decision import PodSecurityLevel
 from webhook.labels import KEYS
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import load_policy
-from webhook.mapping.model import memo
-from webhook.mapping.model.memo import Memo
-from webhook.mapping.model.policy import Policy
+from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.model import policy as policy_model
+from webhook.mapping.model.policy import Memo, Policy
 from webhook.pod import decode_pod
 from webhook.quantity import MIB
 from webhook.reasons import Reason
@@ -323,7 +321,7 @@ SOURCES: dict[str, dict[str, Any]] = {
 )
 def test_no_key_that_is_read_is_forgotten(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any key that a document names, in each place of a pod, counts as much as if nothing had been remembered."""
-    monkeypatch.setattr(memo, "MAX_BYTES", 64 * MIB)  # all that it is asked for are remembered
+    monkeypatch.setattr(policy_model, "MAX_BYTES", 64 * MIB)  # all that it is asked for are remembered
     template_pod = template("kube-api-access-a1")
     container(template_pod)["resources"] = {"limits": SOURCES[source], "requests": SOURCES[source]}
     template_pod["spec"]["nodeSelector"] = {"a": "b"}

@@ -17,7 +17,7 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.plan import Plan
 from webhook.admission.shim import MAX_REFERENCES, MAX_VARIABLE, inject_shim
 from webhook.finding import Denied
-from webhook.mapping.model.dynamic_loader import preload_list, search_path
+from webhook.mapping.model.shim import preload_list, search_path
 from webhook.reasons import Reason
 
 SHIMMED = vendor(shim=SHIM)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.mapping.vendors import policy
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.selected_devices import selected_devices
+from webhook.admission.overrides import selected_devices
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.conversion import for_device_size
+from webhook.mapping.requests.values import for_device_size
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Memory, Percent, Request, Size

@@ -23,10 +23,10 @@ from tests.admission.scene import (
     run_once,
     vendor,
 )
-from webhook.admission.context import Namespace, PodSecurityLevel
+from webhook.admission.decision import Namespace, PodSecurityLevel
 from webhook.admission.shim import inject_shim
 from webhook.finding import Denied
-from webhook.mapping.model.dynamic_loader import has_empty_element, preload_list, search_path
+from webhook.mapping.model.shim import has_empty_element, preload_list, search_path
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
-from webhook.admission.trace import trace
+from webhook.admission.engine import trace
 from webhook.labels import MODE
 from webhook.pod import decode_pod
 

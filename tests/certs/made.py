@@ -8,8 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certs.ca import issue, make_ca
-from certs.pair import Pair
+from certs.ca import Pair, issue, make_ca
 from certs.state import State
 from certs.store import Snapshot
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from certs.bootstrap import CLAIM_TIME
-from certs.ca import issue, make_ca
-from certs.pair import Pair
+from certs.ca import Pair, issue, make_ca
 from certs.report import ReportKind
 from certs.state import CA_KEY, CERTIFICATE, KEY, NEXT_CA_KEY, Retired, State, der
+from certs.store import CLAIM_TIME
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_rotator import SETTLE, Replica, World, stored
 

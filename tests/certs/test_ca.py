@@ -10,8 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs.ca import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, covers, issue, make_ca, signed_by
-from certs.pair import Pair
+from certs.ca import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, Pair, covers, issue, make_ca, signed_by
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
 NAMES = ("webhook.system.svc", "webhook.system.svc.cluster.local", "127.0.0.1", "::1")

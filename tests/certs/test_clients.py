@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from certs.ca import make_ca
-from certs.clients import ClientCAs
-from certs.problem import StoreError, UnusablePairError
+from certs.ca import StoreError, UnusablePairError, make_ca
 from certs.report import Report, ReportKind
-from certs.serving import Serving
+from certs.serving import ClientCAs, Serving
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
 
 FIRST, SECOND = (make_ca(name, NOW).certificate_pem for name in ("first", "second"))

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from certs.directory import Directory
+from certs.ca import StoreError, Trust
 from certs.plan import Rules
-from certs.problem import StoreError
 from certs.report import Report
 from certs.rotator import Rotator
 from certs.serving import Serving
-from certs.trust import Trust
+from certs.store import Directory
 from tests.certs.made import state
 
 NAMES = ["localhost"]

@@ -6,9 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from certs.ca import make_ca
-from certs.pair import Pair, decode_pair
-from certs.problem import CertificateError, UnusablePairError
+from certs.ca import CertificateError, Pair, UnusablePairError, decode_pair, make_ca
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
 CERTIFICATE = make_ca("one", NOW)

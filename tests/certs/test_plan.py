@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.ca import covers, issue, make_ca, names_of, signed_by
+from certs.ca import Trust, covers, issue, make_ca, names_of, signed_by
 from certs.plan import Made, Rules, Step, step
 from certs.state import Retired, RotationRequest, State, der
-from certs.trust import Trust
 from tests.certs.made import DAY, NAMES, NOW, ca, state
 
 RULES = Rules("test", NAMES)

@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.ca import issue, make_ca
-from certs.directory import Directory
-from certs.pair import Pair
-from certs.problem import UnusablePairError
+from certs.ca import Pair, Trust, UnusablePairError, issue, make_ca
 from certs.provided import ProvidedPair
 from certs.report import Report, ReportKind
 from certs.serving import Serving
 from certs.state import der
-from certs.trust import Trust
+from certs.store import Directory
 from tests.certs.made import intermediate_under, root, rsa_leaf
 
 NOW = dt.datetime.now(dt.UTC)

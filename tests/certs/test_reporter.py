@@ -1,8 +1,7 @@
 """What is reported about certificates, and how often."""
 
-from certs.problem import StoreError, UnusablePairError
-from certs.report import Report, ReportKind
-from certs.reporter import Reporter, failure
+from certs.ca import StoreError, UnusablePairError
+from certs.report import Report, Reporter, ReportKind, failure
 
 
 def test_reported_once_until_it_changes_or_is_over() -> None:

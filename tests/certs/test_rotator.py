@@ -13,17 +13,13 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.bootstrap import CLAIM_TIME
-from certs.ca import issue, signed_by
+from certs.ca import StoreError, Trust, UnusablePairError, issue, signed_by
 from certs.plan import Rules
-from certs.problem import StoreError, UnusablePairError
 from certs.report import Report, ReportKind
-from certs.restore import completed
-from certs.rotation_request import request_rotation
-from certs.rotator import Clocks, Rotator
+from certs.rotator import Clocks, Rotator, request_rotation
 from certs.serving import Serving
-from certs.state import Retired, RotationRequest, State, decode, der
-from certs.trust import Trust
+from certs.state import Retired, RotationRequest, State, completed, decode, der
+from certs.store import CLAIM_TIME
 from tests.certs.made import DAY, NAMES, NOW, Memory, ca, state
 
 RULES = Rules("test", NAMES)

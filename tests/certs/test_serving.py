@@ -12,9 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.ca import issue, make_ca
-from certs.pair import Pair
-from certs.problem import UnusablePairError
+from certs.ca import Pair, UnusablePairError, issue, make_ca
 from certs.serving import Requirements, Serving
 from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf
 

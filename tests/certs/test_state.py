@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.ca import issue
-from certs.pair import Pair
+from certs.ca import Pair, issue
 from certs.state import Retired, RotationRequest, State, decode, fingerprint
 from tests.certs.made import DAY, NAMES, NOW, ca, key_pem, state
 

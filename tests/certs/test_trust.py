@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs.trust import Trust
+from certs.ca import Trust
 
 A, B, C = b"a", b"b", b"c"
 

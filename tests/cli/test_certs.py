@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from certs.ca import issue, make_ca
-from certs.directory import Directory
-from certs.pair import Pair
+from certs.ca import Pair, issue, make_ca
 from certs.serving import Requirements, Serving
 from certs.state import Retired, RotationRequest, State, decode, fingerprint
+from certs.store import Directory
 from tests.cli.conftest import Run
 from tests.cluster.fake_api import FakeApi, reading
 
@@ -204,7 +203,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     async def connected(kubeconfig: Path | None) -> FakeApi:
         return api
 
-    monkeypatch.setattr("webhook.doctor.stored_certificates.connect", connected)
+    monkeypatch.setattr("webhook.doctor.certificates.connect", connected)
     return api
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.cli.conftest import Run
-from webhook.cli.output.diagnosis import WIDTH, as_data, as_text
+from webhook.cli.output.check import WIDTH, as_data, as_text
 from webhook.doctor.checks import CHECKS, Check
-from webhook.doctor.result import Result, error, ok, warning
+from webhook.doctor.facts import Result, error, ok, warning
 
 LONG = " ".join(["word"] * 60)
 

@@ -8,9 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifests import yaml_text as yaml_manifests
-from webhook.cli.manifests.manifest import MAX_DEPTH, ManifestError, path_text
-from webhook.cli.manifests.read import read_manifests
+from webhook.cli.manifests import read as yaml_manifests
+from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, path_text, read_manifests
 from webhook.cli.output.yaml_output import yaml_text
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifests.namespaces import load_namespaces
+from webhook.cli.manifests.simulate import load_namespaces
 from webhook.labels import INJECT
 
 ONE_NAMESPACE = """\

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook.admission.context import Context
-from webhook.admission.decision import Decision, untouched
-from webhook.cli.manifests.manifest import ManifestError
-from webhook.cli.manifests.read import read_manifests
+from webhook.admission.decision import Context, Decision, untouched
+from webhook.cli.manifests.read import ManifestError, read_manifests
 from webhook.cli.manifests.simulate import Simulated, SimulateOptions, simulate
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.cli.manifests.manifest import Manifest, ManifestError
+from webhook.cli.manifests.read import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
     Owner,

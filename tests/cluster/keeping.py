@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.cluster.fake_api import FakeApi
-from webhook.cluster.client.api import Answer
-from webhook.cluster.client.owner import CLUSTER_ROLES
+from webhook.cluster.client.api import CLUSTER_ROLES, Answer
 from webhook.cluster.registration.desired import COLLECTION, NAME
 
 CONFIGURATION = f"{COLLECTION}/{NAME}"

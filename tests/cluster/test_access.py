@@ -17,13 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.ca import issue, make_ca
-from certs.pair import Pair
+from certs.ca import Pair, issue, make_ca
 from webhook.cluster.client import connection
-from webhook.cluster.client.access import load_access
 from webhook.cluster.client.api import Api, ConfigurationError, UnreachableError
-from webhook.cluster.client.connect import connect
-from webhook.cluster.client.connection import open_connection
+from webhook.cluster.client.connection import connect, load_access, open_connection
 
 NOW = dt.datetime.now(dt.UTC)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from webhook.cluster.client.api import Answer, ApiError, ConfigurationError, StatusError, UnreachableError
-from webhook.cluster.client.connect import in_cluster_namespace
+from webhook.cluster.client.connection import in_cluster_namespace
 
 
 def test_accepted() -> None:

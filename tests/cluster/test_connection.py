@@ -13,9 +13,8 @@ from yarl import URL
 
 import webhook
 from webhook.cluster.client import connection
-from webhook.cluster.client.access import Access
 from webhook.cluster.client.api import ConfigurationError, SilenceError, StatusError, UnreachableError
-from webhook.cluster.client.connection import Connection
+from webhook.cluster.client.connection import Access, Connection
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TLS = ssl.create_default_context()
@@ -169,6 +168,14 @@ async def test_lines_that_do_not_end_well() -> None:
     async with served(sending(*(b"{}\n", 0.05) * 40)) as api:
         with pytest.raises(SilenceError, match=r"not ended after 0\.3 s"):
             await read(api, seconds=0.3, silence=1)
+
+
+async def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading stops at a line beyond the bound, before all of it is in memory."""
+    monkeypatch.setattr(connection, "MAX_LINE", 100_000)
+    async with served(sending(b"x" * 99_999 + b"\n", *[b"x" * 30_000] * 5, end=False)) as api:
+        with pytest.raises(UnreachableError, match="a line of more than 100000 bytes"):
+            await read(api)
 
 
 async def test_a_watch_that_is_refused() -> None:

@@ -9,16 +9,14 @@ from hypothesis import given
 from tests.cluster.config_maps import mapping, outcome, settings, vendor
 from tests.generators.documents import BROKEN, SETTINGS, mappings, named, text_of
 from webhook.cluster.configuration import compatibility as fitting
-from webhook.cluster.configuration import effective_policy as force
+from webhook.cluster.configuration import policies as force
 from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.cluster.registration.match_conditions import conditions
-from webhook.cluster.registration.matched_names import matched_names_of
-from webhook.mapping import draft, load
+from webhook.cluster.registration.desired import conditions, matched_names_of
+from webhook.mapping import load
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import build_policy
+from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.model.vendor import Vendor
 
@@ -85,7 +83,7 @@ def test_a_bad_pattern_in_a_name(pattern: str) -> None:
 @pytest.mark.parametrize("stage", ["_draft_of", "merge", "probe"])
 def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: type[Exception]) -> None:
     """Of one document alone: it is that one which is reported, with its line."""
-    real = getattr(draft, stage)
+    real = getattr(load, stage)
 
     def broken(*arguments: Any) -> Any:
         if "bad.example" in repr(arguments):
@@ -93,7 +91,7 @@ def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: 
         return real(*arguments)
 
     builtin()
-    monkeypatch.setattr(draft, stage, broken)
+    monkeypatch.setattr(load, stage, broken)
     found = outcome(FINE, mapping("bad", vendor("bad"), 2), mapping("other", vendor("other"), 3))
     assert {verdict.config_map.name for verdict in found.verdicts if not verdict.accepted} == {"bad"}
     assert {"fine", "other"} < found.policy.vendors.keys()
@@ -144,7 +142,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.deep
 def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are in force, and what was accepted before; few compilations find the others."""
-    monkeypatch.setattr(draft, "probe", lambda made, largest: [])
+    monkeypatch.setattr(load, "probe", lambda made, largest: [])
     many = [mapping(f"m{number:04}", vendor(f"v{number:04}"), number) for number in range(1300)]
     compiled = 0
 

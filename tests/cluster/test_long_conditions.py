@@ -7,9 +7,17 @@ import pytest
 from webhook import labels
 from webhook.cluster.client.api import Answer, StatusError
 from webhook.cluster.client.events import MAX_MESSAGE, shortened
-from webhook.cluster.registration.desired import Desired, Service, Site, registration
-from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, expression, fits
-from webhook.cluster.registration.matched_names import MatchedNames, names_set
+from webhook.cluster.registration.desired import (
+    MAX_EXPRESSION,
+    Desired,
+    MatchedNames,
+    Service,
+    Site,
+    expression,
+    fits,
+    names_set,
+    registration,
+)
 from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.update import Writer, update_for
 

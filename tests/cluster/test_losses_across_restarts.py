@@ -19,7 +19,7 @@ from tests.cluster.test_keeping_up import (
 )
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME
 from webhook.cluster.configuration.last_good import MAX_DATA, LastGood, within_limit
-from webhook.cluster.configuration.loss_reporter import RESTORED, WITHHELD
+from webhook.cluster.configuration.reporter import RESTORED, WITHHELD
 
 SETTINGS = "timeoutSeconds: 7\n"
 DEFAULT = 5

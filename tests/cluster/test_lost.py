@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.vanished import TOGETHER, VanishedConfigMaps
+from webhook.cluster.configuration.last_good import TOGETHER, VanishedConfigMaps
 from webhook.labels import MAPPING
 
 NAMESPACE = f"/api/v1/namespaces/{PLACE}"

@@ -6,9 +6,19 @@ from hypothesis import strategies as st
 
 from tests.cluster.gpu_pods import many_vendors
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import Desired, Service, Site, registration
-from webhook.cluster.registration.match_conditions import GPU_KEYS, conditions, expression
-from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set, parse_names
+from webhook.cluster.registration.desired import (
+    GPU_KEYS,
+    Desired,
+    MatchedNames,
+    Service,
+    Site,
+    conditions,
+    expression,
+    matched_names_of,
+    names_set,
+    parse_names,
+    registration,
+)
 from webhook.cluster.registration.observed import matched_names_in
 from webhook.labels import MATCHED_NAMES
 

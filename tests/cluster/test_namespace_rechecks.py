@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from webhook.cluster.client.api import UnreachableError
-from webhook.cluster.namespace_rechecks import INTERVAL, MAX_PER_SECOND, NamespaceRechecks, RecheckError
-from webhook.cluster.namespaces import NamespaceView
+from webhook.cluster.namespaces import INTERVAL, MAX_PER_SECOND, NamespaceRechecks, NamespaceView, RecheckError
 
 ON = {"inject": "enabled"}
 
@@ -53,7 +52,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         await sleep(0)
         moment[0] += seconds
 
-    monkeypatch.setattr("webhook.cluster.namespace_rechecks.asyncio.sleep", slept)
+    monkeypatch.setattr("webhook.cluster.namespaces.asyncio.sleep", slept)
     return moment
 
 

@@ -14,12 +14,11 @@ from webhook.cluster.configuration import documents
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.mapping import draft
+from webhook.mapping import load
 from webhook.mapping.compile import probes
 from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import build_policy, load_policy
+from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.model.vendor import Vendor
 
 NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
@@ -52,7 +51,7 @@ def _probed_once() -> Iterator[None]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draft, "probe", probe)
+        patch.setattr(load, "probe", probe)
         yield
 
 
@@ -247,7 +246,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
         probed.append(vendor.name)
         return []
 
-    monkeypatch.setattr(draft, "probe", probe)
+    monkeypatch.setattr(load, "probe", probe)
     memo = DocumentCache()
     unchanged, original = mapping("one", vendor("one"), 1), mapping("two", vendor("two"), 2)
     first = outcome(unchanged, original, memo=memo)
@@ -266,7 +265,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_time_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty take about five times as long as ten, with all of them read; probes of unseen documents come on top."""
-    monkeypatch.setattr(draft, "probe", lambda vendor, largest: [])
+    monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
     whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
 
     def shortest(count: int) -> float:
@@ -294,7 +293,7 @@ def timed(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
 def test_one_among_a_thousand(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
     """It is found without trying each of them, whether it takes a name or a vendor."""
-    monkeypatch.setattr(draft, "probe", lambda vendor, largest: [])
+    monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
     many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(1000)]
     bad = mapping("n", vendor("bad" if domain == "v7.example" else "v7", domain=domain), 59)
     assert timed(lambda: outcome(*many, bad)) < 10 * timed(lambda: outcome(*many))

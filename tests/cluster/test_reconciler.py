@@ -13,11 +13,20 @@ import pytest
 
 from tests.cluster.keeping import CONFIGURATION, Keeping
 from webhook.cluster.client.api import Answer, UnreachableError
-from webhook.cluster.registration.config import Mode, ReconcileConfig
-from webhook.cluster.registration.desired import ENFORCE, NAME, NAMESPACE_NAME, Desired, Service, Site, registration
-from webhook.cluster.registration.matched_names import names_set
+from webhook.cluster.registration.desired import (
+    ENFORCE,
+    NAME,
+    NAMESPACE_NAME,
+    Desired,
+    Mode,
+    ReconcileConfig,
+    Service,
+    Site,
+    names_set,
+    registration,
+)
 from webhook.cluster.registration.reconciler import Reconciler
-from webhook.cluster.registration.report import Report, ReportKind
+from webhook.cluster.registration.reporter import Report, ReportKind
 from webhook.cluster.registration.update import Change
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 

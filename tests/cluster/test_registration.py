@@ -9,7 +9,6 @@ import pytest
 
 from tests.mapping.vendors import policy
 from webhook.admission import eligibility
-from webhook.cluster.registration.comparison import Severity, differences, other_writers
 from webhook.cluster.registration.desired import (
     AUDIT,
     AUDIT_MODES,
@@ -23,6 +22,7 @@ from webhook.cluster.registration.desired import (
     registration,
 )
 from webhook.cluster.registration.observed import Version, read_observed
+from webhook.cluster.registration.update import Severity, differences, other_writers
 from webhook.labels import INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.load import load_policy
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
-from webhook.cluster.registration.report import ReportKind
+from webhook.cluster.registration.reporter import ReportKind
 
 
 class Answering:

@@ -15,12 +15,11 @@ from structlog.testing import CapturingLogger
 
 from tests.cluster.config_maps import rejections, vendor
 from webhook.cluster.client.api import Api
-from webhook.cluster.client.connect import connect
+from webhook.cluster.client.connection import connect
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.labels import MAPPING
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import load_policy
+from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.policy import Policy
 
 from .client import Object

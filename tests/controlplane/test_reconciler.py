@@ -10,14 +10,21 @@ import pytest
 import structlog
 
 from webhook.cluster.client.api import Api
-from webhook.cluster.client.connect import connect
-from webhook.cluster.registration.config import Mode, ReconcileConfig
-from webhook.cluster.registration.desired import API_VERSION, NAME, Desired, Site, registration
-from webhook.cluster.registration.matched_names import matched_names_of, names_set
+from webhook.cluster.client.connection import connect
+from webhook.cluster.registration.desired import (
+    API_VERSION,
+    NAME,
+    Desired,
+    Mode,
+    ReconcileConfig,
+    Site,
+    matched_names_of,
+    names_set,
+    registration,
+)
 from webhook.cluster.registration.observed import Observed, read_observed
-from webhook.cluster.registration.reconciler import Reconciler
-from webhook.cluster.registration.report import Report, ReportKind
-from webhook.cluster.registration.watch import watch_registration
+from webhook.cluster.registration.reconciler import Reconciler, watch_registration
+from webhook.cluster.registration.reporter import Report, ReportKind
 from webhook.mapping.load import load_policy
 
 from .client import Object

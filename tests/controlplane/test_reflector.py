@@ -17,7 +17,7 @@ from structlog.testing import CapturingLogger
 
 from benchmarks import namespaces
 from webhook.cluster.client.api import Api, StatusError
-from webhook.cluster.client.connect import connect
+from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.cluster.namespaces import Namespaces
 

@@ -29,7 +29,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.stored_certificates import Cluster, request_new
+from webhook.doctor.certificates import Cluster, request_new
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 

@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 import structlog
 
+from certs.ca import StoreError, Trust
 from certs.plan import Rules
-from certs.problem import StoreError
 from certs.report import Report
-from certs.rotation_request import request_rotation
-from certs.rotator import Rotator
+from certs.rotator import Rotator, request_rotation
 from certs.serving import Serving
 from certs.state import RotationRequest, decode
-from certs.trust import Trust
 from webhook.cluster.client.api import Api
-from webhook.cluster.client.connect import connect
+from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.secret import NAME, SecretStore
 

@@ -17,7 +17,7 @@ import msgspec
 
 from tests.decisions.worst_pods import SHARE, Members
 from webhook import pod as views
-from webhook.admission import selected_devices
+from webhook.admission import overrides
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -36,7 +36,7 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "volume_devices"): _decoded(views, "_devices"),
     (PodSpec, "volumes"): _decoded(views, "_volumes") | _decoded(views, "_config_maps"),
     (PodSpec, "tolerations"): list[dict[str, Any]],
-    (PodSpec, "affinity"): _decoded(selected_devices, "_affinity"),
+    (PodSpec, "affinity"): _decoded(overrides, "_affinity"),
     (EnvVar, "value_from"): types.GenericAlias(dict, (str, _decoded(views, "_source_name"))),
     (Volume, "empty_dir"): dict[str, Any],
 }

@@ -23,8 +23,7 @@ from tests.generators.requests import Json, requesting_pods
 from tests.strict_patch import apply_strictly
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.collect import collect
-from webhook.admission.container_request import ContainerRequest
+from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
 from webhook.finding import Denied
@@ -34,8 +33,8 @@ from webhook.mapping.matrix.outcomes import Rendering
 from webhook.mapping.matrix.rows import Matrix
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.values import KeyValue
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason

@@ -31,7 +31,7 @@ from tests.decisions.worst_pods import (
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.model import memo
+from webhook.mapping.model import policy as policy_model
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.response import MAX_DENIAL, MAX_WARNINGS, encode_answer
@@ -218,7 +218,7 @@ def test_deep_nesting_is_no_crash() -> None:
 def test_remembered_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do a few of the largest that are remembered: the estimates hold."""
     most = 4 * 1024 * 1024
-    monkeypatch.setattr(memo, "MAX_BYTES", most)
+    monkeypatch.setattr(policy_model, "MAX_BYTES", most)
     POLICY.memo.clear()
     context = Context(Namespace(OPTED_IN.name, OPTED_IN.labels, {"vgpu-webhook.io/target": "nvidia"}))
     limits = {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 50}

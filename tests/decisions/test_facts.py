@@ -15,12 +15,11 @@ from tests.generators.requests import requesting_pods
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Namespace, decide
 from webhook.labels import INJECT, TARGET
-from webhook.mapping.document.json_schema import mapping_json_schema
+from webhook.mapping.document.settings import mapping_json_schema
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.draft import builtin
-from webhook.mapping.model.policy import Policy
+from webhook.mapping.load import builtin
+from webhook.mapping.model.policy import Marks, Policy, WatchedVariables
 from webhook.mapping.model.read_keys import ReadKeys
-from webhook.mapping.model.watched_variables import Marks, WatchedVariables
 from webhook.pod import decode_pod
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from benchmarks.streams import AT_HOME, GPU, SMALL, TRANSLATED, never_seen
 from benchmarks.workloads import template
 from webhook import labels
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.memo import MAX_BYTES
+from webhook.mapping.model.policy import MAX_BYTES
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
@@ -79,7 +79,7 @@ SENT: Final[Mapping[str, Iterator[bytes]]] = {
 @pytest.mark.parametrize("name", SENT)
 def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With key, patch, texts and the encoded response, whatever is remembered; lists of variables are stored elsewhere."""
-    monkeypatch.setattr("webhook.mapping.model.watched_variables.MAX_LIST", 0)
+    monkeypatch.setattr("webhook.mapping.model.policy.MAX_LIST", 0)
     bodies = SENT[name]
     for body in islice(bodies, 5):
         answer(body, POLICY)

@@ -13,7 +13,7 @@ from deploy.generate import CHART
 from deploy.generate.schema import values_schema
 from deploy.generate.table import readme, values
 from webhook.cli import main
-from webhook.mapping.draft import builtin
+from webhook.mapping.load import builtin
 from webhook.server.limits import InFlight
 from webhook.server.metrics import Metrics
 

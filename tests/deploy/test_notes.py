@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from tests.controlplane.client import Object
-from webhook.mapping.draft import builtin
+from webhook.mapping.load import builtin
 
 from .charts import NAMESPACE, RELEASE, REQUIRED, Chart
 

@@ -9,18 +9,16 @@ from typing import Any
 
 import msgspec
 
-from certs.ca import issue, make_ca
-from certs.pair import Pair
+from certs.ca import Pair, issue, make_ca
 from webhook import __version__
-from webhook.admission.context import Namespace
+from webhook.admission.decision import Namespace
 from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.config_maps import ConfigMap
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.registration.desired import Service, Site, desired_from, registration
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Shown, Stored, Trial
-from webhook.doctor.result import Missing, Result
+from webhook.doctor.facts import DaemonSet, Facts, Missing, Node, Result, Scheduler, Shown, Stored, Trial
 from webhook.pod import Pod, decode_pod
 
 NOW = dt.datetime(2026, 5, 4, tzinfo=dt.UTC)

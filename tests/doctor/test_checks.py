@@ -30,13 +30,25 @@ from tests.doctor.scene import (
     result_of,
     space,
 )
-from webhook.admission.context import Namespace
+from webhook.admission.decision import Namespace
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Reported, Scheduler, Shown, Stored, Trial
-from webhook.doctor.result import Level, Missing
+from webhook.doctor.facts import (
+    Backend,
+    Choice,
+    DeviceClass,
+    Facts,
+    Level,
+    Missing,
+    Node,
+    Reported,
+    Scheduler,
+    Shown,
+    Stored,
+    Trial,
+)
 from webhook.labels import STATUS
 from webhook.pod import Pod
 

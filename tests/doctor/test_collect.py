@@ -11,12 +11,10 @@ from certs.ca import issue, make_ca
 from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
-from webhook.cluster.client.api import UnreachableError
-from webhook.cluster.client.read import read_object
+from webhook.cluster.client.api import UnreachableError, read_object
 from webhook.doctor.collect import collect_facts
-from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
+from webhook.doctor.facts import Backend, DeviceClass, Missing, Node, Scheduler, Shown
 from webhook.doctor.read import SecretObject
-from webhook.doctor.result import Missing
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
 LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()

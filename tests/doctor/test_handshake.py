@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from certs.ca import issue, make_ca
-from certs.pair import Pair
-from webhook.doctor.handshake import handshake
+from certs.ca import Pair, issue, make_ca
+from webhook.doctor.address import handshake
 
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)

@@ -7,7 +7,7 @@ AT_ONCE = """
 import asyncio, sys
 import msgspec
 from webhook.cluster.client.api import Answer
-from webhook.cluster.client.read import list_objects
+from webhook.cluster.client.api import list_objects
 
 PAGE = b'{"metadata": {}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
 

@@ -14,7 +14,7 @@ from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import decide
-from webhook.cli.manifests.manifest import Manifest
+from webhook.cli.manifests.read import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain

@@ -34,7 +34,7 @@ from tests.fuzz.oracle.names import EXACT
 from tests.fuzz.requests import NAMES as VENDORS
 from tests.fuzz.trial import Json, all_containers
 from webhook.admission import Context, Namespace
-from webhook.mapping.draft import builtin
+from webhook.mapping.load import builtin
 
 
 class Sibling(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.mapping.notation.amounts import parse_cores, parse_memory, parse_unit
+from webhook.mapping.notation import parse_cores, parse_memory, parse_unit
 from webhook.quantity import Number, parse_quantity
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
 

@@ -12,13 +12,11 @@ from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
 from webhook.mapping.compile.mapping import compile_vendor
 from webhook.mapping.compile.probes import combinations
-from webhook.mapping.document.json_schema import mapping_json_schema
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.schema import Mapping as Schema
-from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.settings import Settings, mapping_json_schema
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import build_policy
+from webhook.mapping.load import build_policy, builtin
 
 BOUNDS = {
     "array": {"maxItems"},

@@ -7,8 +7,7 @@ import pytest
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.extends import resolve
 from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import load_policy
+from webhook.mapping.load import builtin, load_policy
 from webhook.request import Size
 
 BASE = Document(

@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import compile_vendor
-from webhook.mapping.document import schema, schema_enforcement, schema_keys
-from webhook.mapping.document.guard_lists import guard_lists
+from webhook.mapping.document import schema
+from webhook.mapping.document.extends import guard_lists
 from webhook.mapping.document.problem import MappingError, Path, Problem
-from webhook.mapping.model.guard import Guards, compile_guards
-from webhook.mapping.model.guard_rule import PLACES, truthy
+from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
 from webhook.mapping.model.owned import Owned, compile_owned, union
 from webhook.mapping.model.shim import Shim, compile_shim
-from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.notation import glob_pattern
 
 
 def shim(**env: str) -> Shim:
@@ -28,14 +27,14 @@ def shim(**env: str) -> Shim:
         "preload": {"prefix": ["/opt/a.so"]},
         "env": {"ACME_MEMORY": "{memory}m", **env},
     }
-    made, problems = compile_shim(schema_enforcement.Shim.model_validate(document), [], ("shim",))
+    made, problems = compile_shim(schema.Shim.model_validate(document), [], ("shim",))
     assert problems == []
     return made
 
 
 def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
     """The guard of a document with these rules."""
-    return compile_guards([schema_enforcement.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
+    return compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
 
 
 def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
@@ -185,7 +184,7 @@ VARIABLES: dict[str, Any] = {
 
 def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Owned, list[Problem]]:
     """What is compiled from lists of owned keys and hints."""
-    variables = {name: schema_keys.Variable.model_validate(value) for name, value in VARIABLES.items()}
+    variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
     entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
     return compile_owned(entries, hints, variables, ("owned",))
 
@@ -260,7 +259,7 @@ def test_mistake_in_keys_is_reported_with_its_place(
 
 def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
     """Better when compiled than in the middle of an admission."""
-    variables = {"bad": schema_keys.Variable.model_validate({"values": "["})}
+    variables = {"bad": schema.Variable.model_validate({"values": "["})}
     _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
     assert [problem.path for problem in problems] == [("owned", 0)]
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from webhook.mapping.document.json_schema import mapping_json_schema
-from webhook.mapping.draft import builtin
+from webhook.mapping.document.settings import mapping_json_schema
+from webhook.mapping.load import builtin
 
 SCHEMA = mapping_json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

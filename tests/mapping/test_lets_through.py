@@ -7,8 +7,7 @@ import pytest
 from tests.cluster.gpu_pods import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import load_policy
+from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, MatchLoad
 from webhook.mapping.model.vendor import LetsThrough
 

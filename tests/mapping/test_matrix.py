@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from tests.mapping.vendors import vendor
-from webhook.cli.output.matrix_pages import cell_table, sign
+from webhook.cli.output.vendor_pages import cell_table, sign
 from webhook.finding import Denied
 from webhook.mapping.load import load_policy
 from webhook.mapping.matrix.outcomes import Cell, Rendering
 from webhook.mapping.matrix.rows import Matrix
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.request import UNLIMITED, Percent, Request, Size
 

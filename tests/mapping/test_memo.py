@@ -1,6 +1,6 @@
 """What a policy remembers is bounded."""
 
-from webhook.mapping.model.memo import ENTRY, MAX_BYTES, MAX_MET, Memo
+from webhook.mapping.model.policy import ENTRY, MAX_BYTES, MAX_MET, Memo
 
 
 def test_too_much_is_dropped_at_once() -> None:

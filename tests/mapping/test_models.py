@@ -9,11 +9,10 @@ from tests.mapping.vendors import LARGEST, policy, problems, reading
 from webhook.finding import Denied
 from webhook.mapping.document.problem import path_text
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.draft import builtin
-from webhook.mapping.load import load_policy
+from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.vendor import Row, Vendor
-from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.request import UNLIMITED, Percent, Request, Size
 

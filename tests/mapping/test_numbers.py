@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.mapping.notation.numbers import Numbers, parse_numbers
+from webhook.mapping.notation import Numbers, parse_numbers
 from webhook.quantity import Number
 
 Written = str | int | list[str | int]

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.notation.pattern import PatternError, check, expression, literal
+from webhook.mapping.notation import PatternError, check, expression, literal
 
 
 @pytest.mark.parametrize(

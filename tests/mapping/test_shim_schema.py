@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping.document import schema_enforcement
+from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
@@ -40,7 +40,7 @@ def compiled(changes: dict[Path, Any] | None = None) -> tuple[Shim, list[Problem
             del part[path[-1]]
         else:
             part[path[-1]] = value
-    return compile_shim(schema_enforcement.Shim.model_validate(document), ["share", "whole"], ("shim",))
+    return compile_shim(schema.Shim.model_validate(document), ["share", "whole"], ("shim",))
 
 
 def shim(changes: dict[Path, Any] | None = None) -> Shim:
@@ -71,7 +71,7 @@ def test_good_document_is_compiled() -> None:
 
 def test_least_document_is_compiled() -> None:
     """A vendor whose plugin does everything needs a search path only."""
-    model = schema_enforcement.Shim.model_validate({"limit": "plugin", "libraryPath": {"prefix": ["/a"]}})
+    model = schema.Shim.model_validate({"limit": "plugin", "libraryPath": {"prefix": ["/a"]}})
     made, problems = compile_shim(model, [], ("shim",))
     assert problems == []
     assert made.deliveries == (NO_DELIVERY,)

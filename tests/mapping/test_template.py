@@ -5,7 +5,7 @@ import re
 import pytest
 
 from webhook.mapping.document.key_template import Template
-from webhook.mapping.document.schema_keys import Variable
+from webhook.mapping.document.schema import Variable
 
 CHIP = Variable(values=["A", "B.1"])
 PROFILE = Variable(rows={}, others=r"[0-9]g\.x|y")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.draft import builtin
+from webhook.mapping.load import builtin
 
 VALUES = {"values": ["a", "b"]}
 

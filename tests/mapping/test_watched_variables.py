@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.watched_variables import WatchedVariables
+from webhook.mapping.model.policy import WatchedVariables
 
 NAMES = ["ACME_OFF", "ACME_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH", "ACME_POLICY_A"]
 WATCHED = WatchedVariables([*NAMES[:-1], "ACME_POLICY*"])

@@ -8,13 +8,11 @@ import pytest
 from webhook.mapping.document.extends import Merged
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.draft import vendor_of
-from webhook.mapping.load import build_policy
+from webhook.mapping.load import build_policy, vendor_of
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.result import Reading
+from webhook.mapping.requests.values import KeyValue, Reading
 from webhook.quantity import Number, number_text, parse_quantity
 from webhook.request import Dimension
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from certs.ca import issue, make_ca
-from certs.pair import Pair
+from certs.ca import Pair, issue, make_ca
 from tests.controlplane.client import Object
 from tests.deploy.charts import RELEASE
 

@@ -22,8 +22,7 @@ from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.finding import Finding
-from webhook.mapping.model.memo import Memo
-from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.policy import Memo, Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.reasons import Reason

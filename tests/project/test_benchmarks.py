@@ -22,7 +22,7 @@ from benchmarks.streams import LARGE, OF_TRACE, REPLICAS, SMALL, TRANSLATED, Pai
 from benchmarks.trace import GIB_PER_GPU, TraceRequest, trace
 from webhook.admission import Context, decide
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.memo import ENTRY, Memo
+from webhook.mapping.model.policy import ENTRY, Memo
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.review import decode_review

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.cluster.configuration.verdict import PolicyFaults
-from webhook.replica.cluster_metrics import policy_metrics
+from webhook.cluster.configuration.config_maps import PolicyFaults
+from webhook.replica.in_cluster import policy_metrics
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ import msgspec
 
 from certs.ca import issue, make_ca
 from certs.serving import Serving
-from webhook.admission.context import Context
-from webhook.admission.decision import Decision
+from webhook.admission.decision import Context, Decision
 from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.ca import issue, make_ca
-from certs.clients import ClientCAs
-from certs.directory import Directory
+from certs.ca import StoreError, issue, make_ca
 from certs.plan import Rules
-from certs.problem import StoreError
 from certs.provided import ProvidedPair
 from certs.report import ReportKind
-from certs.serving import Serving
+from certs.serving import ClientCAs, Serving
 from certs.state import der
+from certs.store import Directory
 from tests.certs.made import Memory
 from webhook.replica.certificates import Certificates
 from webhook.server.logs import make_logger

@@ -29,9 +29,9 @@ from tests.server.harness import (
 from tests.server.process import Process
 from tests.server.test_in_flight import Waiting
 from webhook.server import listener
-from webhook.server.descriptors import within
 from webhook.server.limits import Limits
-from webhook.server.protocol import Protocol
+from webhook.server.listener import within
+from webhook.server.protocol import HttpProtocol
 
 MOST = 8
 FEW = Limits(connections=MOST, plain_connections=4)
@@ -325,6 +325,6 @@ async def test_bodies_that_never_end_leave_nothing(ends: Callable[[Server, Async
                 await until(lambda: not server.service.in_flight.reviews)
             while (await open_there(server))[""]:  # noqa: ASYNC110  (what is waited for has no event)
                 await asyncio.sleep(0.02)
-            await until(lambda: not any(isinstance(each, Protocol) for each in gc.get_objects()), 10)
+            await until(lambda: not any(isinstance(each, HttpProtocol) for each in gc.get_objects()), 10)
         finally:
             gc.enable()

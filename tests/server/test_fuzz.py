@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.server.harness import CLIENT, Answer, Server, call, connected, request, review, serving
 from webhook.admission import decide
-from webhook.admission.context import Context
-from webhook.admission.decision import Decision
+from webhook.admission.decision import Context, Decision
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.server.harness import CLIENT, call, connected, get, request, review, serving, until
-from webhook.admission.context import Namespace
+from webhook.admission.decision import Namespace
 from webhook.server.limits import Limits
 
 

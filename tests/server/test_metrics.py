@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.harness import LEAF, Server, call, get, pod, request, review, serving
 from webhook.reasons import Reason
-from webhook.server.lifecycle import Phase
+from webhook.server.limits import Phase
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -3,8 +3,7 @@
 `decide` is a pure function: no I/O, no clock, no globals. The server, the command line and every test call the same one.
 """
 
-from webhook.admission.context import Context, Namespace
-from webhook.admission.decision import Decision
+from webhook.admission.decision import Context, Decision, Namespace
 from webhook.admission.engine import decide
 
 __all__ = ["Context", "Decision", "Namespace", "decide"]

@@ -14,7 +14,7 @@ import msgspec
 from webhook.admission.survey import MAX_CONTAINERS
 from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.notation.pattern import MAX_KEY
+from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OverfullPod, Pod, decode_env
 from webhook.quantity import MIB
 from webhook.reasons import Reason

@@ -1,19 +1,353 @@
 """The GPU requests of a pod by container: resources, and the keys of the pod that apply to the container."""
 
-from collections.abc import Iterable
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sized
+from fractions import Fraction
+from operator import itemgetter
+from typing import Final, TypeAlias
 
-from webhook.admission.container_request import (
-    ContainerRequest,
-    ContainerRequests,
-    check_number_requesting,
-    container_in,
-)
-from webhook.admission.pod_keys import add_pod_keys
+import msgspec
+
 from webhook.admission.survey import ContainerKeys, PodKeys
-from webhook.finding import Finding, deny
+from webhook.finding import Denied, Finding, deny
+from webhook.mapping.document.key_template import CONTAINER
+from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.key_values import form_of
+from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.requests.denials import no_whole_number
+from webhook.mapping.requests.values import KeyValue, form_of
+from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.request import MAX_DEVICES
+
+MAX_REQUESTING: Final = 128
+"""Containers of one pod that may request: far beyond any node's devices; it bounds the time of a decision."""
+
+_SHORT: Final = 19
+"""Characters from which digits may be more than a quantity can hold, 2^63 - 1."""
+
+
+class ContainerRequest(msgspec.Struct):
+    """A container that requests devices, with the keys that apply to it.
+
+    Attributes:
+        position: index in `PodKeys.containers`.
+        keys: the container's keys.
+        vendor: the vendor of the keys.
+        key_values: the keys that are set, by name.
+        zero: the keys with value 0, which count as unset.
+        promoted: resource names that are in requests only.
+        findings: warnings from collecting.
+        other_spellings: further spellings of keys in `key_values`, with any number.
+        unequal_twins: pairs of a key and its twin with different amounts, the lower one first; `key_values` has that one,
+            which is guaranteed.
+        copy: the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside
+            these, so that the container is left unchanged.
+    """
+
+    position: int
+    keys: ContainerKeys
+    vendor: Vendor
+    key_values: dict[str, KeyValue] = {}
+    zero: dict[str, KeyValue] = {}
+    promoted: list[str] = []
+    findings: list[Finding] = []
+    other_spellings: list[KeyValue] = []
+    unequal_twins: list[tuple[KeyValue, KeyValue]] = []
+    copy: "ContainerRequest | None" = None
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return self.keys.name
+
+    @property
+    def all_key_values(self) -> dict[str, KeyValue]:
+        """All keys, including those with value 0."""
+        return {**self.key_values, **self.zero} if self.zero else self.key_values
+
+    def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
+        """Add a key of `vendor`; 0 counts as unset, unless the vendor does not accept it.
+
+        Args:
+            owner: which of the vendor's keys it is.
+            name: the key as it is in the pod.
+            text: its value.
+            number: the value as a number; 0 for a text.
+
+        Raises:
+            Denied: the number is not allowed, or another spelling of the key has another amount.
+        """
+        key = self.vendor.keys[owner.key_name]
+        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
+        entry = KeyValue(owner.key_name, name, text, number, binding)
+        present = self.key_values.get(owner.key_name) or self.zero.get(owner.key_name)
+        if present is not None and key.place == "nodeSelector":
+            return  # one of several node selector keys is enough
+        if not 0 <= number <= MAX_DEVICES or type(number) is not int:
+            self._check_number(entry, key)
+        if present is not None:
+            if key.twin is None and present.key != entry.key:
+                self.other_spellings.append(entry)
+            elif present.text != entry.text and present.number != entry.number:
+                self._add_unequal_twin(present, entry)
+            return
+        if number == 0 and key.kind == "amount":
+            if key.values is not None and 0 not in key.values:
+                raise self.deny(
+                    Reason.NOT_LEGAL, f"{entry} is not allowed: {self.vendor.name} accepts {key.values}", entry
+                )
+            self.zero[entry.key_name] = entry
+            return
+        self.key_values[entry.key_name] = entry
+
+    def _add_unequal_twin(self, present: KeyValue, entry: KeyValue) -> None:
+        """Read the lower of two amounts, which the vendor guarantees; a request that stays in its keys keeps both."""
+        if not present.number or not entry.number:
+            raise self.deny(
+                Reason.TWINS_DIFFER, f"{present} and {entry} must agree: write the same value to both", entry
+            )
+        low, high = sorted((present, entry), key=lambda twin: twin.number)
+        self.key_values[low.key_name] = low
+        self.unequal_twins.append((low, high))
+
+    def _check_number(self, entry: KeyValue, key: Key) -> None:
+        if entry.number < 0:
+            raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a whole number", entry)
+        if key.written != "decimal" and not isinstance(entry.number, int):
+            raise self.deny(Reason.NOT_WHOLE, no_whole_number(self.vendor, key, entry), entry)
+        if key.dimensions == ("devices",) and entry.number > MAX_DEVICES:
+            message = f"{entry} requests {entry.number} devices, more than any node has: write the number of devices"
+            raise self.deny(Reason.TOO_LARGE, message, entry)
+
+    def quantity(self, name: str, text: str) -> Number:
+        """Read the value of a key as a Kubernetes quantity.
+
+        Raises:
+            Denied: it is not one.
+        """
+        if len(text) < _SHORT and text.isdecimal() and text.isascii():
+            return int(text)
+        try:
+            return parse_quantity(text)
+        except QuantityError as error:
+            message = f"{name}: {error}: write a plain whole number"
+            raise deny(Reason.BAD_QUANTITY, message, container=self.name, field=name, value=error.text) from None
+
+    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None) -> Denied:
+        """Return a denial about this container."""
+        return deny(
+            reason,
+            message,
+            container=self.name,
+            field=None if entry is None else entry.key,
+            value=None if entry is None else entry.text,
+        )
+
+
+ContainerRequests: TypeAlias = dict[int, ContainerRequest]
+"""The requesting containers of a pod, by position."""
+
+
+def container_in(
+    containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor, name: str
+) -> ContainerRequest:
+    """Return a container as it requests in the keys of a vendor; create it if it has no key of that vendor yet.
+
+    Args:
+        containers: the requesting containers, where it is found or added.
+        position: the container's index in `PodKeys.containers`.
+        keys: the container's keys.
+        vendor: the vendor of the key that is about to be added.
+        name: that key as it is in the pod, for messages.
+
+    Raises:
+        Denied: it requests in the keys of another vendor, and the two may not be side by side.
+    """
+    container = containers.get(position)
+    if container is None:
+        container = containers[position] = ContainerRequest(position, keys, vendor)
+    elif container.vendor is not vendor:
+        if _may_accompany(vendor, container.vendor) and (container.copy is None or container.copy.vendor is vendor):
+            container.copy = container.copy or ContainerRequest(position, keys, vendor)
+            return container.copy
+        if _may_accompany(container.vendor, vendor) and container.copy is None:
+            containers[position] = ContainerRequest(position, keys, vendor, copy=container)
+            return containers[position]
+        other = min(entry.key for entry in container.all_key_values.values())
+        message = f"{other} is a key of {container.vendor.name}, {name} of {vendor.name}: keep the keys of one vendor"
+        raise container.deny(Reason.TWO_VENDORS, message)
+    return container
+
+
+def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
+    """Whether keys of `vendor` may be in a container beside those of `other`."""
+    return vendor.copies == other.name or vendor.name in other.document.beside
+
+
+def check_number_requesting(containers: Sized) -> None:
+    """Deny a pod in which too many containers request."""
+    if len(containers) > MAX_REQUESTING:
+        raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
+
+
+_PodEntry: TypeAlias = tuple[int, Owner, str, str]
+"""A key of the pod that a vendor reads: its index among those of the vendor, its owner, its name and its text."""
+
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
+_LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
+_WHOLE: Final = re.compile(r"[0-9]{1,18}")
+_DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
+
+
+def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -> None:
+    """Add the keys of the pod to the containers that they apply to; a container may request by them alone.
+
+    Raises:
+        Denied: a key names a missing container, its value is invalid, or a container would have keys of two vendors.
+    """
+    by_vendor: dict[str, list[_PodEntry]] = {}
+    for pairs, names in (
+        (keys.labels, policy.labels),
+        (keys.annotations, policy.annotations),
+        (keys.node_selector, policy.node_selector),
+    ):
+        for name, text in pairs:
+            for owner in names.owners(name):
+                entries = by_vendor.setdefault(owner.vendor, [])
+                entries.append((len(entries), owner, name, text))
+    if not by_vendor:
+        return
+    position_of = {container.name: position for position, container in enumerate(keys.containers)}
+    regular = [container.name for container in keys.containers if not container.init]
+    applies_to = {
+        name: _positions(containers, position_of, regular, policy.vendors[name], entries)
+        for name, entries in by_vendor.items()
+    }
+    _join_copies(applies_to, by_vendor, keys, policy)
+    check_number_requesting({*containers, *itertools.chain.from_iterable(applies_to.values())})
+    for vendor_name, entries in by_vendor.items():
+        vendor = policy.vendors[vendor_name]
+        of_container: dict[str | None, list[_PodEntry]] = {}
+        for entry in entries:
+            of_container.setdefault(entry[1].container, []).append(entry)
+        of_all = of_container.pop(None, [])
+        for position in applies_to[vendor_name]:
+            container = container_in(containers, position, keys.containers[position], vendor, entries[0][2])
+            for _, owner, name, text in sorted([*of_all, *of_container.get(container.name, ())], key=itemgetter(0)):
+                _add(container, regular, owner, name, text)
+
+
+def _positions(
+    containers: Mapping[int, ContainerRequest],
+    position_of: Mapping[str, int],
+    regular: list[str],
+    vendor: Vendor,
+    entries: Iterable[_PodEntry],
+) -> list[int]:
+    """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
+    positions = {position for position, container in containers.items() if container.vendor is vendor}
+    named: list[str] = []
+    has_amount = False
+    for _, owner, name, text in entries:
+        key = vendor.keys[owner.key_name]
+        if owner.container is not None:
+            if owner.container not in position_of:
+                message = f"{name}: the pod has no container {owner.container!r}: name one of {', '.join(position_of)}"
+                raise deny(Reason.NO_SUCH_CONTAINER, message, field=name)
+            if key.makes_request:
+                positions.add(position_of[owner.container])
+        elif key.kind == "container":
+            named.extend(container.strip() for container in text.split(","))
+        elif key.place == "annotation" and {"memory", "cores"} & set(key.dimensions):
+            has_amount = True
+    if has_amount and vendor.annotation_keys:
+        positions.update(_chosen(vendor, position_of, regular, named))
+    return sorted(positions)
+
+
+def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], named: list[str]) -> list[int]:
+    """The containers that an amount of the pod is for: the named ones, or the first."""
+    for name in named:
+        if name not in position_of:
+            message = f"the pod has no container {name!r}: name one of {', '.join(position_of)}"
+            raise deny(Reason.NO_SUCH_CONTAINER, message)
+    if named:
+        return [position_of[name] for name in named]
+    key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
+    if key is not None and key.absent == "only" and len(regular) > 1:
+        message = (
+            f"no key names which of {len(regular)} containers requests the GPU: "
+            f"add the annotation {key.spellings[0].text}"
+        )
+        raise deny(Reason.NO_SUCH_CONTAINER, message)
+    return [position_of[name] for name in regular[:1]]
+
+
+def _join_copies(
+    applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]], keys: PodKeys, policy: Policy
+) -> None:
+    """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container themselves.
+
+    Args:
+        applies_to: by vendor, the containers that its labels and annotations apply to; changed in place.
+        by_vendor: these labels and annotations.
+        keys: the pod's.
+        policy: the vendors in force.
+
+    Raises:
+        Denied: the two name different containers.
+    """
+    for name, copied in applies_to.items():
+        vendor = policy.vendors[name]
+        original = applies_to.get(vendor.copies or "")
+        if not copied or not original or original == copied:
+            continue
+        source = policy.vendors[vendor.copies or ""]
+        if any(source.keys[owner.key_name].kind == "container" for _, owner, _, _ in by_vendor[source.name]):
+            first, second = (
+                ", ".join(keys.containers[position].name for position in positions) for positions in (original, copied)
+            )
+            message = f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
+            raise deny(Reason.TWO_VENDORS, f"{message}: name the same container in both", container=second)
+        applies_to[source.name] = copied
+
+
+def _add(container: ContainerRequest, regular: list[str], owner: Owner, name: str, text: str) -> None:
+    key = container.vendor.keys[owner.key_name]
+    if key.listed:
+        item = _listed_item(container, regular, name, text)
+        if item is None:
+            return
+        text = item
+    number = 0 if key.kind in {"text", "container"} else _number(container, key, name, text)
+    container.add(owner, name, text, number)
+
+
+def _listed_item(container: ContainerRequest, regular: list[str], name: str, text: str) -> str | None:
+    """The item of a list by position among the pod's regular containers; init containers have none."""
+    items = [item.strip() for item in text.split(",")]
+    if len(items) != len(regular):
+        message = f"{name}: {text!r} lists {len(items)} values: write one for each container, {len(regular)} in all"
+        raise container.deny(Reason.BAD_COUNT, message)
+    return None if container.keys.init else items[regular.index(container.name)]
+
+
+def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Number:
+    if "devices" in key.dimensions:
+        if (_LISTED_COUNT if key.listed else _COUNT).fullmatch(text) is None:
+            message = f"{name}: {text!r} is not a count: write a whole number from 1 in quotes"
+            raise container.deny(Reason.BAD_COUNT, message)
+        return int(text)
+    if key.written == "quantity":
+        return container.quantity(name, text)
+    if (_DECIMAL if key.written == "decimal" else _WHOLE).fullmatch(text) is None:
+        kind = (
+            "decimal number: write one such as 0.5" if key.written == "decimal" else "whole number: write digits only"
+        )
+        raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}")
+    return Fraction(text) if key.written == "decimal" else int(text)
 
 
 def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:

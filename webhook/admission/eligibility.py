@@ -5,7 +5,7 @@ import hashlib
 import re
 from typing import Final, NamedTuple
 
-from webhook.admission.context import Context, Namespace
+from webhook.admission.decision import Context, Namespace
 from webhook.finding import Finding
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy

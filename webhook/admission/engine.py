@@ -1,33 +1,37 @@
-"""One pod → one decision: the sequence of steps."""
+"""One pod → one decision: the sequence of steps.
+
+Every step of one decision, for explanations: the steps of `decide`, with their results, also beyond a denial.
+
+Pure like `decide`, and never part of a review.
+"""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook import labels
 from webhook.admission.bounds import exceeded, overfull
 from webhook.admission.claims import check_claims, nothing_requested
-from webhook.admission.context import Context
-from webhook.admission.decision import Decision, untouched
+from webhook.admission.collect import ContainerRequest, collect
+from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
-from webhook.admission.environment import keep_environment
 from webhook.admission.facts import facts_of, remember
 from webhook.admission.guard import guard_pod
-from webhook.admission.overrides import overrides_of
+from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
 from webhook.admission.own_keys import unread_keys
-from webhook.admission.placement import place_pod
+from webhook.admission.placement import drop_references, place_pod
 from webhook.admission.plan import Allocation, Plan
-from webhook.admission.references import drop_references
-from webhook.admission.resolution import Resolution
-from webhook.admission.resolve import resolve
-from webhook.admission.settled import Settled
-from webhook.admission.shim import inject_shim
+from webhook.admission.resolve import Resolution, resolve
+from webhook.admission.settle import Left, Settled, settle
+from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
 from webhook.reasons import Reason
@@ -300,3 +304,100 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:
     """The codes of the findings, for the audit log; empty without findings."""
     return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}
+
+
+class ContainerTrace(NamedTuple):
+    """How far one requesting container got; in a denied pod, as far as it gets alone.
+
+    Attributes:
+        requested: the container and its keys.
+        settled: what it gets; None if it is denied or left unchanged.
+        left: why it is left unchanged; None if it is not.
+        reading: the meaning of its keys; None if they have none, or it is left unchanged.
+    """
+
+    requested: ContainerRequest
+    settled: Settled | None = None
+    left: Left | None = None
+    reading: Reading | None = None
+
+
+class Trace(NamedTuple):
+    """Every step of one decision.
+
+    Attributes:
+        decision: what `decide` returns.
+        enforced: what it would return if the namespace enforced.
+        skipped: the pod is not eligible, and no further step is taken; `decision` has the reason.
+        overrides: of the pod and its namespace.
+        steps: the results of the further steps, as far as they went.
+        containers: the requesting containers, in order; None if their keys cannot be collected: two vendors', or no
+            quantities.
+    """
+
+    decision: Decision
+    enforced: Decision
+    skipped: bool
+    overrides: Overrides
+    steps: Steps
+    containers: tuple[ContainerTrace, ...] | None
+
+
+def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
+    """Trace the decision on a pod that is being created; the arguments are those of `decide`."""
+    overrides, steps = overrides_of(pod, context, policy), Steps()
+    reason = skip_reason(pod, context, policy)
+    if reason is not None:
+        decision = untouched(reason)
+        return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
+    excess, facts = overfull(pod), facts_of(pod, context, policy)
+    if excess is not None:
+        enforced = denied(excess)
+    elif facts is None:
+        enforced = untouched(Reason.NO_GPU_KEYS)
+    else:
+        enforced = take_steps(facts.pod, facts.context, policy, steps)
+    containers = _containers(steps, overrides, policy)
+    return Trace(
+        in_mode(enforced, pod, context),
+        enforced,
+        skipped=False,
+        overrides=overrides,
+        steps=steps,
+        containers=containers,
+    )
+
+
+def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[ContainerTrace, ...] | None:
+    resolution = steps.resolution
+    if resolution is not None:
+        settled = [ContainerTrace(each.requested, settled=each, reading=each.reading) for each in resolution.settled]
+        left = [ContainerTrace(each.requested, left=each) for each in resolution.left]
+        return tuple(sorted((*settled, *left), key=lambda container: container.requested.position))
+    try:
+        return tuple(_alone(requested, overrides, policy) for requested in collect(steps.survey.keys, policy))
+    except Denied:
+        return None
+
+
+def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> ContainerTrace:
+    """The result for one container of a denied pod, regardless of the others."""
+    try:
+        settled = settle(requested, overrides, policy)
+    except Denied:
+        return ContainerTrace(requested, reading=_reading(requested, overrides, policy))
+    if isinstance(settled, Left):
+        return ContainerTrace(requested, left=settled)
+    return ContainerTrace(requested, settled, reading=settled.reading)
+
+
+def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> Reading | None:
+    """The meaning of keys that the target cannot express; None if they have none."""
+    vendor = requested.vendor
+    try:
+        target, _ = target_of(vendor, overrides, policy)
+        defaults, _ = defaults_for(vendor, target, overrides.defaults)
+        home = target is vendor
+        return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
+    except Denied:
+        return None

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.context import Context
-from webhook.admission.decision import Decision
+from webhook.admission.decision import Context, Decision
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ABSENT, NO_METADATA, Container, Metadata, Pod, PodSpec, Resources, present
 

@@ -6,7 +6,7 @@ from typing import Final, cast
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Denied, Finding, deny
 from webhook.labels import GUARD
-from webhook.mapping.model.guard_rule import Action, GuardPlace, GuardRule, ValueSource
+from webhook.mapping.model.guard import Action, GuardPlace, GuardRule, ValueSource
 from webhook.mapping.model.owned import Keys, Owned
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import MapEdits, Slot

@@ -1,6 +1,12 @@
 """Placement: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's devices need.
 
 Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
+
+References to ConfigMaps that only the source's scheduler creates: removed if another vendor serves the pod.
+
+The source's own webhook may have been called before. It names the ConfigMaps in an annotation of the pod, and lets variables,
+``envFrom`` and volumes take their content from there. If another scheduler places the pod nobody creates them, and its
+containers would never start.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,13 +14,112 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.admission.affinity import pin_to_node
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
-from webhook.patch import MapEdits
+from webhook.patch import MapEdits, Slot
+from webhook.pod import config_maps_from, config_maps_mounted, decode_env, value_source
 from webhook.reasons import Reason
 from webhook.text import shorten
+
+
+def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
+    """Return the affinity with the requirement that the node is called `node`.
+
+    The terms of a node selector are alternatives, so the requirement is added to each of them; an empty term selects no
+    node and is kept. It is written as the DaemonSet controller writes it, a form that schedulers handle fast.
+
+    Raises:
+        msgspec.ValidationError: it is not an affinity.
+    """
+    try:
+        pinned = _members(msgspec.json.decode(affinity) if bytes(affinity) else None)
+    except RecursionError as error:
+        raise msgspec.ValidationError("the affinity is nested too deeply") from error
+    node_affinity = _members(pinned.get("nodeAffinity"))
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    required = _members(node_affinity.get(key))
+    requirement = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = _objects(required.get("nodeSelectorTerms"))
+    required["nodeSelectorTerms"] = [_with(requirement, term) for term in terms] or [{"matchFields": [requirement]}]
+    return {**pinned, "nodeAffinity": {**node_affinity, key: required}}
+
+
+def _with(requirement: dict[str, Any], term: dict[str, Any]) -> dict[str, Any]:
+    fields = _objects(term.get("matchFields"))
+    if requirement in fields or not (fields or term.get("matchExpressions")):
+        return term
+    return {**term, "matchFields": [*fields, requirement]}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    """The members of a JSON array of objects; none if it is absent or null."""
+    return [] if value is None else msgspec.convert(value, list[dict[str, Any]])
+
+
+def _members(value: object) -> dict[str, Any]:
+    """The members of a JSON object; none if it is absent or null."""
+    return {} if value is None else msgspec.convert(value, dict[str, Any])
+
+
+MAX_REFERENCES: Final = 256
+"""The most references that are removed from one pod: an honest pod has a handful."""
+
+
+def drop_references(plan: Plan) -> None:
+    """Remove what the webhook of a translated request's source wrote for that system alone.
+
+    Runs before the guard, which would deny variables with ``valueFrom``.
+
+    Raises:
+        Denied: `Reason.TOO_MANY`: more than any system writes.
+    """
+    keys: dict[str, tuple[str, str]] = {}
+    for allocation in plan.allocations:
+        key = allocation.source.document.config_maps
+        if key is not None and key != allocation.vendor.document.config_maps:
+            keys[key] = allocation.source.name, allocation.vendor.name
+    annotations = plan.pod.metadata.annotations or {}
+    for key, (source, target) in keys.items():
+        if key not in annotations:
+            continue
+        plan.edits.annotations.values[key] = None
+        dropped = _dropped(plan, f"{annotations[key]}-") if annotations[key] else []
+        listed = f" with {', '.join(dict.fromkeys(dropped))}" if dropped else ""
+        message = f"annotation {key} was removed{listed}: {source}'s webhook wrote it, and {target} does not use it"
+        plan.findings.append(Finding(Reason.REFERENCES_DROPPED, message, field=key, value=annotations[key]))
+
+
+def _dropped(plan: Plan, prefix: str) -> list[str]:
+    """Remove references to ConfigMaps whose names have a prefix; return them as messages name them."""
+    dropped: list[str] = []
+    for slot in plan.slots:
+        dropped += _of_container(plan, slot, prefix)
+    for index, name in config_maps_mounted(plan.pod.spec.volumes):
+        if name.startswith(prefix):
+            plan.edits.volumes_removed.add(index)
+            dropped.append("a volume")
+    if len(dropped) > MAX_REFERENCES:
+        raise deny(
+            Reason.TOO_MANY,
+            f"{len(dropped)} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest",
+        )
+    return dropped
+
+
+def _of_container(plan: Plan, slot: Slot, prefix: str) -> list[str]:
+    dropped: list[str] = []
+    for index, entry in enumerate(decode_env(slot.container.env)):
+        kind, name = value_source(entry) or ("", "")
+        if kind == "configMapKeyRef" and name.startswith(prefix):
+            plan.edits.container(slot).env_removed.add(index)
+            dropped.append(f"env {entry.name}")
+    for index, name in config_maps_from(slot.container.env_from):
+        if name.startswith(prefix):
+            plan.edits.container(slot).env_from_removed.add(index)
+            dropped.append("an envFrom")
+    return dropped
+
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that has not been through one means the same."""

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from webhook.admission.plan import Plan
-from webhook.admission.resolution import Resolution
-from webhook.admission.settled import Settled
-from webhook.mapping.requests.key_values import format_value
+from webhook.admission.resolve import Resolution
+from webhook.admission.settle import Settled
+from webhook.mapping.requests.values import format_value
 from webhook.request import Request, amount_text
 from webhook.text import shown
 

@@ -7,9 +7,8 @@ import click
 
 from webhook.cli.failure import Failure
 from webhook.cluster.client.api import ApiError
-from webhook.cluster.client.connect import connect, release_namespace_of
-from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.cluster.configuration.snapshot import policy_now
+from webhook.cluster.client.connection import connect, release_namespace_of
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
 from webhook.mapping.model.policy import Policy
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifests.files import files_in
+from webhook.cli.manifests.documents import files_in
 from webhook.cli.options import configured, configured_policy
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.manifest import Manifest
+    from webhook.cli.manifests.read import Manifest
     from webhook.mapping.model.policy import Policy
 
 DENIED: Final = 2

@@ -1,19 +1,32 @@
 """Checks of certificates: what API servers trust, what the webhook serves, and for how long."""
 
+import asyncio
 import datetime as dt
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
+import msgspec
+import structlog
 from cryptography import x509
 
-from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import bundle_of
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, Service
-from webhook.cluster.registration.observed import webhooks_of
+from certs.ca import by_der
+from certs.rotator import request_rotation as leave_request
+from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE, Decoded, RotationRequest, decode
+from certs.store import Directory, Store
+from webhook.cluster.client.api import Api, ApiError, Object, list_objects
+from webhook.cluster.client.connection import connect, release_namespace_of
+from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, NAME, Service
+from webhook.cluster.registration.desired import NAME as REGISTRATION
+from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.facts import Facts, Shown, address_of
+from webhook.cluster.secret import SecretStore
+from webhook.doctor.facts import Facts, Missing, Result, Shown, address_of, counted, error, ok, unread, warning
 from webhook.doctor.registration import LOGS, NEEDS
-from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
 
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
@@ -165,3 +178,304 @@ def _days(span: dt.timedelta) -> str:
 
 def _line(shown: Shown) -> str:
     return f"{shown.address}: {shown.why}"
+
+
+OPTION: Final = "--certificate-dir"
+
+T = TypeVar("T")
+
+
+class ProvidedError(Exception):
+    """The webhook does not renew the certificate; the message says where it comes from, and how to renew it."""
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Secret(msgspec.Struct, rename="camel"):
+    secret_name: str = ""
+
+
+class _Volume(msgspec.Struct):
+    name: str = ""
+    secret: _Secret | None = None
+
+
+class _Mount(msgspec.Struct, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volume_mounts: list[_Mount] | None = None
+
+
+class _Pod(msgspec.Struct):
+    containers: list[_Container] = []
+    volumes: list[_Volume] | None = None
+
+
+class _Template(msgspec.Struct):
+    spec: _Pod
+
+
+class _Workload(msgspec.Struct):
+    template: _Template
+
+
+class _Deployment(msgspec.Struct):
+    metadata: _Named
+    spec: _Workload
+
+
+class _Certificate(msgspec.Struct):
+    metadata: _Named
+    spec: _Secret
+
+
+async def provided_by(api: Api, namespace: str) -> str | None:
+    """Which provided certificate the replicas of a namespace serve, and how to renew it; None if it is their own.
+
+    What cannot be read counts as missing.
+    """
+    for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", _Deployment):
+        pod = deployment.spec.template.spec
+        for container in pod.containers:
+            folder = _folder([*(container.command or ()), *(container.args or ())])
+            if folder is not None:
+                place = f"the Deployment {namespace}/{deployment.metadata.name}"
+                secret = _mounted(folder, container, pod)
+                if secret is None:
+                    return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
+                certificates = await _all(
+                    api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate
+                )
+                certificate = next(
+                    (found.metadata.name for found in certificates if found.spec.secret_name == secret), None
+                )
+                return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, certificate)}"
+    return None
+
+
+def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
+    """Whether files hold a provided pair: none of them is a file that only the webhook writes."""
+    present = {name for name, content in (files or {}).items() if content.strip()}
+    return CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}
+
+
+def how_to_renew_folder(place: str) -> str:
+    """The message about a place with a provided pair."""
+    return f"{place} holds a certificate without the key of its CA: {_by_hand()}"
+
+
+def perhaps_provided(place: str, registration: str, namespace: str) -> str:
+    """The message about an empty place although there is a webhook configuration."""
+    return (
+        f"{place} contains no certificates, although there is a webhook configuration {registration}: either no replica has "
+        f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
+    )
+
+
+def _by_hand(namespace: str = "NAMESPACE", certificate: str | None = None) -> str:
+    renew = f"cmctl renew {certificate or 'CERTIFICATE'} --namespace {namespace}"
+    if certificate is not None:
+        return f"cert-manager renews it; `{renew}` makes a new one, which is served as soon as the pods see it"
+    return (
+        "the webhook does not renew it: replace it there, and the new one is served as soon as it is seen; with "
+        f"cert-manager, run `{renew}`"
+    )
+
+
+def _folder(keys: Iterable[str]) -> str | None:
+    """The value of the option on a command line of `serve`."""
+    found = list(keys)
+    if "serve" not in found:
+        return None
+    for key, after in zip(found, [*found[1:], ""], strict=True):
+        if key == OPTION:
+            return after
+        if key.startswith(f"{OPTION}="):
+            return key.partition("=")[2]
+    return None
+
+
+def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
+    """The Secret that is mounted as a folder."""
+    names = {each.name for each in container.volume_mounts or () if each.mount_path.rstrip("/") == folder.rstrip("/")}
+    found: Iterator[str] = (
+        each.secret.secret_name for each in pod.volumes or () if each.name in names and each.secret is not None
+    )
+    return next(found, None)
+
+
+async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
+    try:
+        return await list_objects(api, path, kind)
+    except ApiError:
+        return []
+
+
+HTTPS_PORT: Final = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Certificates in the Secret of an installation."""
+
+    kubeconfig: Path | None
+    release_namespace: str | None
+
+
+Location: TypeAlias = Cluster | Path
+"""An installation in a cluster, or the folder of a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Stored certificates, and who trusts them.
+
+    Attributes:
+        place: for people.
+        decoded: the content of the store.
+        trusted: the CAs (DER) by webhook of the webhook configuration; None outside a cluster, or if it cannot be read.
+        address: where API servers call, if there is a webhook configuration.
+        notes: lines for people.
+    """
+
+    place: str
+    decoded: Decoded
+    trusted: Mapping[str, frozenset[bytes]] | None = None
+    address: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_stored(where: Location) -> Found:
+    """Read the stored certificates.
+
+    Raises:
+        ApiError: they cannot be read.
+        CertificateError: likewise.
+    """
+    return asyncio.run(_read(where))
+
+
+def request_new(where: Location, request: RotationRequest) -> str:
+    """Leave a rotation request; a sentence about what happens next.
+
+    Raises:
+        ApiError: the store cannot be read or written.
+        CertificateError: the store is empty, or cannot be read or written.
+        ProvidedError: the webhook does not renew this certificate.
+    """
+    return asyncio.run(_request_new(where, request))
+
+
+async def _read(where: Location) -> Found:
+    async with _store(where) as (store, place, installed):
+        files = (await store.read()).files
+        if installed is None:
+            foreign = provided_in_folder(files)
+            return (
+                Found(place, Decoded(None), notes=(how_to_renew_folder(place),))
+                if foreign
+                else Found(place, decode(files))
+            )
+        api, namespace = installed
+        return await _read_cluster(api, namespace, place, decode(files))
+
+
+async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> Found:
+    theirs = await provided_by(api, namespace)
+    notes = () if theirs is None else (theirs,)
+    try:
+        registration = await _registration(api)
+    except ApiError as error:
+        return Found(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
+    if registration is None:
+        return Found(
+            place,
+            decoded,
+            trusted={},
+            notes=(
+                *notes,
+                f"there is no webhook configuration {REGISTRATION}: the API server does not call the webhook",
+            ),
+        )
+    if theirs is None and decoded.state is None:
+        notes = (perhaps_provided(place, REGISTRATION, namespace),)
+    webhooks = [webhook for webhook in registration.get("webhooks") or () if isinstance(webhook, dict)]
+    trusted = {str(webhook.get("name")): frozenset(by_der(bundle_of(webhook))) for webhook in webhooks}
+    addresses = [_address(webhook.get("clientConfig") or {}) for webhook in webhooks]
+    return Found(place, decoded, trusted, next(iter(addresses), None), notes)
+
+
+async def _request_new(where: Location, request: RotationRequest) -> str:
+    async with _store(where) as (store, place, installed):
+        foreign = await _foreign(store, place, installed)
+        if foreign is not None:
+            raise ProvidedError(foreign)
+        state = await leave_request(store, request)
+    if state.next_ca is not None and request is RotationRequest.CA:
+        return (
+            f"{place} has a next CA already: serving certificates under it come into force once every API server has had "
+            "the time to learn of it (certs show)"
+        )
+    return _promise(place, request)
+
+
+async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
+    """Why no replica would fulfill a request; None if the replicas renew the certificates."""
+    if installed is None:
+        return how_to_renew_folder(place) if provided_in_folder((await store.read()).files) else None
+    api, namespace = installed
+    theirs = await provided_by(api, namespace)
+    if theirs is not None or decode((await store.read()).files).state is not None:
+        return theirs
+    try:
+        registration = await _registration(api)
+    except ApiError:
+        return None
+    return None if registration is None else perhaps_provided(place, REGISTRATION, namespace)
+
+
+def _promise(place: str, request: RotationRequest) -> str:
+    if request is RotationRequest.SERVING_CERTIFICATE:
+        return (
+            f"requested a new serving certificate in {place}: the running replicas make one and serve it within seconds"
+        )
+    return (
+        f"requested a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
+        "certificates under it are served after the settle time (serve --ca-settle; by default, 2 minutes)"
+    )
+
+
+@asynccontextmanager
+async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
+    """The store, its name for people, and in a cluster the API server with the release's namespace."""
+    if isinstance(where, Path):
+        yield Directory(where), str(where), None
+        return
+    namespace = release_namespace_of(where.release_namespace)
+    api = await connect(where.kubeconfig)
+    try:
+        store = SecretStore(api, namespace, SECRET, structlog.get_logger())
+        yield store, store.place, (api, namespace)
+    finally:
+        await api.close()
+
+
+async def _registration(api: Api) -> Object | None:
+    answer = await api.request("GET", f"{COLLECTION}/{REGISTRATION}")
+    return None if answer.status == HTTPStatus.NOT_FOUND else msgspec.json.decode(answer.accepted(), type=Object)
+
+
+def _address(config: Mapping[str, Any]) -> str | None:
+    """Where a webhook is called, as HOST:PORT."""
+    service = config.get("service")
+    if isinstance(service, dict):
+        return f"{service.get('name')}.{service.get('namespace')}.svc:{service.get('port', HTTPS_PORT)}"
+    parts = urlsplit(str(config.get("url", "")))
+    return f"{parts.hostname}:{parts.port or HTTPS_PORT}" if parts.hostname else None

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.doctor import certificates, choices, claims, events, nodes, pods, policy, registration
-from webhook.doctor.facts import Facts
-from webhook.doctor.result import Level, Result
+from webhook.doctor import certificates, events, nodes, pods, policy, registration
+from webhook.doctor.facts import Facts, Level, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ CHECKS: Final = (
         "pods",
         "do other systems write variables that the guard denies",
         "`list` `configmaps` everywhere",
-        choices.variables,
+        nodes.variables,
     ),
     Check("resources", "nodes", "does a node have the resources that pods request", "`list` `nodes`", nodes.resources),
     Check(
@@ -141,7 +140,7 @@ CHECKS: Final = (
         "nodes",
         "does a DeviceClass serve a key of the policy, and do pods have claims beside such keys",
         "`list` `deviceclasses`, `list` `pods` of opted-in namespaces",
-        claims.claims,
+        pods.claims,
     ),
     Check(
         "scheduler",

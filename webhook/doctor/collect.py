@@ -12,18 +12,24 @@ from typing import Final
 import msgspec
 from cryptography import x509
 
-from webhook.admission.context import Namespace
-from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
-from webhook.cluster.client.read import LIST_SECONDS, list_objects, read_object
-from webhook.cluster.configuration.snapshot import policy_now
+from webhook.admission.decision import Namespace
+from webhook.cluster.client.api import (
+    LIST_SECONDS,
+    Api,
+    Object,
+    StatusError,
+    UnreachableError,
+    list_objects,
+    read_object,
+)
+from webhook.cluster.configuration.policies import policy_now
 from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.address import read_served_certificates
-from webhook.doctor.choices import choices
 from webhook.doctor.events import read_reported
-from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
-from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
-from webhook.doctor.pods import resources_text
+from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Missing, Node, Scheduler, Stored, Trial
+from webhook.doctor.nodes import DEVICE_PLUGINS, choices, opted_in_among, schedulers_of, targets
+from webhook.doctor.pods import candidate, resources_text
 from webhook.doctor.read import (
     DaemonSetObject,
     DeploymentObject,
@@ -36,9 +42,6 @@ from webhook.doctor.read import (
     SecretObject,
     tried,
 )
-from webhook.doctor.result import Missing
-from webhook.doctor.targets import opted_in_among, targets
-from webhook.doctor.trial import candidate
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod

@@ -4,12 +4,10 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
-from webhook.cluster.client.api import Api
+from webhook.cluster.client.api import Api, list_objects
 from webhook.cluster.client.events import COMPONENT, shortened
-from webhook.cluster.client.read import list_objects
-from webhook.doctor.facts import Facts, Reported
+from webhook.doctor.facts import Facts, Missing, Reported, Result, counted, ok, unread, warning
 from webhook.doctor.read import EventObject
-from webhook.doctor.result import Missing, Result, counted, ok, unread, warning
 
 CLUSTER_WIDE: Final = "default"
 """The namespace of Events about cluster-wide objects."""

@@ -1,15 +1,87 @@
-"""Checks of nodes: their resources, the scheduler, and one shim rather than two."""
+"""Checks of nodes: their resources, the scheduler, one shim rather than two, variables that other systems write.
 
-from collections.abc import Iterable, Sequence
+Variables that other systems are configured to write into every container, and whether the guard denies them.
+
+The guard lists define where such a configuration is found. If another system's webhook is called between two calls of
+ours, the second call would deny the pod.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from webhook.doctor.facts import NOT_TRIED, DaemonSet, Facts, Node, Scheduler
-from webhook.doctor.result import Level, Missing, Result, counted, error, listed, ok, unread, warning
-from webhook.doctor.targets import resources_of, targets
+import msgspec
+import yaml
+
+from webhook.admission.decision import Namespace
+from webhook.admission.eligibility import opted_in
+from webhook.admission.overrides import Overrides, target_of
+from webhook.cluster.client.api import Api, ObjectMetadata, list_objects
+from webhook.doctor.facts import (
+    NOT_TRIED,
+    Choice,
+    DaemonSet,
+    Facts,
+    Level,
+    Missing,
+    Node,
+    Result,
+    Scheduler,
+    counted,
+    error,
+    listed,
+    ok,
+    unread,
+    warning,
+)
+from webhook.finding import Denied
+from webhook.mapping.document.extends import ListChoice, guard_lists
 from webhook.mapping.document.schema import Unrenamed
+from webhook.mapping.model.names import index
+from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.notation.pattern import expression
+from webhook.mapping.notation import expression
+from webhook.reasons import Reason
+
+
+def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
+    """The vendors whose keys pods of this cluster get: the setting ``target``, else those of the nodes' resources."""
+    if policy.settings.target is not None:
+        return [policy.vendors[policy.settings.target]]
+    if isinstance(nodes, Missing):
+        return []
+    names = {name for node in nodes for name in node.resources}
+    found = {owner.vendor for name in names for owner in policy.resources.owners(name)}
+    written = (_target(policy.vendors[name], policy) for name in sorted(found))
+    return list({vendor.name: vendor for vendor in written if vendor is not None}.values())
+
+
+def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
+    """Those of the resource names that are keys of a vendor."""
+    keys = index([vendor], "resource")
+    return (name for name in names if keys.owners(name))
+
+
+def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
+    """The namespaces that have opted in."""
+    if isinstance(facts.namespaces, Missing):
+        return facts.namespaces
+    return opted_in_among(facts.namespaces, facts.policy, facts.release)
+
+
+def opted_in_among(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
+    """The namespaces that have opted in, except for the cluster's, the webhook's, and those that the settings exempt."""
+    spared = policy.never_touched | {release}
+    return [namespace for namespace in namespaces if opted_in(namespace, policy) and namespace.name not in spared]
+
+
+def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
+    try:
+        return target_of(vendor, Overrides(), policy)[0]
+    except Denied:
+        return None
+
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 """The folder of the kubelet's socket for device plugins: a DaemonSet that mounts it is one."""
@@ -240,3 +312,77 @@ def _meeting(plugin: DaemonSet, installers: Sequence[DaemonSet]) -> list[str]:
     if known and len(known) == len(installers):
         nodes &= set().union(*known)
     return [f"{plugin.name} mounts {folders}, on {listed(sorted(nodes))}"] if nodes else []
+
+
+class ConfigMapObject(msgspec.Struct):
+    """A ConfigMap."""
+
+    metadata: ObjectMetadata
+    data: dict[str, str] | None = None
+
+
+async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> list[Choice]:
+    """Read the configured variables of the guard lists that this cluster's mappings name.
+
+    Raises:
+        ApiError: the ConfigMaps cannot be listed.
+    """
+    names = {entry.named for vendor in _vendors(policy, nodes) for entry in vendor.document.guard if entry.named}
+    places = [place for name in sorted(names) for place in guard_lists()[name].chosen]
+    found = await asyncio.gather(*(_chosen_at(api, place) for place in places))
+    return [choice for some in found for choice in some]
+
+
+async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
+    maps = await list_objects(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
+    found = []
+    for config_map in maps:
+        value = await asyncio.to_thread(_value, (config_map.data or {}).get(place.key, ""), place.path)
+        if value is not None:
+            found.append(
+                Choice(f"configmap {config_map.metadata.namespace}/{config_map.metadata.name}", place.env, value)
+            )
+    return found
+
+
+def _value(text: str, path: Iterable[str]) -> str | None:
+    """The text at a path of a YAML document; None if there is none, or the document is not YAML."""
+    try:
+        node = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    for key in path:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node if isinstance(node, str) else None
+
+
+def variables(facts: Facts) -> Result:
+    """Whether the guard denies a variable that another system writes into every container."""
+    if isinstance(facts.choices, Missing):
+        return unread("the ConfigMaps of other systems", facts.choices, "list configmaps in all namespaces")
+    clashing = [choice for choice in facts.choices if any(_denied(choice, facts))]
+    if not clashing:
+        return ok(
+            f"the guard denies no variable that another system writes ({counted(len(facts.choices), 'setting')} found)"
+        )
+    values: dict[str, list[str]] = {}
+    for choice in clashing:
+        values.setdefault(choice.env, []).append(choice.value)
+    exceptions = ", ".join(f"{env}: [{', '.join(dict.fromkeys(some))}]" for env, some in values.items())
+    return error(
+        f"another webhook writes variables that the guard denies ({Reason.GUARDED.code})",
+        *(f"{choice.source}: {choice.env}={choice.value}" for choice in clashing),
+        hint=f"to allow them, add guardExceptions: {{{exceptions}}} to the settings",
+    )
+
+
+def _denied(choice: Choice, facts: Facts) -> Iterator[bool]:
+    excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
+    for vendor in _vendors(facts.policy, facts.nodes):
+        rule = vendor.guard.catch(choice.env, choice.value)
+        yield rule is not None and rule.action not in {"allow", "warn"} and choice.value not in excepted
+
+
+def _vendors(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
+    """The vendors of this cluster's pods, or all target vendors if none is known."""
+    return targets(policy, nodes) or [vendor for vendor in policy.in_force if vendor.target]

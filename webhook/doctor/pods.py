@@ -1,24 +1,26 @@
-"""Checks of namespaces and pods: which have opted in, which were missed, and whether a pod is really changed."""
+"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
+from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
-from webhook.cluster.registration.desired import AUDIT, ENFORCE
-from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
-from webhook.doctor.facts import Facts
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, MatchedNames, matched_names_of
+from webhook.doctor.facts import DeviceClass, Facts, Missing, Node, Result, counted, error, listed, ok, unread, warning
+from webhook.doctor.nodes import opted_in_namespaces, targets
 from webhook.doctor.registration import LOGS
-from webhook.doctor.result import Missing, Result, counted, error, listed, ok, unread, warning
-from webhook.doctor.targets import opted_in_namespaces
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.owned import Keys
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod
+from webhook.mapping.model.vendor import Vendor
+from webhook.pod import Pod, decode_pod
 from webhook.reasons import BY_CODE, Reason
 
 _MODES: Final = {mode.value for mode in Mode}
@@ -223,3 +225,134 @@ def _without(texts: Mapping[str, str] | None, owned: Iterable[Keys]) -> dict[str
         return None
     marks = {key for keys in owned for key in keys.among(texts)}
     return {key: value for key, value in texts.items() if key not in marks}
+
+
+MAX_SHOWN: Final = 10
+"""Containers that are listed by name."""
+
+
+def claims(facts: Facts) -> Result:
+    """Whether device plugins and DeviceClasses conflict."""
+    classes = facts.device_classes
+    if isinstance(classes, Missing):
+        return unread("the DeviceClasses", classes, "list deviceclasses.resource.k8s.io")
+    nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
+    taken = [
+        _served(device_class, facts.policy, nodes)
+        for device_class in classes
+        if device_class.resource and key_owner(device_class.resource, facts.policy)
+    ]
+    other = {
+        device_class.resource
+        for device_class in classes
+        if device_class.resource and not key_owner(device_class.resource, facts.policy)
+    }
+    containers = [
+        f"{namespace}/{line}"
+        for namespace, pods in facts.pods.items()
+        if not isinstance(pods, Missing)
+        for pod in pods
+        for line in _beside(pod, facts.policy, other)
+    ]
+    if taken:
+        return warning(
+            f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
+            *taken,
+            *containers[:MAX_SHOWN],
+            hint="change the DeviceClass's extendedResourceName, or make the mapping inactive",
+        )
+    if containers:
+        more = [f"and {len(containers) - MAX_SHOWN} more"] if len(containers) > MAX_SHOWN else []
+        return warning(
+            f"{counted(len(containers), 'container')} with both a claim and a GPU request, which are counted separately",
+            *containers[:MAX_SHOWN],
+            *more,
+            hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless resourceClaims: warn is set",
+        )
+    return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
+
+
+def key_owner(name: str, policy: Policy) -> str | None:
+    """The vendor whose key a resource name is; None if it is not a vendor's."""
+    owners = policy.resources.owners(name)
+    return owners[0].vendor if owners else None
+
+
+def _served(device_class: DeviceClass, policy: Policy, nodes: Collection[Node]) -> str:
+    resource = device_class.resource or ""
+    having = sum(resource in node.resources for node in nodes)
+    plugins = f"; {having} of {counted(len(nodes), 'node')} have it from a device plugin" if having else ""
+    return f"{device_class.name} serves {resource}, which is read as a key of {key_owner(resource, policy)}{plugins}"
+
+
+def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        claimed, key = claims_of(container, served), requested_key(container, policy)
+        if claimed and key:
+            yield f"{pod.metadata.name}: container {container.name}: {key} and the claim {claimed[0]}"
+
+
+AMOUNTS: Final = ("1", "100")
+"""Of a key: one device or one percent; for a key in percent of a device, a whole one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that would be changed, and where."""
+
+    namespace: str
+    resources: dict[str, str]
+    pod: Object
+
+
+def candidate(policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[Node] | Missing) -> Candidate | None:
+    """The first pod that the policy changes in one of these namespaces; None if there is none."""
+    spaces = list(namespaces)
+    for resources in _requests(policy, nodes):
+        made = pod(resources)
+        view = decode_pod(msgspec.json.encode(made))
+        for space in spaces:
+            if decide(view, Context(space), policy).reason is Reason.CHANGED:
+                return Candidate(space.name, resources, made)
+    return None
+
+
+def pod(resources: dict[str, str]) -> Object:
+    """Make a pod that requests resources."""
+    container = {
+        "name": "check",
+        "image": "vgpu-webhook-check.invalid/none:0",
+        "resources": {"limits": resources},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "vgpu-webhook-check-"},
+        "spec": {"automountServiceAccountToken": False, "containers": [container]},
+    }
+
+
+def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[str, str]]:
+    """Possible requests: the targets' keys first; each key alone, then all keys of a vendor."""
+    for vendor in dict.fromkeys([*targets(policy, nodes), *policy.in_force]):
+        names = list(_names(vendor))
+        for amount in AMOUNTS:
+            yield from ({name: amount} for name in names)
+            if len(names) > 1:
+                yield dict.fromkeys(names, amount)
+
+
+def _names(vendor: Vendor) -> Iterator[str]:
+    """One name of each resource key; devices first, for they are requested most."""
+    keys = [key for key in vendor.keys.values() if key.place == "resource" and key.kind == "amount"]
+    for key in sorted(keys, key=lambda key: "devices" not in key.dimensions):
+        listed = (name for spelling in key.spellings for name, _ in spelling.names(vendor.document.variables))
+        first = next(listed, None)
+        if first is not None:
+            yield first

@@ -4,10 +4,9 @@ import re
 from typing import Final
 
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME
-from webhook.doctor.facts import Facts
-from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
-from webhook.mapping.document.schema_types import API_VERSION
-from webhook.mapping.requests.key_values import unreadable
+from webhook.doctor.facts import Facts, Missing, Result, counted, error, ok, unread, warning
+from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.requests.values import unreadable
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them, an outage blocks all pods."""

@@ -5,9 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
-from webhook.cluster.client.api import ApiError, StatusError
-from webhook.cluster.client.metadata import ObjectMetadata
-from webhook.doctor.result import Missing
+from webhook.cluster.client.api import ApiError, ObjectMetadata, StatusError
+from webhook.doctor.facts import Missing
 from webhook.pod import Metadata, PodSpec
 
 T = TypeVar("T")

@@ -5,7 +5,9 @@ from typing import Final
 
 from webhook import __version__
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.comparison import (
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, GPU_KEYS, NAME, Service, Site, desired_from, selects
+from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
+from webhook.cluster.registration.update import (
     Difference,
     Severity,
     creates_pods,
@@ -13,13 +15,8 @@ from webhook.cluster.registration.comparison import (
     keeps_selectors,
     other_writers,
 )
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, Service, Site, desired_from
-from webhook.cluster.registration.match_conditions import GPU_KEYS
-from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
-from webhook.cluster.registration.selector import selects
-from webhook.doctor.facts import Facts, address_of
-from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
-from webhook.doctor.targets import opted_in_namespaces
+from webhook.doctor.facts import Facts, Missing, Result, address_of, error, listed, ok, unread, warning
+from webhook.doctor.nodes import opted_in_namespaces
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"

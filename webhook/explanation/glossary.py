@@ -1,21 +1,131 @@
-"""A name explained: the vendors of a policy whose key it is, and what it means to them."""
+"""A name explained: the vendors whose key it is, what its values are worth, and similar names."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
 
-from webhook.explanation.similar import PLACES, similar_names
-from webhook.explanation.worth import amount_phrase, unit_text
 from webhook.mapping.model.names import Owner, index
+from webhook.mapping.model.near_misses import distance
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
-from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.notation import glob_pattern
 from webhook.mapping.requests.denials import PLACEHOLDER
-from webhook.mapping.requests.key_values import unconfigured_size
+from webhook.mapping.requests.values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
-from webhook.quantity import number_text
-from webhook.request import Dimension, Memory
+from webhook.quantity import MIB, Number, bytes_text, number_text
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
+
+_OTHER: Final[Mapping[str, str]] = {
+    "other": "belongs to the request, but is not an amount",
+    "text": "a text that chooses between forms",
+    "container": "names the container that requests",
+}
+
+
+def worth(vendor: Vendor, key: Key, number: Number) -> str:
+    """Return the meaning of a number of a vendor's key: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
+    if key.kind != "amount":
+        return _OTHER[key.kind]
+    if number == 0:
+        return "0: not specified"
+    if key.unit is None:
+        return f"its unit has to be configured: {key.why}"
+    return " and ".join(_worth(vendor, key, dimension, number) for dimension in key.dimensions)
+
+
+def unit_text(vendor: Vendor, key: Key) -> str:
+    """Return the meaning of 1 of a vendor's key."""
+    if key.kind != "amount":
+        return _OTHER[key.kind]
+    if key.unit is None:
+        return f"to be configured: {key.why}"
+    return " and ".join(_unit_size(vendor, key, dimension) for dimension in key.dimensions)
+
+
+def amount_phrase(value: int | Memory, dimension: Dimension) -> str:
+    """Return an amount of one device, or a count of devices, as text."""
+    if isinstance(value, int):
+        return "1 device" if value == 1 else f"{value} devices"
+    if value is UNLIMITED:
+        return "no limit"
+    if isinstance(value, Percent):
+        return "all of the device" if value == ALL else f"{number_text(value.value)} % of the device's {dimension}"
+    return mib_text(value.bytes)
+
+
+def mib_text(amount: Number) -> str:
+    """Return bytes in MiB, as memory of devices is usually counted, with a larger unit in parentheses if one fits."""
+    text = bytes_text(amount)
+    mib = f"{number_text(Fraction(amount) / MIB)} MiB"
+    return text if amount < MIB or text == mib else f"{mib} ({text})"
+
+
+def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> str:
+    unit = key.unit or 1
+    if dimension == "devices" and vendor.counts_parts(key):
+        return "1 part of one device" if number == 1 else f"{number_text(number)} parts of one device"
+    if dimension == "devices":
+        return amount_phrase(int(number), "devices")
+    per = "over all devices together" if key.total else "per device"
+    if dimension == "memory" and key.sized:
+        total = mib_text(number * unit)
+        amount = total if unit == MIB else f"{number_text(number)} x {bytes_text(unit)} = {total}"
+    else:
+        amount = f"{number_text(number * unit)} %"
+    return f"{amount} of {dimension} {per}"
+
+
+def _unit_size(vendor: Vendor, key: Key, dimension: Dimension) -> str:
+    unit = key.unit or 1
+    if dimension == "devices":
+        return "a part of one device" if vendor.counts_parts(key) else "a device"
+    if key.sized and dimension == "memory":
+        return bytes_text(unit)
+    return f"{number_text(unit)} % of a device's {dimension}"
+
+
+MAX_NEAR: Final = 3
+"""The most names that are suggested for an unknown one."""
+
+MAX_DISTANCE: Final = 4
+"""The most letters in which a suggested name differs."""
+
+PLACES: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
+"""The places of keys."""
+
+
+def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
+    """Return names that are probably meant: those that differ in a few letters, or have the same part after the slash."""
+    miss = policy.near.find(name)
+    if miss is not None and miss.choices:
+        return (miss.meant,)
+    names = {
+        key
+        for vendor in policy.vendors.values()
+        for place in PLACES
+        for key in (*index([vendor], place).exact, *_open_ended(vendor, place))
+    }
+    ranked = sorted((rank, key) for key in names if (rank := _rank(name, key)) is not None)
+    return tuple(key for rank, key in ranked[:MAX_NEAR] if rank <= ranked[0][0] + 1)
+
+
+def _rank(name: str, key: str) -> int | None:
+    """The distance of a known key from a name, in letters; None if it is hardly meant."""
+    away = distance(name, key)
+    if away <= min(MAX_DISTANCE, len(name) // 3):
+        return away
+    (domain, _, local), (key_domain, _, key_local) = name.rpartition("/"), key.rpartition("/")
+    same_begin = key_domain == domain and local != "" and (key_local.startswith(local) or local.startswith(key_local))
+    return MAX_DISTANCE if same_begin or key_local == local else None
+
+
+def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
+    for key in vendor.keys.values():
+        if key.place == place:
+            yield from (template.text for template in key.spellings if template.variables)
+
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
 """How a vendor uses a name that is not a key; see the fields of these names in a mapping."""

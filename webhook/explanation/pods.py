@@ -5,35 +5,228 @@ A pure function, and no part of any review.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
-from webhook.admission.context import Context
-from webhook.admission.decision import Decision
+from webhook import labels
+from webhook.admission.collect import ContainerRequest
+from webhook.admission.decision import Context, Decision
 from webhook.admission.eligibility import enforcement_of
+from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import Overrides, override_source
-from webhook.admission.plan import Plan
+from webhook.admission.placement import DEFAULT_SCHEDULER
+from webhook.admission.plan import Allocation, Plan
+from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys, Survey
-from webhook.admission.trace import ContainerTrace, Trace, trace
 from webhook.explanation.correction import correction
-from webhook.explanation.edits import placed, shim_shown
-from webhook.explanation.keys import meaning, rounded, share_of, shown_key, written
+from webhook.explanation.glossary import worth
 from webhook.explanation.model import (
+    Amount,
     ContainerExplained,
     DenialExplained,
     FindingExplained,
+    From,
+    Placed,
     PodExplained,
+    Rounding,
+    Share,
+    ShimShown,
     ShownKey,
+    Variable,
+    WrittenKey,
 )
-from webhook.explanation.worth import worth
 from webhook.finding import Finding
-from webhook.labels import MODE, ROLLOUT, TARGET
+from webhook.labels import MODE, ROLLOUT, STATUS, TARGET
+from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
-from webhook.pod import Pod
+from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
+from webhook.mapping.requests.values import KeyValue, Reading, format_value
+from webhook.patch import ContainerEdits
+from webhook.pod import Pod, decode_env
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.request import DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
+
+
+def placed(plan: Plan) -> tuple[Placed, ...]:
+    """Return the changes to where the pod runs, and to its labels and annotations; the scheduler is always included."""
+    return tuple(_placed(plan))
+
+
+def _placed(plan: Plan) -> Iterator[Placed]:
+    spec, fields = plan.pod.spec, plan.edits.fields
+    if plan.allocations:
+        before = spec.scheduler_name or DEFAULT_SCHEDULER
+        yield Placed("schedulerName", before, fields.get("schedulerName", before))
+    if "runtimeClassName" in fields:
+        yield Placed("runtimeClassName", spec.runtime_class_name, fields["runtimeClassName"])
+    if "nodeName" in fields:
+        yield Placed("nodeName", spec.node_name, None)
+        yield Placed("affinity", None, f"required: the node is called {spec.node_name}")
+    for toleration in plan.edits.tolerations:
+        yield Placed("tolerations", None, _json(toleration))
+    for edits, what in (
+        (plan.edits.node_selector, "nodeSelector"),
+        (plan.edits.labels, "label"),
+        (plan.edits.annotations, "annotation"),
+    ):
+        current = edits.current or {}
+        for key, value in edits.values.items():
+            if key != STATUS and current.get(key) != value:
+                yield Placed(f"{what} {key}", current.get(key), value)
+
+
+def _json(data: Any) -> str:
+    return msgspec.json.encode(data).decode()
+
+
+def shim_shown(plan: Plan, position: int) -> ShimShown | None:
+    """Return the shim of one container, by its position; None for a container without an allocation."""
+    slot = plan.slots[position]
+    allocation = next((allocation for allocation in plan.allocations if allocation.slot is slot), None)
+    if allocation is None:
+        return None
+    edits = plan.edits.container(slot)
+    delivery = plan.deliveries.get(slot.name)
+    variables = tuple(_variables(edits))
+    mounts = {entry["mountPath"]: _volume(plan, entry) for entry in edits.mounts}
+    return ShimShown(
+        delivery, _delivery_reason(allocation, delivery, changes=bool(variables or mounts)), mounts, variables
+    )
+
+
+def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: bool) -> str:
+    vendor, shim = allocation.vendor, allocation.vendor.shim
+    if shim is None:
+        return f"{vendor.name} has none: what its device plugin or driver does is all that keeps the share"
+    if not allocation.share:
+        return "none: whole devices need no limit"
+    if not shim.serves(allocation.form):
+        return f"none: {vendor.name} has none for {allocation.form!r}"
+    if delivery == "plugin":
+        return "nothing is injected: the device plugin sees to it"
+    if shim.limit == "env" and delivery == "none":
+        return "nothing is injected: the limit is left to the device plugin"
+    if not changes:
+        return "already there"
+    if delivery == "none":
+        return "the device plugin mounts the library and enforces the share; LD_LIBRARY_PATH points to it"
+    return "the library comes from the node, finds its limit in variables and is loaded first"
+
+
+def _volume(plan: Plan, mount: Any) -> str:
+    volume = next((volume for volume in plan.edits.volumes if volume["name"] == mount["name"]), None)
+    if volume is None:
+        return f"volume {mount['name']}"
+    if "hostPath" in volume:
+        return f"hostPath {volume['hostPath']['path']}"
+    size = volume["emptyDir"].get("sizeLimit")
+    return f"emptyDir{f' of {size}' if size else ''}"
+
+
+def _variables(edits: ContainerEdits) -> Iterator[Variable]:
+    env = decode_env(edits.slot.container.env)
+    for position, value in edits.env_values.items():
+        yield Variable(env[position].name, value, env[position].value)
+    for position, name in edits.env_names.items():
+        yield Variable(name, f"what {env[position].name} took from elsewhere", None)
+    for entry in edits.env_inserted.values():
+        yield Variable(entry["name"], entry["value"], "a value from elsewhere")
+    for position in sorted(edits.env_removed):
+        yield Variable(env[position].name, None, env[position].value)
+    for entry in edits.env_appended:
+        yield Variable(entry["name"], entry["value"], None)
+
+
+def shown_key(vendor: Vendor, key: Key, entry: KeyValue) -> ShownKey:
+    """Return a key as it is in the pod."""
+    return ShownKey(entry.key, entry.text, key.place, worth(vendor, key, entry.number))
+
+
+def share_of(request: Request) -> Share:
+    """Return a request as the status shows it."""
+    return Share(request.devices, amount_text(request.memory), amount_text(request.cores), request.whole)
+
+
+def meaning(container: ContainerRequest, reading: Reading) -> Iterator[Amount]:
+    """Yield what the keys of a container mean, dimension by dimension, and why."""
+    for dimension in DIMENSIONS:
+        value = getattr(reading.request, dimension)
+        amount = str(value) if dimension == "devices" else amount_text(value)
+        yield Amount(dimension, amount, *_origin(container, reading, dimension))
+
+
+def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension) -> tuple[From, str]:
+    form, vendor = reading.form, container.vendor
+    filled = reading.filled.get(dimension)
+    if filled is not None and filled.origin == "namespace":
+        return "namespace", f"filled in: the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}"
+    if filled is not None:
+        return "mapping", f"filled in: the default of the mapping {vendor.name}"
+    entry = _specifying(container, form, dimension)
+    if entry is not None:
+        return "pod", f"{entry}"
+    if form.literal(dimension):
+        return "form", f"{vendor.name} takes these keys for {form.name!r}"
+    if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
+        return "name", "implied by the name"
+    if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:
+        return "absent", "all of the memory leaves nothing for others"
+    return "absent", f"not specified: the meaning for {vendor.name}"
+
+
+def _specifying(container: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:
+    """The key that specifies a dimension, or None."""
+    key_values = container.key_values
+    if dimension == "devices" and isinstance(form.devices, Derived):
+        return key_values.get(form.devices.key)
+    if form.literal(dimension):
+        return None
+    return next((key_values[name] for name in container.vendor.by_dimension[dimension] if name in key_values), None)
+
+
+def written(settled: Settled) -> Iterator[WrittenKey]:
+    """Yield the keys that are written, in the order of the status."""
+    vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
+    names = index([vendor], "resource")
+    for name, number in settled.resources.items():
+        if number is not None:
+            key = form.keys[names.owners(name)[0].key_name]
+            yield WrittenKey(
+                name, format_value(number), "resource", worth(vendor, key, number), _why(settled, name, key)
+            )
+    for key, name, text in settled.keys:
+        yield WrittenKey(
+            name, text, key.place, _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
+        )
+
+
+def _why(settled: Settled, name: str, key: Key) -> str:
+    if settled.translated:
+        filled = [dimension for dimension in key.dimensions if dimension in settled.filled]
+        return "filled in" if filled and len(filled) == len(key.dimensions) else "translated"
+    if key.name in settled.reading.corrections:
+        return "rounded up"
+    return "copied from requests" if name in settled.requested.promoted else "filled in"
+
+
+def _text_worth(vendor: Vendor, key: Key, text: str) -> str:
+    try:
+        return worth(vendor, key, parse_quantity(text) if key.kind == "amount" else 0)
+    except QuantityError:
+        return ""
+
+
+def rounded(settled: Settled) -> tuple[Rounding, ...]:
+    """Return the numbers that the decision changed, in its order."""
+    return tuple(
+        Rounding(step.what, step.before, step.after, step.difference, finding.reason.code)
+        for finding in settled.findings
+        if (step := finding.step) is not None
+    )
+
 
 _LOST: Final = {
     Reason.KEY_NOT_CARRIED,

@@ -11,17 +11,14 @@ from cryptography import x509
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.clients import ClientCAs
-from certs.directory import Directory
-from certs.pem import by_der
+from certs.ca import Trust, by_der
 from certs.plan import Rules
 from certs.provided import ProvidedPair
 from certs.report import COUNTED, Report, ReportKind
 from certs.rotator import Rotator, spread
-from certs.serving import Serving
+from certs.serving import ClientCAs, Serving
 from certs.state import fingerprint
-from certs.store import Store
-from certs.trust import Trust
+from certs.store import Directory, Store
 
 WARNED: Final = dt.timedelta(days=14)
 """How long before its end to warn of a certificate; or a quarter of its life, if that is shorter."""

@@ -4,29 +4,31 @@ After the first complete read, no review depends on the cluster's availability: 
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Report as CertificateNotice
-from webhook.admission.context import Namespace
+from certs.state import BUNDLE
+from certs.store import Directory
+from webhook.admission import decide
+from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
-from webhook.cluster.client.api import Api, ApiError
+from webhook.cluster.client.api import Api, ApiError, ConfigurationError
+from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
 from webhook.cluster.configuration.live import LivePolicy
-from webhook.cluster.configuration.verdict import Verdict
-from webhook.cluster.namespace_rechecks import NamespaceRechecks, RecheckError
-from webhook.cluster.namespaces import Namespaces, NamespaceView
-from webhook.cluster.registration.config import Mode
-from webhook.cluster.registration.desired import NAME, Site, desired_from
-from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
-from webhook.cluster.registration.peers import known_to_peers
-from webhook.cluster.registration.reconciler import Reconciler
-from webhook.cluster.registration.report import Report
-from webhook.cluster.registration.watch import bundles_in, watch_registration
+from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
+from webhook.cluster.registration import desired as registration
+from webhook.cluster.registration.desired import NAME, MatchedNames, Mode, Site, desired_from, matched_names_of
+from webhook.cluster.registration.reconciler import Reconciler, bundles_in, known_to_peers, watch_registration
+from webhook.cluster.registration.reporter import Report
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.mapping.load import load_policy
@@ -34,9 +36,95 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.replica.certificates import Certificates
-from webhook.replica.cluster_metrics import policy_metrics, recheck_metric, registration_metrics, watch_metrics
+from webhook.replica.run import Announce, Options, Service, serve
+from webhook.replica.start import (
+    LOOPBACK,
+    CertificateOptions,
+    StartError,
+    certificates_of,
+    logger,
+    names_of,
+    run_to_end,
+    started,
+)
 from webhook.server.logs import Throttle
 from webhook.server.mutate import Current, NotNowError
+
+
+def watch_metrics(ages: Iterable[tuple[str, float | None]]) -> Iterator[Metric]:
+    """The seconds since the API server was last heard of each kind; None: not yet."""
+    age = GaugeMetricFamily(
+        "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
+    )
+    for kind, seconds in ages:
+        if seconds is not None:
+            age.add_metric((kind,), seconds)
+    yield age
+
+
+def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterator[Metric]:
+    """The ConfigMaps whose documents are in force, and what is wrong beside them."""
+    accepted = GaugeMetricFamily(
+        "vgpu_webhook_config_map_accepted",
+        "1 if the document in a ConfigMap is in force, 0 if it was rejected.",
+        labels=("config_map",),
+    )
+    for verdict in verdicts:
+        accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
+    yield accepted
+    yield GaugeMetricFamily(
+        "vgpu_webhook_config_maps_lost",
+        "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
+        value=faults.lost,
+    )
+    yield GaugeMetricFamily(
+        "vgpu_webhook_policy_compiled",
+        "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1.",
+        value=float(not faults.not_compiled),
+    )
+    yield GaugeMetricFamily(
+        "vgpu_webhook_last_good_left_out",
+        "Documents in force for which the record of last good documents has no space.",
+        value=faults.left_out,
+    )
+    yield GaugeMetricFamily(
+        "vgpu_webhook_last_good_invalid",
+        "Invalid documents in the record of last good documents; the previous ones stay in force.",
+        value=len(faults.invalid),
+    )
+
+
+def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
+    """The calls for namespaces that were known as not opted in."""
+    metric = CounterMetricFamily(
+        "vgpu_webhook_namespace_rechecks",
+        "Calls for namespaces that were known as not opted in, by what the API server reported then.",
+        labels=("result",),
+    )
+    metric.add_metric(("stale",), rechecks.stale)
+    metric.add_metric(("confirmed",), rechecks.confirmed)
+    metric.add_metric(("unanswered",), rechecks.unanswered)
+    return metric
+
+
+def registration_metrics(reconciler: Reconciler) -> Iterator[Metric]:
+    """The repairs of the webhook configuration, and whether it is as desired."""
+    repairs = CounterMetricFamily(
+        "vgpu_webhook_configuration_repairs",
+        "How often the webhook configuration was repaired after others had changed or deleted it.",
+        labels=("change",),
+    )
+    for change, count in reconciler.repairs.items():
+        repairs.add_metric((change.name.lower(),), count)
+    yield repairs
+    desired = GaugeMetricFamily(
+        "vgpu_webhook_configuration_as_desired",
+        "1 if the webhook configuration sends every pod here that the policy is for.",
+    )
+    if reconciler.as_desired is not None:
+        desired.add_metric((), float(reconciler.as_desired))
+    yield desired
+
 
 REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
 
@@ -273,3 +361,103 @@ class InCluster:
 
 def _namespace(view: NamespaceView) -> Namespace:
     return Namespace(view.name, view.labels, view.annotations)
+
+
+CA_NAME: Final = "vgpu-webhook CA"
+WEBHOOK: Final = "vgpu-webhook"
+"""The default name of a release's Service and ClusterRole."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The options about the cluster, and how API servers reach the webhook."""
+
+    kubeconfig: Path | None
+    release_namespace: str | None
+    url: str | None
+    service: str | None
+    registration: str
+
+
+def serve_clustered(
+    options: Options, where: ClusterOptions, certificate_options: CertificateOptions, log_level: str, announce: Announce
+) -> None:
+    """Serve until the process is to end.
+
+    Raises:
+        StartError: the options contradict each other, no cluster is configured, or an endpoint is not available.
+    """
+    own = in_cluster_namespace()
+    release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
+    address = _address(where, own)
+    mode = Mode(where.registration)
+    place = Place(
+        release_namespace, Site(address, b"", release_namespace, certificate_options.inject_ca_from), mode, WEBHOOK
+    )
+    # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
+    watched = certificate_options.certificate_dir is None or mode is not Mode.OFF
+    log = logger(log_level)
+    certificates = certificates_of(certificate_options, log, watched=watched)
+
+    async def work() -> None:
+        secret, trusted = None, ""
+        if certificate_options.certificate_dir is not None:
+            directory = Directory(certificate_options.certificate_dir)
+            certificates.follow(directory, [_called(address), *certificate_options.extra_names], trusting=not watched)
+            trusted = str(directory.path / BUNDLE)
+        elif certificate_options.state_dir is not None:
+            directory = Directory(certificate_options.state_dir)
+            names = [*_names(address, certificate_options.cluster_domain), *names_of(options.listen)]
+            certificates.keep(directory, certificate_options.rules(CA_NAME, names))
+            await started(certificates)
+            trusted = str(directory.path / BUNDLE)
+        try:
+            api = await connect(where.kubeconfig)
+        except ConfigurationError as error:
+            raise StartError(str(error)) from error
+        try:
+            if certificates.upkeep is None:
+                secret = SecretStore(api, release_namespace, SECRET, log, owner=WEBHOOK)
+                # The same on all replicas: with the name of a machine, each would make a certificate of its own.
+                names = [*_names(address, certificate_options.cluster_domain), *LOOPBACK]
+                certificates.keep(secret, certificate_options.rules(CA_NAME, names))
+                trusted = f"{BUNDLE} of the {secret.place}"
+            cluster = InCluster(api, place, log, certificates, secret)
+            service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
+            await serve(service, options, lambda addresses: announce(addresses, trusted))
+        finally:
+            await api.close()
+
+    run_to_end(work())
+
+
+def _address(where: ClusterOptions, own: str | None) -> registration.Service | str:
+    if where.url is not None and where.service is not None:
+        raise StartError("--url and --service exclude each other: use one of them")
+    if where.url is not None:
+        if urlsplit(where.url).scheme != "https" or not urlsplit(where.url).hostname:
+            raise StartError(f"--url {where.url}: must be an https URL, such as https://127.0.0.1:8443/mutate")
+        return where.url
+    if where.service is not None:
+        namespace, slash, name = where.service.partition("/")
+        if not (slash and namespace and name):
+            raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
+        return registration.Service(namespace, name)
+    if own is None:
+        raise StartError(
+            "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"
+        )
+    return registration.Service(where.release_namespace or own, WEBHOOK)
+
+
+def _called(address: registration.Service | str) -> str:
+    """The name by which API servers call."""
+    if isinstance(address, str):
+        return urlsplit(address).hostname or ""
+    return f"{address.name}.{address.namespace}.svc"
+
+
+def _names(address: registration.Service | str, cluster_domain: str) -> list[str]:
+    """The names by which API servers, and others in the cluster, call."""
+    called = _called(address)
+    return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
-from webhook.admission.context import PodSecurityLevel
+from webhook.admission.decision import PodSecurityLevel
 from webhook.replica.certificates import Certificates
-from webhook.server.descriptors import raise_descriptors, within
-from webhook.server.lifecycle import Lifecycle
-from webhook.server.limits import InFlight, Limits
-from webhook.server.listener import Endpoint, listening
+from webhook.server.limits import InFlight, Lifecycle, Limits
+from webhook.server.listener import Endpoint, listening, raise_descriptors, within
 from webhook.server.logs import Denials, error_fields
-from webhook.server.memory import settle_memory
-from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
+from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Mutate, Namespaces
 from webhook.server.routes import MUTATE, Check, dispatcher, failures, mutate_routes, plain_routes
 from webhook.server.watchdog import Watchdog

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from certs.directory import Directory
 from certs.state import BUNDLE
+from certs.store import Directory
 from webhook.admission import decide
 from webhook.mapping.model.policy import Policy
 from webhook.replica.run import Announce, Options, Service, serve

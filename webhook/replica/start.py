@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from certs.ca import SERVING_LIFE
+from certs.ca import SERVING_LIFE, CertificateError
 from certs.plan import SETTLE, Rules
-from certs.problem import CertificateError
 from certs.serving import Serving
 from webhook.replica.certificates import Certificates
 from webhook.server import logs

@@ -3,19 +3,20 @@
 import asyncio
 import contextlib
 import errno
+import resource
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
-from webhook.server.http_error import FAREWELL
+from webhook.server.limits import Limits
 from webhook.server.logs import MINUTE, Throttle
-from webhook.server.protocol import Protocol
+from webhook.server.protocol import FAREWELL, HttpProtocol
 from webhook.server.watchdog import Watch, Watchdog
 
 TLS_BUFFER: Final = 64 * 1024
@@ -146,7 +147,7 @@ class _Acceptor:
         limits, tls = self._watchdog.limits, self._context is not None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Protocol(self._server, limits, watch, self._log),
+                lambda: HttpProtocol(self._server, limits, watch, self._log),
                 connection,
                 ssl=self._context,
                 ssl_handshake_timeout=limits.header_time if tls else None,
@@ -182,3 +183,24 @@ def _why(error: OSError) -> str:
             return "client_certificate"
         case _:
             return "tls"
+
+
+OWN: Final = 128
+"""Descriptors for everything but callers: the API server, files, listeners, the loop."""
+
+
+def raise_descriptors() -> int:
+    """Raise the soft limit of descriptors, often 1,024, to the hard limit; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def within(limits: Limits, descriptors: int) -> Limits:
+    """Reduce limits so that descriptors never run out; probes and Prometheus get theirs first."""
+    if descriptors == resource.RLIM_INFINITY:
+        return limits
+    plain = min(limits.plain_connections, max(1, descriptors // 8))
+    available = max(1, descriptors - plain - min(OWN, descriptors // 2))
+    return replace(limits, plain_connections=plain, connections=min(limits.connections, available))

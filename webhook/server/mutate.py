@@ -3,30 +3,141 @@
 A bug of the webhook is a 500 and never a denial, so that the API server's ``failurePolicy`` decides about the pod.
 """
 
+import asyncio
+import functools
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from structlog.typing import FilteringBoundLogger
 
-from webhook.admission.context import Context, Namespace, PodSecurityLevel
-from webhook.admission.decision import Decision, untouched
+from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
-from webhook.server.answer import Answer
-from webhook.server.body import arrived_body, read_body
-from webhook.server.http_error import RETRY_AFTER, STOPPING, HttpError, error_response
-from webhook.server.lifecycle import Lifecycle, Phase
-from webhook.server.limits import InFlight, Limits
+from webhook.server.limits import InFlight, Lifecycle, Limits, Phase, Reading
 from webhook.server.logs import Denials, error_fields
 from webhook.server.metrics import Metrics
+from webhook.server.protocol import JSON, RETRY_AFTER, STOPPING, HttpError, HttpProtocol, error_response
+
+
+class Answer(web.StreamResponse):
+    """A response 200 whose whole body is known.
+
+    aiohttp builds headers as a multidict, for handlers that add some, and encodes them: an eighth of a review's time. The
+    version, status, ``Date``, length and end of the connection are as RFC 9112 §§3-9 and RFC 9110 §6.6.1 require them.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self._text = body
+        self._sent = False
+        self._persists = False
+
+    @property
+    def prepared(self) -> bool:
+        """Whether it was written."""
+        return self._sent
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection serves further requests."""
+        return self._persists
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Write the response, once.
+
+        Raises:
+            ConnectionError: the client has closed the connection.
+        """
+        if self._sent:
+            return
+        self._sent = True
+        forced = super().keep_alive is False
+        self._persists = request.keep_alive and request.version >= HttpVersion11 and not forced
+        close = b"" if self._persists else b"Connection: close\r\n"
+        date, length = _date(int(time.time())), len(self._text)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\nDate: %b\r\n%b\r\n"
+        await request.writer.write(head % (JSON.encode(), length, date, close) + self._text)
+        # A client that sends requests and reads no responses must not fill the memory with them.
+        await request.writer.drain()
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: `prepare` has written everything."""
+        del data
+
+
+@functools.lru_cache(maxsize=1)
+def _date(seconds: int) -> bytes:
+    return formatdate(seconds, usegmt=True).encode()
+
+
+def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
+    """Return the body of a JSON request if all of it arrived together with the headers, as nearly always; otherwise None.
+
+    Raises:
+        HttpError: not JSON (415), or too large (413).
+    """
+    headers = request.headers
+    media_type = headers.get("Content-Type", "")
+    if media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON:
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {JSON}")
+    if "Content-Encoding" in headers:
+        # The API server never compresses, and a small compressed body may need much memory.
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
+    content = request.content
+    if not content.is_eof():
+        if (request.content_length or 0) > limits.body:
+            raise _too_large(limits)
+        return None
+    body = content.read_nowait()
+    if len(body) > limits.body:
+        raise _too_large(limits)
+    return body
+
+
+async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
+    """Read a body that arrives in parts.
+
+    Raises:
+        HttpError: too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
+    """
+    watch = request.protocol.watch if isinstance(request.protocol, HttpProtocol) else None
+    reading = Reading(asyncio.timeout(limits.body_time))
+    in_flight.readings[reading] = None
+    if watch is not None:
+        watch.reading(waits=True)
+    try:
+        async with reading.deadline:
+            chunks = []
+            while chunk := await request.content.readany():
+                in_flight.grow(reading, len(chunk), limits.bodies)
+                if reading.size > limits.body:
+                    raise _too_large(limits)
+                chunks.append(chunk)
+            return b"".join(chunks)
+    except TimeoutError:
+        if reading.crowded_out:
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", RETRY_AFTER) from None
+        raise HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {limits.body_time:g} s") from None
+    except (web.RequestPayloadError, ConnectionError):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the body is incomplete") from None
+    finally:
+        in_flight.end(reading)
+        if watch is not None:
+            watch.reading(waits=False)
+
+
+def _too_large(limits: Limits) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")
+
 
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
@@ -50,7 +161,6 @@ class Namespaces(Protocol):
 
     def lookup(self, name: str) -> Namespace | None:
         """Return a namespace, or None if it is unknown."""
-        ...
 
     async def fetch(self, name: str) -> Namespace:
         """Request an unknown namespace.
@@ -58,7 +168,6 @@ class Namespaces(Protocol):
         Raises:
             NotNowError: it is not available now.
         """
-        ...
 
 
 class Peers(Protocol):
@@ -66,11 +175,9 @@ class Peers(Protocol):
 
     def closed(self) -> str | None:
         """Why no review can be answered yet; None if reviews can be."""
-        ...
 
     def contradicts_call(self, namespace: Namespace) -> bool:
         """Whether a call contradicts the known state of its namespace; called for every pod."""
-        ...
 
     async def recheck(self, namespace: Namespace) -> Namespace:
         """Request such a namespace from the API server.
@@ -78,11 +185,9 @@ class Peers(Protocol):
         Raises:
             NotNowError: there is no answer, and the known state cannot be right.
         """
-        ...
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether other replicas know keys of a pod that this one does not know yet."""
-        ...
 
 
 _NOT_A_POD: Final = untouched(Reason.NOT_A_POD_CREATION)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from webhook.admission.context import Namespace
+from webhook.admission.decision import Namespace
 from webhook.labels import ENABLED, INJECT
 
 

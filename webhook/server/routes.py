@@ -13,13 +13,11 @@ from typing import Final, TypeAlias
 from aiohttp import HttpVersion11, hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from webhook.server.http_error import HttpError, error_response
-from webhook.server.lifecycle import Lifecycle, Phase
-from webhook.server.limits import Limits
+from webhook.server.limits import Lifecycle, Limits, Phase
 from webhook.server.listener import Handler
 from webhook.server.metrics import Metrics
 from webhook.server.mutate import Mutate
-from webhook.server.protocol import Protocol
+from webhook.server.protocol import HttpError, HttpProtocol, error_response
 
 Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
 """Path → method and handler."""
@@ -75,7 +73,7 @@ def dispatcher(routes: Routes, limits: Limits) -> Handler:
 
     async def dispatch(request: web.BaseRequest) -> web.StreamResponse:
         protocol = request.protocol
-        watch = protocol.watch if isinstance(protocol, Protocol) else None
+        watch = protocol.watch if isinstance(protocol, HttpProtocol) else None
         if watch is not None:
             watch.handling()
         try:

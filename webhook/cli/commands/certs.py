@@ -12,7 +12,7 @@ from webhook.cli.failure import Failure
 from webhook.cli.options import of_cluster
 
 if TYPE_CHECKING:
-    from webhook.doctor.stored_certificates import Location
+    from webhook.doctor.certificates import Location
 
 
 def _place(command: Callable[..., None]) -> Callable[..., None]:
@@ -47,7 +47,7 @@ def show(
 ) -> None:
     """Print the stored and the served certificates, their expiry, and what trusts them."""
     from webhook.cli.output.certificates import report, served_at, text
-    from webhook.doctor.stored_certificates import read_stored
+    from webhook.doctor.certificates import read_stored
 
     with _failures():
         found = read_stored(_where(kubeconfig, release_namespace, state_dir))
@@ -70,7 +70,7 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     (serve --certificate-dir) is not changed: the command prints where it comes from and how to renew it there.
     """
     from certs.state import RotationRequest
-    from webhook.doctor.stored_certificates import request_new
+    from webhook.doctor.certificates import request_new
 
     request = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
     with _failures():
@@ -81,9 +81,9 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
 @contextmanager
 def _failures() -> Iterator[None]:
     """Report errors as other commands do."""
-    from certs.problem import CertificateError
+    from certs.ca import CertificateError
     from webhook.cluster.client.api import ApiError
-    from webhook.doctor.provided_certificates import ProvidedError
+    from webhook.doctor.certificates import ProvidedError
 
     try:
         yield
@@ -92,7 +92,7 @@ def _failures() -> Iterator[None]:
 
 
 def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None) -> "Location":
-    from webhook.doctor.stored_certificates import Cluster
+    from webhook.doctor.certificates import Cluster
 
     if state_dir is None:
         return Cluster(kubeconfig, release_namespace)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifests.files import files_in
+from webhook.cli.manifests.documents import files_in
 from webhook.cli.options import of_cluster
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.config_maps import Found
-    from webhook.cli.manifests.manifest import Manifest
+    from webhook.cli.manifests.documents import Found
+    from webhook.cli.manifests.read import Manifest
     from webhook.mapping.document.problem import Problem
     from webhook.mapping.model.policy import Policy
 
@@ -67,11 +67,9 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         return
     if any(option is not None for option in (kubeconfig, release_namespace, output)):
         raise click.UsageError("options of the cluster do not apply to files: remove the options, or the files")
-    from webhook.cli.manifests.allocations import allocation_warnings
     from webhook.cli.manifests.documents import documents_of, header_warnings, objects_in
-    from webhook.cli.manifests.notes import pod_notes
-    from webhook.cli.manifests.own_keys import own_key_warnings
-    from webhook.mapping.requests.key_values import unreadable
+    from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes
+    from webhook.mapping.requests.values import unreadable
 
     found: list[Found] = []
     problems: list[Problem] = []
@@ -102,13 +100,12 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
 
 
 def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:
-    from webhook.cli.output.diagnosis import as_data, as_text
+    from webhook.cli.output.check import as_data, as_text
     from webhook.cluster.client.api import ConfigurationError
-    from webhook.cluster.client.connect import connect, release_namespace_of
+    from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.checks import examine
     from webhook.doctor.collect import collect_facts
-    from webhook.doctor.facts import Facts
-    from webhook.doctor.result import Level
+    from webhook.doctor.facts import Facts, Level
 
     async def facts() -> Facts:
         api = await connect(kubeconfig)

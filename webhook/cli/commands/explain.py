@@ -12,9 +12,8 @@ from webhook.cli.failure import Failure
 from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.allocations import Allocations
-    from webhook.cli.manifests.simulate import SimulatedObject
-    from webhook.cli.output.explained_pods import Explanation
+    from webhook.cli.manifests.simulate import Allocations, SimulatedObject
+    from webhook.cli.output.explained import Explanation
     from webhook.mapping.model.policy import Policy
 
 
@@ -57,10 +56,10 @@ def explain(
     if name is not None:
         _explain_key(name, policy, output)
         return
-    from webhook.cli.output.explained_pods import as_text
+    from webhook.cli.output.explained import pods_text
 
     explanation = _explained(files, policy, namespace, target, template_paths)
-    _print(as_text(explanation) if output == "text" else _json(explanation))
+    _print(pods_text(explanation) if output == "text" else _json(explanation))
     if explanation.denied:
         sys.exit(DENIED)
 
@@ -69,10 +68,9 @@ def _explained(
     files: tuple[str, ...], policy: "Policy", namespace: str | None, target: str | None, template_paths: tuple[str, ...]
 ) -> "Explanation":
     from webhook.admission import decide
-    from webhook.cli.manifests.allocations import allocations
-    from webhook.cli.manifests.manifest import ManifestError
-    from webhook.cli.manifests.simulate import SimulateOptions, simulate
-    from webhook.cli.output.explained_pods import Explanation
+    from webhook.cli.manifests.read import ManifestError
+    from webhook.cli.manifests.simulate import SimulateOptions, allocations, simulate
+    from webhook.cli.output.explained import Explanation
 
     options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
@@ -85,7 +83,7 @@ def _explained(
 
 
 def _object(simulated: "SimulatedObject", policy: "Policy", target: str | None, known: "Allocations") -> Any:
-    from webhook.cli.output.explained_pods import ObjectExplained, PodPart
+    from webhook.cli.output.explained import ObjectExplained, PodPart
     from webhook.explanation.pods import POD_TARGET
     from webhook.explanation.pods import explain as explained
 
@@ -95,13 +93,13 @@ def _object(simulated: "SimulatedObject", policy: "Policy", target: str | None, 
 
 
 def _explain_key(name: str, policy: "Policy", output: str) -> None:
-    from webhook.cli.output.explained_names import as_text, unknown
+    from webhook.cli.output.explained import names_text, unknown
     from webhook.explanation.glossary import look_up
 
     entry = look_up(policy, name)
     if not entry.known:
         raise Failure([unknown(entry)])
-    _print(as_text(entry) if output == "text" else _json(entry))
+    _print(names_text(entry) if output == "text" else _json(entry))
 
 
 def _json(model: Any) -> str:

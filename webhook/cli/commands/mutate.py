@@ -12,7 +12,7 @@ from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in,
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Simulated
-    from webhook.cli.output.outcomes import Format
+    from webhook.cli.output.mutate import Format
 
 
 @click.command()
@@ -52,9 +52,9 @@ def mutate(
       vgpu-webhook mutate -f pod.yaml -o diff
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    from webhook.cli.manifests.manifest import ManifestError
+    from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, simulate
-    from webhook.cli.output.outcomes import FORMATS
+    from webhook.cli.output.mutate import FORMATS
 
     policy = policy_for(mappings, settings, target)
     from webhook.admission import decide

@@ -208,7 +208,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     with _failures():
         certificate_options.check()
     if standalone:
-        from webhook.cli.manifests.namespaces import load_namespaces
+        from webhook.cli.manifests.simulate import load_namespaces
         from webhook.replica.standalone import serve_standalone
 
         cluster_options = {
@@ -224,7 +224,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
         with _failures():
             serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
-    from webhook.replica.clustered import ClusterOptions, serve_clustered
+    from webhook.replica.in_cluster import ClusterOptions, serve_clustered
 
     file_options = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
     _reject(file_options, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from webhook.cli.options import configured, configured_policy, of_cluster
-from webhook.cli.output.columns import columns
+from webhook.cli.output.tables import columns
 
 if TYPE_CHECKING:
+    from webhook.mapping.document.schema import Key, Texts
     from webhook.mapping.document.schema import Mapping as Document
-    from webhook.mapping.document.schema_keys import Key
-    from webhook.mapping.document.schema_types import Texts
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Vendor
 
@@ -68,7 +67,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
     if schema:
-        from webhook.mapping.document.json_schema import mapping_json_schema
+        from webhook.mapping.document.settings import mapping_json_schema
 
         click.echo(json.dumps(mapping_json_schema(), indent=2))
         return
@@ -97,7 +96,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     if matrix:
         click.echo(_pairs(policy, name, to), nl=False)
         return
-    from webhook.cli.output.overrides import as_document
+    from webhook.cli.output.vendor_pages import as_document
 
     click.echo(as_document(vendor, list(_shared_by(policy, name))), nl=False)
 
@@ -119,14 +118,14 @@ def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str
 
 def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str:
     """Format all vendors: a page of the documentation, or a table for a terminal."""
-    from webhook.cli.output import guard_pages, matrix_pages, source_pages, vendor_pages
+    from webhook.cli.output import vendor_pages
 
     if what == "guards":
-        return guard_pages.guards_page(policy) if markdown else guard_pages.guards_table(policy)
+        return vendor_pages.guards_page(policy) if markdown else vendor_pages.guards_table(policy)
     if what == "sources":
-        return source_pages.sources_page(policy) if markdown else source_pages.sources_table(policy)
+        return vendor_pages.sources_page(policy) if markdown else vendor_pages.sources_table(policy)
     if what == "matrix":
-        return matrix_pages.matrix_page(policy) if markdown else matrix_pages.matrix_table(policy)
+        return vendor_pages.matrix_page(policy) if markdown else vendor_pages.matrix_table(policy)
     return (
         vendor_pages.keys_page(policy) if markdown else columns(list(_table(policy, origin=origin))) + _shared(policy)
     )
@@ -134,7 +133,7 @@ def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str
 
 def _pairs(policy: "Policy", source: str, to: str | None) -> str:
     """Format how a vendor's requests translate to all others, or to one of them."""
-    from webhook.cli.output.matrix_pages import cell_table, row_table
+    from webhook.cli.output.vendor_pages import cell_table, row_table
     from webhook.mapping.document.problem import nearest_known
 
     if to is None:
@@ -166,7 +165,7 @@ def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
 
 def _shared(policy: "Policy") -> str:
     """Format the names that several vendors use, and how to make another vendor active; empty if there are none."""
-    from webhook.mapping.model.shared_names import shared_names
+    from webhook.mapping.model.policy import shared_names
 
     names = list(shared_names(policy))
     if not names:
@@ -178,7 +177,7 @@ def _shared(policy: "Policy") -> str:
 
 def _shared_by(policy: "Policy", vendor: str) -> Iterator[str]:
     """Describe the names that a vendor shares with others."""
-    from webhook.mapping.model.shared_names import shared_names
+    from webhook.mapping.model.policy import shared_names
 
     for shared in shared_names(policy):
         if shared.owner == vendor:
@@ -188,7 +187,7 @@ def _shared_by(policy: "Policy", vendor: str) -> Iterator[str]:
 
 
 def _keys(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
-    from webhook.mapping.requests.key_values import unconfigured_size
+    from webhook.mapping.requests.values import unconfigured_size
 
     document = vendor.document
     for name, key in document.keys.items():

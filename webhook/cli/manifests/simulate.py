@@ -2,18 +2,23 @@
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import jsonpatch
 import msgspec
 
 from webhook import labels
-from webhook.admission.context import Context, Namespace
-from webhook.admission.decision import Decision
-from webhook.cli.manifests.decode_errors import decode_error
-from webhook.cli.manifests.manifest import Manifest, Path, path_text
+from webhook.admission import decide
+from webhook.admission.claims import claims_of, requested_key
+from webhook.admission.decision import Context, Decision, Namespace
+from webhook.admission.own_keys import unread_keys
+from webhook.cli.failure import Failure
+from webhook.cli.manifests.documents import files_in
+from webhook.cli.manifests.read import FieldPath, Manifest, ManifestError, decode_error, path_text, read_manifests
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodPlace,
@@ -23,9 +28,12 @@ from webhook.cli.manifests.workloads import (
     pointer,
     untreated_templates,
 )
+from webhook.finding import Finding
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Reason
+from webhook.server.namespaces import Described
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -238,11 +246,11 @@ def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, ta
     return metadata
 
 
-def _decoded(obj: KubeObject, data: Mapping[str, Any], path: Path, metadata: Mapping[str, Any]) -> Pod:
+def _decoded(obj: KubeObject, data: Mapping[str, Any], path: FieldPath, metadata: Mapping[str, Any]) -> Pod:
     """Decode a pod in an object, with `metadata` added to its own; also check the parts that stay undecoded in it."""
     own = data.get("metadata")
     whole = {**data, "metadata": {**own, **metadata} if isinstance(own, dict) else metadata if own is None else own}
-    checked: Path = ()
+    checked: FieldPath = ()
     try:
         pod = decode_pod(msgspec.json.encode(whole))
         checked = ("spec", "volumes")
@@ -275,3 +283,217 @@ def _applied(data: dict[str, Any], patch: list[Operation]) -> dict[str, Any]:
         return data
     after: dict[str, Any] = jsonpatch.apply_patch(copy.deepcopy(data), patch, in_place=True)
     return after
+
+
+GROUP: Final = "resource.k8s.io"
+
+_REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    """The DeviceClasses and claims in manifests.
+
+    Attributes:
+        served: extended resource → the DeviceClass that serves it.
+        claims: kind and name of a claim, or of a template of claims → the device classes that it requests.
+        sources: DeviceClass → its file.
+    """
+
+    served: Mapping[str, str]
+    claims: Mapping[tuple[str, str], tuple[str, ...]]
+    sources: Mapping[str, str]
+
+    def notes(self, pods: Iterable[SimulatedPod]) -> tuple[str, ...]:
+        """Describe the claims of pods, as far as they are known."""
+        notes = (note for simulated in pods for note in (*self.classes(simulated.pod), *self._served(simulated.pod)))
+        return tuple(dict.fromkeys(notes))
+
+    def classes(self, pod: Pod) -> Iterator[str]:
+        """Describe the device classes of a pod's claims."""
+        for claim in pod.spec.resource_claims or ():
+            for kind, name in (
+                ("ResourceClaimTemplate", claim.resource_claim_template_name),
+                ("ResourceClaim", claim.resource_claim_name),
+            ):
+                classes = self.claims.get((kind, name or ""))
+                if classes:
+                    yield f"the claim {claim.name} is of the device class {' and '.join(classes)}"
+
+    def _served(self, pod: Pod) -> Iterator[str]:
+        for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+            for name in claims_of(container, self.served):
+                if name in self.served:
+                    yield f"container {container.name}: {name} is served by the DeviceClass {self.served[name]}"
+
+
+def allocations(manifests: Iterable[Manifest]) -> Allocations:
+    """Collect the DeviceClasses and claims in manifests; other objects are skipped."""
+    served: dict[str, str] = {}
+    claims: dict[tuple[str, str], tuple[str, ...]] = {}
+    sources: dict[str, str] = {}
+    for obj in _objects(manifests):
+        if obj.group != GROUP:
+            continue
+        spec = _map(obj.data.get("spec"))
+        resource = spec.get("extendedResourceName")
+        if obj.kind == "DeviceClass" and isinstance(resource, str):
+            served[resource] = obj.name
+            sources[obj.name] = obj.manifest.source
+        elif obj.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
+            inner = spec if obj.kind == "ResourceClaim" else _map(spec.get("spec"))
+            claims[obj.kind, obj.name] = tuple(dict.fromkeys(_classes(_map(inner.get("devices")))))
+    return Allocations(served, claims, sources)
+
+
+def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
+    """Warn of what conflicts with a policy: a DeviceClass for one of its keys, a claim beside a request, a misspelled key.
+
+    A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
+    """
+    known = allocations(manifests)
+    for resource, name in known.served.items():
+        owners = policy.resources.owners(resource)
+        if owners:
+            yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
+    others = {resource for resource in known.served if not policy.resources.owners(resource)}
+    options = SimulateOptions(opt_in=policy.settings.opt_in_label)
+
+    def decided(pod: Pod, context: Context) -> Decision:
+        return decide(pod, context, policy)
+
+    for manifest in manifests:
+        try:
+            objects = simulate([manifest], decided, options).objects
+        except ManifestError:
+            continue  # not an object: only documents are checked for errors
+        for simulated in objects:
+            problems = [text for text in simulated.denials if any(code in text for code in _REPORTED)]
+            problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, others)]
+            classes = [text for part in simulated.pods for text in known.classes(part.pod) if problems]
+            yield from (f"{manifest.source}: {simulated.title}: {text}" for text in (*problems, *classes))
+
+
+def _beside(pod: Pod, policy: Policy, served: set[str]) -> Iterator[str]:
+    """Find claims by the resource name of a DeviceClass, which only the DeviceClass reveals."""
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        key = requested_key(container, policy)
+        names = [name for name in claims_of(container, served) if name in served]
+        if key and names:
+            yield f"container {container.name}: {key} and the claim {names[0]} in one container"
+
+
+def _objects(manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
+    for manifest in manifests:
+        try:
+            obj = kube_object(manifest, manifest.data)
+            yield from list_items(obj) or [obj]
+        except ManifestError:
+            continue
+
+
+def _classes(devices: Mapping[str, Any]) -> Iterator[str]:
+    """The classes of a claim's requests: in ``exactly`` or ``firstAvailable``, with ``v1beta1`` in the request itself."""
+    requests = devices.get("requests")
+    for request in requests if isinstance(requests, list) else ():
+        first = _map(request).get("firstAvailable")
+        for part in (request, _map(request).get("exactly"), *(first if isinstance(first, list) else ())):
+            name = _map(part).get("deviceClassName")
+            if isinstance(name, str):
+                yield name
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def load_namespaces(place: Path | None, opt_in: str) -> Described:
+    """Read the Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are skipped.
+
+    Args:
+        place: the file or folder; None: no namespaces.
+        opt_in: the label by which a namespace opts in.
+
+    Raises:
+        Failure: files cannot be read, or contain something other than objects; with all problems.
+    """
+    known: dict[str, Namespace] = {}
+    problems: list[str] = []
+    for path in [] if place is None else files_in(place):
+        try:
+            known |= _in_file(path)
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+        except ManifestError as error:
+            problems.append(str(error))
+    if problems:
+        raise Failure(problems)
+    return Described(known, opt_in)
+
+
+def _in_file(path: Path) -> dict[str, Namespace]:
+    found: dict[str, Namespace] = {}
+    for manifest in read_manifests(path.read_bytes(), str(path)):
+        for namespace in namespaces_in(kube_object(manifest, manifest.data)):
+            if not namespace.name:
+                raise manifest.error(("metadata", "name"), "a Namespace without a name")
+            found[namespace.name] = namespace
+    return found
+
+
+def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
+    """Return a line for each file with notes on its pods: their codes, and how many containers each concerns."""
+    found: dict[str, Counter[Reason]] = {}
+    options = SimulateOptions(opt_in=policy.settings.opt_in_label)
+    for manifest in manifests:
+        reasons = found.setdefault(manifest.source, Counter())
+
+        def decided(pod: Pod, context: Context, reasons: Counter[Reason] = reasons) -> Decision:
+            decision = decide(pod, context, policy)
+            reasons.update(note.reason for note in decision.notes)
+            return decision
+
+        try:
+            simulate([manifest], decided, options)
+        except ManifestError:
+            continue  # other commands report it: `check` examines documents
+    for source, reasons in found.items():
+        if reasons:
+            counts = (f"{reason.code} ({reason.value.title}) in {_counted(times)}" for reason, times in reasons.items())
+            yield f"{source}: {', '.join(counts)}"
+
+
+def _counted(containers: int) -> str:
+    return f"{containers} container{'' if containers == 1 else 's'}"
+
+
+def own_key_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
+    """Warn of the webhook's labels and annotations without effect on namespaces, pods and pod templates.
+
+    Args:
+        manifests: of any kind.
+        policy: as for `unread_keys`.
+    """
+    for manifest in manifests:
+        try:
+            obj = kube_object(manifest, manifest.data)
+            for item in list_items(obj) or [obj]:
+                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in _of(item, policy))
+        except ManifestError:
+            continue  # not an object: only documents are checked for errors
+
+
+def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
+    for namespace in namespaces_in(item):
+        yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
+    for place in pod_places(item, ()):
+        template: Any = item.data
+        for part in place.path:
+            template = template.get(part) if isinstance(template, dict) else None
+        metadata = template.get("metadata") if isinstance(template, dict) else None
+        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
+
+
+def _texts(metadata: object, key: str) -> dict[str, str]:
+    values = metadata.get(key) if isinstance(metadata, dict) else None
+    return {str(name): str(value) for name, value in values.items()} if isinstance(values, dict) else {}

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webhook.cli.manifests.manifest import Manifest, Path
+from webhook.cli.manifests.read import FieldPath, Manifest
 
-_TEMPLATE: Final[Path] = ("spec", "template")
-_WORKLOADS: Final[Mapping[tuple[str, str], Path]] = {
+_TEMPLATE: Final[FieldPath] = ("spec", "template")
+_WORKLOADS: Final[Mapping[tuple[str, str], FieldPath]] = {
     **{
         (group, kind): _TEMPLATE
         for group in ("apps", "extensions")
@@ -36,7 +36,7 @@ class KubeObject:
     """
 
     manifest: Manifest
-    path: Path
+    path: FieldPath
     data: dict[str, Any]
     kind: str
     group: str
@@ -81,11 +81,13 @@ class PodPlace:
         owner: the owner of the pods of a template; None for a pod.
     """
 
-    path: Path
+    path: FieldPath
     owner: Owner | None
 
 
-def kube_object(manifest: Manifest, data: object, path: Path = (), kind: str = "", version: str = "") -> KubeObject:
+def kube_object(
+    manifest: Manifest, data: object, path: FieldPath = (), kind: str = "", version: str = ""
+) -> KubeObject:
     """Make an object of a manifest.
 
     Args:
@@ -163,7 +165,7 @@ def parse_path(text: str) -> tuple[str, ...]:
     return tuple(part.replace("\\.", ".") for part in _NAME_PARTS.findall(text))
 
 
-def pointer(path: Path) -> str:
+def pointer(path: FieldPath) -> str:
     """Format a path as a JSON pointer."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
@@ -177,7 +179,7 @@ def _owner(obj: KubeObject) -> Owner:
     return Owner(obj.kind, obj.name)
 
 
-def _matches(value: Any, parts: tuple[str, ...], path: Path) -> Iterator[Path]:
+def _matches(value: Any, parts: tuple[str, ...], path: FieldPath) -> Iterator[FieldPath]:
     if not parts:
         if _holds_containers(value):
             yield path
@@ -187,7 +189,7 @@ def _matches(value: Any, parts: tuple[str, ...], path: Path) -> Iterator[Path]:
             yield from _matches(child, parts[1:], (*path, key))
 
 
-def _templates(value: Any, path: Path) -> Iterator[Path]:
+def _templates(value: Any, path: FieldPath) -> Iterator[FieldPath]:
     for key, child in _children(value):
         if isinstance(key, str) and key.lower().endswith("template") and _holds_containers(child):
             yield (*path, key)
@@ -207,5 +209,5 @@ def _holds_containers(value: Any) -> bool:
     return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
 
 
-def _written(path: Path) -> str:
+def _written(path: FieldPath) -> str:
     return ".".join("*" if isinstance(part, int) else part.replace(".", "\\.") for part in path)

@@ -7,10 +7,10 @@ from cryptography import x509
 
 from certs.ca import names_of
 from certs.state import State, der, fingerprint
-from webhook.cli.output.columns import columns
+from webhook.cli.output.tables import columns
+from webhook.doctor.address import shown_at
+from webhook.doctor.certificates import Found
 from webhook.doctor.facts import Shown
-from webhook.doctor.handshake import shown_at
-from webhook.doctor.stored_certificates import Found
 
 SHORT: Final = 16
 """Digits of a fingerprint in the text, enough to distinguish certificates; the JSON has all."""

@@ -7,13 +7,19 @@ ApiError                    base of all errors of this package
 │   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
 └── StatusError             an answer with an error status
     .status, .reason, .message, .retry_after
+
+The owner of everything that a release writes: when it is deleted, Kubernetes deletes its dependents.
+
+The owner is a ClusterRole, because only a cluster-wide object may own the webhook configuration. So uninstalling a
+release leaves nothing behind, even if no replica is left to clean up.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -174,3 +180,133 @@ class Api(Protocol):
     async def close(self) -> None:
         """Close all connections."""
         ...
+
+
+PAGE: Final = 500
+"""Objects in one answer to a list, as kubectl requests them."""
+
+LIST_SECONDS: Final = 30.0
+"""The time limit of one page: the API server ends a request after 60 s, and a page takes it some milliseconds."""
+
+
+class ListMetadata(Protocol):
+    """The metadata of a list."""
+
+    @property
+    def more(self) -> str:
+        """``continue``: the token of the next page; empty on the last page."""
+        ...
+
+
+class Page(Protocol):
+    """One answer to a list."""
+
+    @property
+    def metadata(self) -> ListMetadata: ...
+
+
+class _ListMetadata(msgspec.Struct):
+    more: str = msgspec.field(default="", name="continue")
+
+
+class _RawPage(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Page)
+
+
+async def pages(
+    api: Api, path: str, decode: Callable[[bytes], P], query: Mapping[str, str] | None = None, size: int = PAGE
+) -> AsyncGenerator[P, None]:
+    """Yield every page of a list.
+
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer.
+    """
+    parameters = {**(query or {}), "limit": str(size)}
+    while True:
+        answer = await api.request("GET", path, query=parameters, seconds=LIST_SECONDS)
+        page = decode(answer.accepted())
+        yield page
+        if not page.metadata.more:
+            return
+        parameters["continue"] = page.metadata.more
+
+
+async def read_object(api: Api, path: str, kind: type[T]) -> T:
+    """Read one object.
+
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer, or none that can be decoded.
+    """
+    answer = await api.request("GET", path, seconds=LIST_SECONDS)
+    return _decoded(path, answer.accepted(), msgspec.json.Decoder(kind))
+
+
+async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
+    """Read every object of a list.
+
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer, or none that can be decoded.
+    """
+    # Not in the threads below: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
+    decoder, page_decoder = msgspec.json.Decoder(kind), msgspec.json.Decoder(_RawPage)
+    objects: list[T] = []
+    async for page in pages(api, path, lambda body: _decoded(path, body, page_decoder), query):
+        objects += await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
+    return objects
+
+
+def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"{path}: {error}") from error
+
+
+class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """``metav1.ObjectMeta``; missing fields are empty.
+
+    Attributes:
+        creation_timestamp: RFC 3339, in UTC and full seconds, so that texts sort by time.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+async def owner_reference(api: Api, role: str | None) -> Object | None:
+    """Make an owner reference to a role as it is now: with the UID of an earlier one, the dependents would be deleted.
+
+    Args:
+        api: the API server.
+        role: the name of the ClusterRole; None if there is no release.
+
+    Returns:
+        None if there is no such role, or reading it is forbidden.
+
+    Raises:
+        ApiError: the request fails.
+    """
+    if role is None:
+        return None
+    answer = await api.request("GET", f"{CLUSTER_ROLES}/{role}")
+    if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
+        return None
+    uid = msgspec.json.decode(answer.accepted(), type=Object)["metadata"]["uid"]
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": role, "uid": uid}

@@ -1,10 +1,24 @@
-"""The API of a real server: aiohttp as transport, with the address and credentials from `access`."""
+"""Connects to a real API server: its address, our identity, a proxy, and aiohttp as transport.
+
+Loads the address of the API server and our credentials with ``kubernetes.aio``; importing this takes 0.3 s.
+
+The first of these is used, as by kubectl and controllers: a named file, ``KUBECONFIG``, the service account of the pod,
+``~/.kube/config``. Files are read in threads.
+
+The proxy for an address, from the environment as Go programs read it, so that all programs of a cluster agree.
+
+Python's standard library does not support networks in ``NO_PROXY``. In a cluster, the API server is called by its
+address, so it would be called through the proxy even with ``NO_PROXY=10.0.0.0/8``.
+"""
 
 import asyncio
 import contextlib
+import importlib
+import ipaddress
 import math
 import os
 import socket
+import ssl
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -14,12 +28,192 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
+import yaml
+from aiohttp.http_exceptions import LineTooLong
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME, InClusterConfigLoader
+from kubernetes.aio.config.kube_config import load_kube_config
+from yarl import URL
 
 import webhook
-from webhook.cluster.client.access import SERVICE_ACCOUNT, Access, load_access
 from webhook.cluster.client.api import Answer, Api, ConfigurationError, SilenceError, StatusError, UnreachableError
-from webhook.cluster.client.whole_lines import whole_lines
+
+RELEASE_NAMESPACE: Final = "vgpu-webhook"
+"""The default of the webhook's own namespace."""
+
+
+async def connect(kubeconfig: Path | None = None) -> Api:
+    """Connect with the named file, or else with ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
+
+    No request is made yet. Credentials and CAs are read again when they change.
+
+    Raises:
+        ConfigurationError: nothing is configured, or it cannot be used.
+    """
+    # Importing kubernetes.aio takes a third of a second: only where it is needed, and not on the loop.
+    await asyncio.to_thread(importlib.import_module, "webhook.cluster.client.connection")
+
+    return await open_connection(kubeconfig)
+
+
+def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")) -> str | None:
+    """The namespace of the pod in which this process runs; None outside a cluster.
+
+    Args:
+        folder: the folder of the pod's service account.
+    """
+    try:
+        return (folder / "namespace").read_text("utf-8").strip() or None
+    except OSError:
+        return None
+
+
+def release_namespace_of(named: str | None) -> str:
+    """The webhook's own namespace: the named one, or else that of this process's pod, or else `RELEASE_NAMESPACE`."""
+    return named or in_cluster_namespace() or RELEASE_NAMESPACE
+
+
+def proxy_for(url: URL, environment: Mapping[str, str]) -> str | None:
+    """The proxy to use for a URL; None for none."""
+    name = f"{url.scheme}_proxy"
+    proxy = environment.get(name.upper()) or environment.get(name)
+    if not proxy or _excepted(url, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _excepted(url: URL, exceptions: str) -> bool:
+    host = (url.host or "").lower()
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or any(_names(entry, host, url.port) for entry in _entries(exceptions))
+    return address.is_loopback or any(_covers(entry, address, url.port) for entry in _entries(exceptions))
+
+
+def _entries(exceptions: str) -> list[str]:
+    return [entry for part in exceptions.split(",") if (entry := part.strip().lower())]
+
+
+def _names(entry: str, host: str, port: int | None) -> bool:
+    name, colon, number = entry.partition(":")
+    if colon and number != str(port):
+        return False
+    # Go's rule: an entry with a leading dot matches only names below it, one without also matches the name itself.
+    name = name.removeprefix("*") if name.startswith("*.") else name
+    return name in {"*", host} or host.endswith(name if name.startswith(".") else f".{name}")
+
+
+def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int | None) -> bool:
+    if entry == "*":
+        return True
+    try:
+        return address in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        name, colon, number = entry.rpartition(":")
+        return bool(colon) and name.strip("[]") == str(address) and number == str(port)
+
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""The folder of a pod's token and the API server's CA."""
+
+BEARER: Final = "BearerToken"
+"""The key under which kubernetes.aio stores the whole Authorization header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to connect to one API server.
+
+    Attributes:
+        server: its address, possibly with a path prefix.
+        tls: contains the trusted CA, and the client certificate if there is one.
+        server_name: the name that its certificate must have; None for the host of the address.
+        proxy: the proxy to use; None for none.
+        authorization: returns the current Authorization header, None for none; may read a file.
+    """
+
+    server: URL
+    tls: ssl.SSLContext
+    server_name: str | None
+    proxy: str | None
+    authorization: Callable[[], str | None]
+
+
+async def load_access(
+    kubeconfig: Path | None, environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+) -> Access:
+    """Load the configured access.
+
+    Args:
+        kubeconfig: a named file; it takes precedence.
+        environment: the variables ``KUBECONFIG``, the API server's address in a cluster, and the proxies.
+        service_account: the folder of the pod's token.
+
+    Raises:
+        ConfigurationError: nothing is configured, or it cannot be used.
+    """
+    configuration = Configuration()
+    # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
+    configuration.disable_strict_ssl_verification = True
+    named = environment.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
+    if not named and environment.get(SERVICE_HOST_ENV_NAME):
+        place = str(service_account)
+        load = _from_service_account(configuration, environment, service_account)
+    else:
+        place = named or f"{environment.get('HOME', '~')}/.kube/config"
+        load = _from_files(configuration, place)
+    try:
+        await load
+        transport = await asyncio.to_thread(RESTClientObject, configuration)
+    except ConfigurationError:
+        raise
+    except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        # kubernetes.aio raises Python's own errors for a file with a wrong structure.
+        raise ConfigurationError(place, f"cannot be used: {str(error) or type(error).__name__}") from error
+    server = URL(configuration.host)
+    if server.scheme not in {"https", "http"} or not server.host:
+        raise ConfigurationError(place, "contains no https:// URL of a server")
+    return Access(
+        server=server,
+        tls=transport.ssl_context,
+        server_name=configuration.tls_server_name,
+        proxy=transport.proxy or proxy_for(server, environment),
+        authorization=lambda: _authorization(configuration),
+    )
+
+
+async def _from_service_account(configuration: Configuration, environment: Mapping[str, str], folder: Path) -> None:
+    loader = InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)  # type: ignore[no-untyped-call]
+    # It also installs a hook that reads the token again once a minute.
+    await asyncio.to_thread(loader.load_and_set, configuration)
+
+
+async def _from_files(configuration: Configuration, place: str) -> None:
+    if not await asyncio.to_thread(_any_file, place):
+        raise ConfigurationError(
+            place, "does not exist: name a kubeconfig, or run in a pod with a service account token"
+        )
+    # In a thread with its own event loop: it reads files synchronously, and may start a program that returns a token.
+    loading = load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=place, client_configuration=configuration, persist_config=False
+    )
+    await asyncio.to_thread(asyncio.run, loading)
+
+
+def _any_file(paths: str) -> bool:
+    return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
+
+
+def _authorization(configuration: Configuration) -> str | None:
+    if configuration.refresh_api_key_hook is not None:
+        configuration.refresh_api_key_hook(configuration)
+    header = configuration.api_key.get(BEARER)
+    # A token file often ends in a line break, which no header may contain.
+    return header.strip() if header else None
+
 
 CONNECT_SECONDS: Final = 5.0
 """The time limit for TCP and TLS: the API server is near; TCP repeats a lost packet after 1 s and 3 s."""
@@ -33,6 +227,10 @@ MAX_CONNECTIONS: Final = 32
 MAX_BODY: Final = 128 * 1024 * 1024
 """The most bytes of an answer: half of a small container's memory. A failed list is better than a killed process."""
 
+MAX_LINE: Final = 16 * 1024 * 1024
+"""The most bytes of a line of a watch: the largest object that etcd can be configured for (8 MiB), with every second
+character escaped."""
+
 CLOSE_SECONDS: Final = 1.0
 """The time limit for closing connections: the end of a TLS session requires an answer from the server."""
 
@@ -41,7 +239,7 @@ KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP
 
 
 async def open_connection(kubeconfig: Path | None = None, service_account: Path = SERVICE_ACCOUNT) -> Api:
-    """Open a connection to the configured server; see `webhook.cluster.client.connect.connect`."""
+    """Open a connection to the configured server; see `webhook.cluster.client.connection.connect`."""
 
     async def load() -> Access:
         return await load_access(kubeconfig, os.environ, service_account)
@@ -181,15 +379,16 @@ class Connection:
                 if response.status != HTTPStatus.OK:
                     raise StatusError.read(await _body(response), response.status, _retry_after(response))
 
-            async def chunks() -> AsyncGenerator[bytes, None]:
+            async def whole_lines() -> AsyncGenerator[bytes, None]:
                 # Not around the yield below: errors of the reader must not be converted.
                 late = f"nothing received in {silence:g} s, or not ended after {seconds:g} s"
                 with _unreachable(call, late, SilenceError):
-                    async for chunk in response.content.iter_any():
-                        yield chunk
+                    while line := await response.content.readline(max_line_length=MAX_LINE):
+                        if not line.endswith(b"\n"):
+                            raise UnreachableError("the connection ended within a line")
+                        yield line[:-1]
 
-            read = await stack.enter_async_context(contextlib.aclosing(chunks()))
-            yield await stack.enter_async_context(contextlib.aclosing(whole_lines(read)))
+            yield await stack.enter_async_context(contextlib.aclosing(whole_lines()))
 
     async def close(self) -> None:
         for session in self._sessions:
@@ -235,6 +434,8 @@ def _unreachable(call: _Request, late: str, when_late: type[UnreachableError] = 
         yield
     except TimeoutError as error:
         raise when_late(f"{call}: {late}") from error
+    except LineTooLong as error:
+        raise UnreachableError(f"{call}: a line of more than {MAX_LINE} bytes") from error
     except (aiohttp.ClientError, ConfigException, OSError) as error:
         raise UnreachableError(f"{call}: {str(error) or type(error).__name__}") from error
 

@@ -21,8 +21,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.backoff import Backoff
-from webhook.cluster.client.api import Api, SilenceError, StatusError, UnreachableError
-from webhook.cluster.client.read import PAGE, pages
+from webhook.cluster.client.api import PAGE, Api, SilenceError, StatusError, UnreachableError, pages
 
 GRACE: Final = 30.0
 """Seconds after which the client ends a watch that the server should have ended."""

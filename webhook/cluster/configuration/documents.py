@@ -10,8 +10,7 @@ from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.draft import Prepared, prepare, probed
-from webhook.mapping.load import settings_of
+from webhook.mapping.load import Prepared, prepare, probed, settings_of
 from webhook.mapping.model.vendor import Vendor
 
 Problems: TypeAlias = tuple[Problem, ...]

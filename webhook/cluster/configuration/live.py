@@ -16,16 +16,13 @@ from certs.backoff import Backoff
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.client.reflector import WatchConfig
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, document_key
+from webhook.cluster.configuration.compatibility import invalid_in
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict, document_key
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
-from webhook.cluster.configuration.loss_reporter import LossReporter
-from webhook.cluster.configuration.mappings import invalid_in
+from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, is_temporary
+from webhook.cluster.configuration.reporter import RETRY_PAUSES, LossReporter, Reporter, is_temporary
 from webhook.cluster.configuration.sources import Sources
-from webhook.cluster.configuration.vanished import VanishedConfigMaps
-from webhook.cluster.configuration.verdict import PolicyFaults, Verdict
 from webhook.mapping.model.policy import Policy
 
 RECHECK_PAUSE: Final = 5.0

@@ -4,10 +4,23 @@
 and what is in force instead: its last good version, or else the built-in mapping of that name, or nothing.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.client.api import Api, list_objects
+from webhook.cluster.configuration.compatibility import (
+    Choice,
+    Compatibility,
+    Mappings,
+    by_vendor,
+    compatibility_under,
+    compiled,
+    read_mappings,
+    settings_before,
+    settings_now,
+)
+from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_NAME, ConfigMap, Stored, Verdict, config_map
 from webhook.cluster.configuration.documents import (
     DocumentCache,
     Problems,
@@ -16,12 +29,116 @@ from webhook.cluster.configuration.documents import (
     mark_of,
     vendor_named_in,
 )
-from webhook.cluster.configuration.effective_policy import DEFAULT, EffectivePolicy, combined, with_settings
-from webhook.cluster.configuration.mappings import Mappings, read_mappings, settings_before, settings_now
-from webhook.cluster.configuration.verdict import Verdict
-from webhook.mapping.load import combine
-from webhook.mapping.model.policy import Policy
+from webhook.cluster.configuration.last_good import LastGood
+from webhook.cluster.configuration.sources import SELECTORS
+from webhook.mapping.document.problem import MappingError, Problem, bug
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document.validation import placed
+from webhook.mapping.load import Prepared, combine, vendors_with
+from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN
+
+DEFAULT: Final = ValidSettings("", Document(SETTINGS, {}, {}), Settings())
+"""The settings without a settings document."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """The settings and mappings in force.
+
+    Attributes:
+        chosen: the settings document.
+        applied: the part of it that applies to the known vendors.
+        compatibility: decides on mappings under it.
+        choice: the mapping of each ConfigMap.
+        winners: the mapping of each vendor.
+    """
+
+    chosen: ValidSettings
+    applied: Settings
+    compatibility: Compatibility
+    choice: Choice
+    winners: Mapping[str, ValidMapping]
+
+    @property
+    def own(self) -> dict[str, Prepared]:
+        """The mappings in force, by vendor, for `combine`."""
+        return {name: mapping.prepared for name, mapping in self.winners.items()}
+
+
+def combined(chosen: ValidSettings, mappings: Mappings, memo: DocumentCache) -> EffectivePolicy:
+    """Combine mappings under some settings."""
+    compatibility = compatibility_under(chosen.settings, tuple(mappings.config_maps), memo)
+    choice = compatibility.best(mappings.newest, mappings.stable)
+    winners = by_vendor(choice, compatibility.order)
+    policy = compiled({name: mapping.prepared for name, mapping in winners.items()}, chosen.settings)
+    assert isinstance(policy, Policy)  # noqa: S101  (`best` returns compatible documents)
+    return EffectivePolicy(chosen, policy.settings, compatibility, choice, winners)
+
+
+def with_settings(
+    now: ValidSettings | Problems, before: ValidSettings | None, mappings: Mappings, memo: DocumentCache
+) -> tuple[EffectivePolicy, Problems]:
+    """Combine mappings under a settings document, or under the last good one if it has problems.
+
+    Args:
+        now: the current settings.
+        before: the settings that were accepted last.
+        mappings: the mappings to combine.
+        memo: caches probes.
+
+    Returns:
+        The policy in force, and the problems of the current settings.
+    """
+    fallback = before or DEFAULT
+    if not isinstance(now, ValidSettings):
+        return combined(fallback, mappings, memo), now
+    try:
+        effective = combined(now, mappings, memo)
+    except Exception as error:  # noqa: BLE001  (caused by no mapping: `compiled` reports those)
+        return combined(fallback, mappings, memo), (bug(error, now.document.source),)
+    problems = _contradictions(effective)
+    if before is not None and before.text == now.text:
+        # They were valid before: a key that no longer applies, because a vendor is gone, must not invalidate the rest.
+        return effective, problems
+    unchanged = combined(fallback, mappings, memo)
+    problems = problems or _displaced(effective, unchanged, mappings)
+    return (unchanged if problems else effective), problems
+
+
+def _contradictions(effective: EffectivePolicy) -> Problems:
+    """The settings that contradict the vendors in force."""
+    try:
+        compile_policy(vendors_with(effective.own), effective.chosen.settings, "")
+    except MappingError as error:
+        return tuple(
+            placed(problem, effective.chosen.document) for problem in error.problems if problem.source == SETTINGS
+        )
+    return ()
+
+
+def _displaced(effective: EffectivePolicy, unchanged: EffectivePolicy, mappings: Mappings) -> Problems:
+    """Problems of settings under which a mapping that was accepted before would no longer be in force."""
+    source = effective.chosen.document.source
+    return tuple(
+        Problem(f"configmap/{name} is invalid under these settings: {why}", source=source)
+        for name in mappings.stable
+        if _rank(name, effective, mappings) < _rank(name, unchanged, mappings)
+        for why in _why(name, effective, mappings)[:1]
+    )
+
+
+def _why(name: str, effective: EffectivePolicy, mappings: Mappings) -> Sequence[Problem]:
+    mapping = mappings.newest.get(name) or mappings.stable[name]
+    return effective.compatibility.objections(name, mapping, effective.choice)
+
+
+def _rank(name: str, effective: EffectivePolicy, mappings: Mappings) -> int:
+    """2: the newest document of a ConfigMap is in force, 1: the last good one, 0: none."""
+    if name not in effective.choice:
+        return 0
+    return 2 if effective.choice[name] is mappings.newest.get(name) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +223,21 @@ def _settings_instead(problems: Problems, effective: EffectivePolicy, before: Va
     if effective.chosen is before:
         return "their last good version"
     return "the default settings" if effective.chosen is DEFAULT else "the keys that apply"
+
+
+async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
+    """Read the ConfigMaps of a namespace and the record of the last good ones, and compile the policy.
+
+    ConfigMaps that vanished without a deletion count as present, as in the replicas.
+
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer, or none that can be decoded.
+    """
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    stored = [item for selector in SELECTORS for item in await list_objects(api, path, Stored, selector)]
+    record = await LastGood(api, namespace).read()
+    config_maps = {item.metadata.name: config_map(item) for item in stored}
+    lost = [config_map for config_map in record.lost_config_maps() if config_map.name not in config_maps]
+    outcome = policy_of([*config_maps.values(), *lost], record.texts, DocumentCache(record.marks))
+    return replace(outcome, lost=tuple(sorted(config_map.name for config_map in lost)))

@@ -1,19 +1,128 @@
 """The webhook configuration in the cluster: who wrote it, which pods it lets through, and what others added."""
 
+import base64
+import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import total_ordering
+from http import HTTPStatus
 from typing import Any, Final
 
-from certs.pem import by_der
-from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import bundle_of, injected
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
-from webhook.cluster.registration.match_conditions import GPU_KEYS, expression
-from webhook.cluster.registration.matched_names import MatchedNames, parse_names
+import msgspec
+
+from certs.ca import by_der
+from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, Object, StatusError
+from webhook.cluster.registration.desired import (
+    API_VERSION,
+    AUDIT,
+    COLLECTION,
+    ENFORCE,
+    GPU_KEYS,
+    KIND,
+    NAME,
+    NAMESPACE_NAME,
+    Desired,
+    MatchedNames,
+    Terms,
+    expression,
+    parse_names,
+)
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
+
+_PATH = f"{COLLECTION}/{NAME}"
+_QUERY = {"fieldManager": FIELD_MANAGER}
+_LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfiguration:
+    """The webhook configuration of a cluster.
+
+    All methods raise `StatusError` if the server answers with an error, and `UnreachableError` if there is no answer.
+    """
+
+    api: Api
+
+    async def read(self) -> Object | None:
+        """Read it; None if there is none."""
+        answer = await self.api.request("GET", _PATH)
+        return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
+
+    async def create(self, configuration: Object) -> Object | None:
+        """Create it; None if another replica was faster, or the object was deleted again.
+
+        It is applied without webhooks and filled afterwards: an apply would overwrite what another replica has just written.
+        """
+        # After an apply that owns no field, the API server would not record managers of fields.
+        bare = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "labels": _LABELS}}
+        answer = await self.api.request(
+            "PATCH", _PATH, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
+        )
+        made = _object(answer)
+        if made.get("webhooks"):
+            return None
+        metadata = {
+            **configuration["metadata"],
+            "labels": _LABELS,
+            "resourceVersion": made["metadata"]["resourceVersion"],
+        }
+        return await self.replace({**configuration, "metadata": metadata})
+
+    async def replace(self, configuration: Object) -> Object | None:
+        """Replace it; None if it has changed in the meantime."""
+        answer = await self.api.request("PUT", _PATH, query=_QUERY, body=msgspec.json.encode(configuration))
+        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
+
+
+def _object(answer: Answer) -> Object:
+    """Decode the object in an answer.
+
+    Raises:
+        StatusError: the answer contains none.
+    """
+    body = answer.accepted()
+    try:
+        return msgspec.json.decode(body, type=Object)
+    except msgspec.DecodeError as error:
+        raise StatusError(answer.status, "", f"not a JSON object: {error}") from None
+
+
+INJECTED: Final = "cert-manager.io/inject-"
+"""The prefix of the annotations that make cert-manager fill in ``caBundle``."""
+
+
+def bundle_of(webhook: Object) -> bytes:
+    """The bundle of one webhook; empty if it has none that can be decoded."""
+    config = webhook.get("clientConfig")
+    encoded = config.get("caBundle") if isinstance(config, dict) else None
+    try:
+        return base64.b64decode(encoded) if isinstance(encoded, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def injected(configuration: Object) -> bool:
+    """Whether cert-manager fills in the bundles of a configuration."""
+    metadata = configuration.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and any(str(key).startswith(INJECTED) for key in annotations)
+
+
+def widened(ours: bytes, theirs: bytes) -> bytes:
+    """A bundle with the CAs of both; `theirs`, unchanged, if it has all of them already."""
+    own, others = by_der(ours), by_der(theirs)
+    if not own:
+        return ours
+    if own.keys() <= others.keys():
+        return theirs
+    return _joined([ours, *(block for der, block in others.items() if der not in own)])
+
+
+def _joined(parts: Iterable[bytes]) -> bytes:
+    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
+
 
 _STAMP: Final = re.compile(r"(\S+) (\S+)")
 _VERSION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(.*)")

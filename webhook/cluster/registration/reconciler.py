@@ -7,35 +7,131 @@ nothing is written. If something keeps undoing repairs, they slow down to one pe
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
 from certs.backoff import Backoff
-from certs.pem import by_der
+from certs.ca import by_der
 from webhook import __version__
-from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
-from webhook.cluster.client.owner import owner_reference
-from webhook.cluster.registration.comparison import (
+from webhook.cluster.client.api import Api, Object, ObjectMetadata, StatusError, UnreachableError, owner_reference
+from webhook.cluster.client.reflector import Reflector
+from webhook.cluster.registration.desired import COLLECTION, NAME, Desired, MatchedNames, Mode, ReconcileConfig, Site
+from webhook.cluster.registration.observed import Observed, StoredConfiguration, Version, bundle_of, read_observed
+from webhook.cluster.registration.reporter import Report, Reporter
+from webhook.cluster.registration.update import (
+    Change,
     Difference,
     Labels,
     Severity,
+    Update,
+    Writer,
     differences,
+    fails_open,
     harmless,
     keeps_selectors,
     opted_in_as,
     other_writers,
+    update_for,
 )
-from webhook.cluster.registration.config import Mode, ReconcileConfig
-from webhook.cluster.registration.desired import Desired, Site
-from webhook.cluster.registration.observed import Observed, Version, read_observed
-from webhook.cluster.registration.quiet import QuietPeriod
-from webhook.cluster.registration.repairs import RepairPace, Repairs
-from webhook.cluster.registration.report import Report
-from webhook.cluster.registration.reporter import Reporter
-from webhook.cluster.registration.stored import StoredConfiguration
-from webhook.cluster.registration.update import Change, Update, Writer, fails_open, update_for
+from webhook.mapping.model.policy import Policy
+
+
+class QuietPeriod:
+    """Measures how long neither the policy nor the webhook configuration has changed.
+
+    Args:
+        length: seconds without a change after which the period is over.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, length: float, clock: Callable[[], float]) -> None:
+        self._length = length
+        self._clock = clock
+        self._since = clock()
+        self._seen: tuple[object, ...] | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the period is over; 0 or less when it is."""
+        return self._length - (self._clock() - self._since)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing has changed for that long."""
+        return self.left <= 0
+
+    def restart(self) -> None:
+        """Note a change."""
+        self._since = self._clock()
+
+    def observe(self, read: Observed) -> None:
+        """Note the configuration that was read; if it differs from the previous one, that is a change."""
+        seen = read.version, read.digest, read.desired, read.bundles
+        if seen != self._seen:
+            self._seen = seen
+            self.restart()
+
+
+@dataclass(slots=True)
+class RepairPace:
+    """When the next repair of a kind may be made; seconds are monotonic.
+
+    Attributes:
+        shortest: the pause after the first repair; it doubles with each further one.
+        longest: the longest pause.
+        calm: seconds without a repair after which the next one counts as the first.
+    """
+
+    shortest: float
+    longest: float
+    calm: float
+    _last: float = -inf
+    _in_a_row: int = 0
+
+    def made(self, at: float) -> None:
+        """Count a repair."""
+        self._in_a_row = self.count_in_a_row(at) + 1
+        self._last = at
+
+    def count_in_a_row(self, at: float) -> int:
+        """The number of repairs without a calm period between them."""
+        return 0 if at - self._last >= self.calm else self._in_a_row
+
+    def wait(self, at: float) -> float:
+        """Seconds until the next repair may be made; 0 if it may be made now."""
+        made = self.count_in_a_row(at)
+        if not made:
+            return 0.0
+        return max(0.0, self._last + min(self.shortest * 2.0 ** min(made - 1, 32), self.longest) - at)
+
+
+@dataclass(slots=True)
+class Repairs:
+    """The repairs of one configuration: the number of each kind, and when the next may be made.
+
+    Repairs that let more pods through wait a minute at most. Those that let fewer through, or take over, may wait an hour:
+    as long as replicas disagree, all names of all of them stay in the end.
+    """
+
+    widening: RepairPace
+    narrowing: RepairPace
+    counts: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(Change, 0))
+
+    def made(self, change: Change, at: float) -> None:
+        """Count a repair."""
+        self.counts[change] += 1
+        self.pace(change).made(at)
+
+    def pace(self, change: Change) -> RepairPace:
+        """The pace of a kind of repair."""
+        return self.narrowing if change in {Change.NARROWED, Change.TAKEN_OVER} else self.widening
+
 
 ATTEMPTS: Final = 5
 """Attempts of one pass that may lose against other writers: that many replicas may start at once."""
@@ -306,3 +402,96 @@ class Reconciler:
         pending = present is not None and (present.desired != self.desired or self._has_others(present))
         wait = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (so that replicas do not read all at once)
         return min(wait, self._quiet.left) if pending and not self._quiet.over else wait
+
+
+def known_to_peers(
+    resources: Iterable[str], keys: Iterable[str], policy: Policy, own: MatchedNames, registered: Observed | None
+) -> bool:
+    """Whether a pod has a name that the webhook configuration lets through and this replica's policy does not know.
+
+    The answer is then 503 with ``Retry-After: 1``, and the API server retries within the same call. A configuration with this
+    replica's own digest, or without one (because it is maintained by hand), never has such a name.
+
+    Args:
+        resources: all resource names of the pod's containers.
+        keys: all keys of its labels and annotations.
+        policy: the replica's own policy.
+        own: the matched names of that policy.
+        registered: the webhook configuration, as last seen.
+    """
+    if registered is None or registered.digest is None or registered.digest == policy.digest:
+        return False
+    if registered.desired is None:
+        return not own.has_pod(resources, keys)
+    theirs = registered.desired.matched_names
+    return any(theirs.has_resource(name) and not _known(name, policy) for name in resources) or any(
+        theirs.has_key(key) and not own.has_key(key) for key in keys
+    )
+
+
+def _known(name: str, policy: Policy) -> bool:
+    """Whether a policy knows a resource name as a key, as one of an inactive vendor, or as one of another system."""
+    known = policy.near.known
+    return (
+        bool(policy.resources.owners(name))
+        or name in policy.inactive
+        or (known is not None and known.fullmatch(name) is not None)
+    )
+
+
+class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
+    ca_bundle: str | None = None
+
+
+class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
+    client_config: _ClientConfig = _ClientConfig()
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """The version and the bundles of the webhook configuration; the reconciler reads the rest."""
+
+    metadata: ObjectMetadata
+    webhooks: tuple[_Webhook, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The part of the webhook configuration that is stored.
+
+    Attributes:
+        version: its resourceVersion.
+        bundles: the CAs (DER) of each webhook.
+    """
+
+    version: str
+    bundles: tuple[frozenset[bytes], ...]
+
+
+def watch_registration(
+    api: Api, changed: Callable[[], None], log: FilteringBoundLogger
+) -> Reflector[Configuration, Watched]:
+    """Make a reflector that calls `changed` whenever the webhook configuration changes; see also `bundles_in`."""
+    return Reflector(
+        api,
+        COLLECTION,
+        Configuration,
+        _watched,
+        log,
+        changed=lambda _: changed(),
+        query={"fieldSelector": f"metadata.name={NAME}"},
+    )
+
+
+def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
+    """The CAs (DER) of each webhook; None if there is no webhook configuration."""
+    found = next(iter(reflector.objects.values()), None)
+    return None if found is None else found.bundles
+
+
+def _watched(configuration: Configuration) -> Watched:
+    encoded = [
+        {"clientConfig": {"caBundle": webhook.client_config.ca_bundle}} for webhook in configuration.webhooks or ()
+    ]
+    return Watched(
+        configuration.metadata.resource_version, tuple(frozenset(by_der(bundle_of(webhook))) for webhook in encoded)
+    )

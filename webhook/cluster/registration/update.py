@@ -3,20 +3,50 @@
 Replicas learn of a change one after the other, and there is no leader. So no replica removes what another one may need: a
 replica whose policy has changed adds its names to those present. Names that no replica needs anymore are removed once
 nothing has changed for a while.
+
+Compares a webhook configuration with the desired one: what differs, and whether that keeps pods out.
+
+Only the content is compared, whoever wrote it: anything that keeps pods of an opted-in namespace from the webhook is a
+fault, intended or not.
 """
 
 import base64
 import copy
 import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from certs.pem import by_der
-from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import bundle_of, injected, widened
-from webhook.cluster.registration.desired import ENFORCE, FAIL, IGNORE, NAME, Desired, Site, registration
-from webhook.cluster.registration.match_conditions import fits
-from webhook.cluster.registration.observed import Observed, Version, webhooks_of
+from certs.ca import by_der
+from webhook.cluster.client.api import FIELD_MANAGER, Object
+from webhook.cluster.client.events import shortened
+from webhook.cluster.registration.desired import (
+    AUDIT,
+    AUDIT_MODES,
+    ENFORCE,
+    FAIL,
+    GPU_KEYS,
+    IGNORE,
+    NAME,
+    NAMESPACE_NAME,
+    Desired,
+    Site,
+    Terms,
+    fits,
+    registration,
+    selects,
+)
+from webhook.cluster.registration.observed import (
+    Observed,
+    Version,
+    bundle_of,
+    foreign_terms,
+    injected,
+    matched_names_in,
+    webhooks_of,
+    widened,
+)
+from webhook.labels import ENABLED, KEEP_SELECTORS, MATCHED_NAMES, MODE
 
 
 class Change(enum.Enum):
@@ -168,3 +198,252 @@ def _same_name(reference: Any, owner: Object) -> bool:
 def _metadata(configuration: Object) -> Object:
     metadata: Object = configuration.setdefault("metadata", {"name": NAME})
     return metadata
+
+
+MAX_VALUE: Final = 200
+"""The most bytes of a value that a message quotes."""
+
+MAX_NAMES: Final = 10
+"""The most names that a message lists of those that let no pod through."""
+
+Labels: TypeAlias = Mapping[str, str]
+_Fault: TypeAlias = "tuple[str, str, Severity]"
+
+
+class Severity(enum.IntEnum):
+    """The effect of a difference."""
+
+    SLIGHT = 1
+    """Pods are sent to the webhook nevertheless."""
+    KEEPS_OUT = 2
+    """Pods of opted-in namespaces are not sent to the webhook."""
+    NO_VERSION_WRITES = 3
+    """Like `KEEPS_OUT`, and no version of this program writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between a configuration and the desired one.
+
+    Attributes:
+        webhook: the webhook's name; empty for the whole configuration.
+        field: the field of the webhook; for the match condition that depends on the policy, the name of the condition.
+        what: the difference, as the end of a sentence about the webhook.
+        severity: its effect.
+    """
+
+    webhook: str
+    field: str
+    what: str
+    severity: Severity
+
+    def __str__(self) -> str:
+        return f"{self.webhook} {self.what}" if self.webhook else self.what
+
+
+def differences(
+    configuration: Object | None, desired: Desired, site: Site, opted_in: Sequence[Labels]
+) -> list[Difference]:
+    """Compare a configuration with the desired one.
+
+    Args:
+        configuration: the configuration in the API server; None if there is none.
+        desired: what the policy requires.
+        site: where the webhook is; an empty address is not compared.
+        opted_in: the labels of each namespace that has opted in.
+    """
+    if configuration is None:
+        return [Difference("", "", "there is none", Severity.NO_VERSION_WRITES)]
+    found = webhooks_of(configuration)
+    made = webhooks_of(registration(desired, site))
+    keeps_terms = keeps_selectors(configuration)
+    return [
+        Difference(name, *fault)
+        for name in (ENFORCE, AUDIT)
+        for fault in (
+            [
+                *_of_webhook(
+                    found[name], made[name], desired, site, () if keeps_terms else opted_in_as(name, desired, opted_in)
+                ),
+                *_of_conditions(configuration, found[name], made[name], desired),
+            ]
+            if name in found
+            else [("", "is missing", Severity.NO_VERSION_WRITES)]
+        )
+    ]
+
+
+def keeps_selectors(configuration: Object) -> bool:
+    """Whether the configuration has the annotation that keeps foreign terms in its namespace selectors."""
+    metadata = configuration.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
+
+
+def opted_in_as(name: str, desired: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
+    """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
+    audits = name == AUDIT
+    bare = {desired.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if audits else {})}
+    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == audits)]
+
+
+def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
+    """The terms that keep none of the namespaces out."""
+    return Terms(
+        {
+            key: value
+            for key, value in terms.labels.items()
+            if all(selects({"matchLabels": {key: value}}, labels) for labels in namespaces)
+        },
+        [
+            term
+            for term in terms.expressions
+            if all(selects({"matchExpressions": [term]}, labels) for labels in namespaces)
+        ],
+    )
+
+
+def other_writers(configuration: Object) -> list[str]:
+    """The other managers of fields of the webhooks, except for those that only fill in bundles.
+
+    Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
+    """
+    metadata = configuration.get("metadata")
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    return sorted(
+        {
+            str(entry.get("manager"))
+            for entry in entries or ()
+            if isinstance(entry, dict)
+            and entry.get("manager") != FIELD_MANAGER
+            and any(_beyond_bundles(fields) for fields in _owned_webhooks(entry))
+        }
+    )
+
+
+def _owned_webhooks(entry: Object) -> list[Any]:
+    fields = entry.get("fieldsV1")
+    webhooks = fields.get("f:webhooks") if isinstance(fields, dict) else None
+    return list(webhooks.values()) if isinstance(webhooks, dict) else []
+
+
+def _beyond_bundles(fields: Any) -> bool:
+    if not isinstance(fields, dict):
+        return False
+    config = fields.get("f:clientConfig")
+    return bool(fields.keys() - {"f:clientConfig", "f:name", "."}) or (
+        isinstance(config, dict) and bool(config.keys() - {"f:caBundle", "."})
+    )
+
+
+def _of_webhook(
+    found: Object, made: Object, desired: Desired, site: Site, namespaces: Sequence[Labels]
+) -> Iterator[_Fault]:
+    if not any(creates_pods(rule) for rule in found.get("rules") or ()):
+        yield "rules", "has no rule for new pods", Severity.NO_VERSION_WRITES
+    if found.get("objectSelector"):
+        yield "objectSelector", "has an objectSelector, which keeps pods out", Severity.NO_VERSION_WRITES
+    if "v1" not in (found.get("admissionReviewVersions") or ()):
+        yield "admissionReviewVersions", "has no v1 among its admissionReviewVersions", Severity.NO_VERSION_WRITES
+    yield from _of_selector(found, made, desired, namespaces)
+    if site.address and _address(found) != _address(made):
+        yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
+    if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
+        yield "caBundle", "has a caBundle that does not contain this webhook's CA", Severity.KEEPS_OUT
+    for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
+        if found.get(key) != made[key]:
+            yield key, f"has {key} {shortened(str(found.get(key)), MAX_VALUE)}, not {made[key]}", Severity.SLIGHT
+
+
+def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
+    """Find missing terms of our own, and any terms that keep out namespaces which ours select."""
+    selector = found.get("namespaceSelector")
+    terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
+    for ours in made["namespaceSelector"]["matchExpressions"]:
+        key, operator = ours["key"], ours["operator"]
+        same = [
+            term
+            for term in terms
+            if isinstance(term, dict) and (term.get("key"), term.get("operator")) == (key, operator)
+        ]
+        # What additional values keep out is found below.
+        absent = sorted(set(ours["values"]) - {value for term in same for value in term.get("values") or ()})
+        if absent:
+            yield (
+                "namespaceSelector",
+                f"has a namespaceSelector without {key} {operator} ({', '.join(absent)})",
+                Severity.SLIGHT,
+            )
+    kept = [labels for labels in namespaces if selects(made["namespaceSelector"], labels)]
+    labels = (selector.get("matchLabels") if isinstance(selector, dict) else None) or {}
+    present = Terms(labels, [term for term in terms if isinstance(term, dict)])
+    if harmful := _without(present, harmless(present, kept)):
+        # Terms with the keys that this program uses may be those of another version or policy.
+        foreign = foreign_terms(found, desired.opt_in)
+        another = _without(harmful, foreign) == harmful
+        yield (
+            "namespaceSelector",
+            f"has a namespaceSelector that keeps opted-in namespaces out: {shortened(str(harmful), MAX_VALUE)}",
+            Severity.KEEPS_OUT if another else Severity.NO_VERSION_WRITES,
+        )
+
+
+def _without(terms: Terms, others: Terms) -> Terms:
+    return Terms(
+        {key: value for key, value in terms.labels.items() if key not in others.labels},
+        [term for term in terms.expressions if term not in others.expressions],
+    )
+
+
+def _of_conditions(configuration: Object, found: Object, made: Object, desired: Desired) -> Iterator[_Fault]:
+    conditions = [condition for condition in found.get("matchConditions") or () if isinstance(condition, dict)]
+    if not conditions:
+        return
+    names = {condition["name"] for condition in made["matchConditions"]}
+    for condition in conditions:
+        if condition.get("name") not in names:
+            yield (
+                "matchConditions",
+                f"has a foreign match condition, {shortened(str(condition.get('name')), MAX_VALUE)}",
+                Severity.KEEPS_OUT,
+            )
+        elif condition["name"] != GPU_KEYS and condition not in made["matchConditions"]:
+            yield (
+                "matchConditions",
+                f"has a match condition {condition['name']} that differs from what this version writes",
+                Severity.KEEPS_OUT,
+            )
+    let_through = matched_names_in(configuration, found, desired.matched_names)
+    if let_through is None:
+        yield (
+            GPU_KEYS,
+            f"has a match condition {GPU_KEYS!r} that is not made from the names in the annotation {MATCHED_NAMES}",
+            Severity.KEEPS_OUT,
+        )
+    elif missing := let_through.lacks(desired.matched_names):
+        more = f" and {len(missing) - MAX_NAMES} more" if len(missing) > MAX_NAMES else ""
+        yield GPU_KEYS, f"does not let pods through for {', '.join(missing[:MAX_NAMES])}{more}", Severity.KEEPS_OUT
+
+
+def creates_pods(rule: Any) -> bool:
+    """Whether a rule of a webhook matches new pods."""
+    if not isinstance(rule, dict):
+        return False
+    wanted_of = {
+        "apiGroups": {"", "*"},
+        "apiVersions": {"v1", "*"},
+        "operations": {"CREATE", "*"},
+        "resources": {"pods", "*", "*/*"},
+    }
+    return rule.get("scope") != "Cluster" and all(
+        set(rule.get(key) or ()) & any_of for key, any_of in wanted_of.items()
+    )
+
+
+def _address(webhook: Object) -> str:
+    config = webhook.get("clientConfig")
+    service = config.get("service") if isinstance(config, dict) else None
+    if isinstance(service, dict):
+        path, port = service.get("path") or "/", service.get("port") or 443
+        return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
+    return str(config.get("url")) if isinstance(config, dict) else "nothing"

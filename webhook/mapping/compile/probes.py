@@ -13,11 +13,9 @@ from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.document.problem import Problem
 from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
-from webhook.mapping.requests.conversion import number_for
 from webhook.mapping.requests.denials import spelling
-from webhook.mapping.requests.key_values import KeyValue, form_of, format_value
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.result import Reading
+from webhook.mapping.requests.values import KeyValue, Reading, form_of, format_value, number_for
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.quantity import Number
 from webhook.reasons import Reason

@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from webhook.mapping.compile.problems import Problems
-from webhook.mapping.document import schema_keys as schema
+from webhook.mapping.compile.keys import Problems
+from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import Path
-from webhook.mapping.document.schema_types import Amount, Texts
+from webhook.mapping.document.schema import Amount, Texts
 from webhook.mapping.model.vendor import NamePart, Row
-from webhook.mapping.notation.numbers import Numbers
-from webhook.mapping.notation.pattern import PatternError, check
+from webhook.mapping.notation import Numbers, PatternError, check
 from webhook.request import Memory, Percent, Size
 
 Written: TypeAlias = Amount | list[Amount]

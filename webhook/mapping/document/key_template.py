@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from webhook.mapping.document.schema_keys import Variable
-from webhook.mapping.notation.pattern import literal
+from webhook.mapping.document.schema import Variable
+from webhook.mapping.notation import literal
 
 CONTAINER: Final = "container"
 """The built-in variable: the name of a container of the pod."""

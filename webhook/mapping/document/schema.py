@@ -3,31 +3,295 @@
 Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need.
 ``docs/mapping.md`` explains every key by example. `webhook.mapping.compile` turns a document into the immutable values of
 `webhook.mapping.model.vendor`.
+
+The base of every schema: the strict model, and names, texts, lists and numbers with bounds.
+
+Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
-from webhook.mapping.document.schema_enforcement import Guard, Shim
-from webhook.mapping.document.schema_keys import Key, KeyRule, Variable
-from webhook.mapping.document.schema_types import (
-    API_VERSION,
-    FEW,
-    MANY,
-    MOST,
-    SOME,
-    Amount,
-    Expression,
-    KeyText,
-    LabelKey,
-    Long,
-    Name,
-    Numbers,
-    Short,
-    Strict,
-    Whole,
+from webhook.mapping.notation import MAX_EXPRESSION, MAX_KEY
+from webhook.request import Dimension
+
+FEW: Final = 32
+"""The longest list or map with a handful of entries."""
+
+SOME: Final = 64
+"""The longest list of forms and the like: each is tried with every key."""
+
+MANY: Final = 512
+"""The longest list or map that may be long, such as the names of slices."""
+
+MOST: Final = 2**63 - 1
+"""The largest number: Kubernetes counts in an int64."""
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+"""The name of a vendor, a hardware family or a guard list."""
+
+Short: TypeAlias = Annotated[str, Field(max_length=63)]
+"""A name within a document or a pod."""
+KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
+"""A key, or a pattern of keys."""
+Long: TypeAlias = Annotated[str, Field(max_length=1024)]
+"""A sentence, a path or a value."""
+Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
+"""A regular expression, as RE2 reads it."""
+Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
+Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
+Amount: TypeAlias = Short | Whole
+"""A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
+DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
+"""What one device contains: an amount, or [least, most] of observed ones."""
+WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
+"""A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+_LABEL: Final = (
+    r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 )
+_MAX_DOMAIN: Final = 253
+"""Characters of a DNS name; a pattern without look-ahead cannot limit them as a whole."""
+
+
+def _domain_fits(key: str) -> str:
+    if key.find("/") > _MAX_DOMAIN:
+        raise PydanticCustomError("label_key", f"should have at most {_MAX_DOMAIN} characters before the slash")
+    return key
+
+
+LabelKey: TypeAlias = Annotated[
+    str, Field(pattern=_LABEL, max_length=_MAX_DOMAIN + 1 + 63), AfterValidator(_domain_fits)
+]
+"""The key of a label: a name of at most 63 characters, optionally after a DNS name of at most 253 characters and a slash."""
+
+
+API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
+"""The version of mappings and settings, and of documents that name none."""
+
+
+class Strict(BaseModel):
+    """Base of the schema: no unknown keys, no implicit conversions, keys in camelCase."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True)
+
+
+class HostPath(Strict):
+    """A folder of the node with the library."""
+
+    volume: KeyText
+    path: Long
+    type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
+    mount_path: Long
+
+
+class HostPathDelivery(Strict):
+    """Delivery by a hostPath volume; Pod Security permits it in privileged namespaces only."""
+
+    host_path: HostPath
+
+
+Delivery: TypeAlias = Literal["none"] | HostPathDelivery
+
+
+class State(Strict):
+    """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
+
+    volume: KeyText
+    empty_dir: dict[Short, Short] = Field({}, max_length=FEW)
+    mounts: dict[Long, Long] = Field(max_length=FEW, description="mount path: subPath")
+
+
+class LibraryPath(Strict):
+    """The beginning of `LD_LIBRARY_PATH`, and the end that replaces the image's own value."""
+
+    prefix: list[Long] = Field(min_length=1, max_length=FEW)
+    image_default: list[Long] = Field([], max_length=FEW)
+
+
+class Preload(Strict):
+    """The beginning of `LD_PRELOAD`."""
+
+    prefix: list[Long] = Field(min_length=1, max_length=FEW)
+
+
+class Shim(Strict):
+    """The library that enforces the share inside the container, and what makes the loader find it."""
+
+    mode: Literal["inject", "plugin"] = Field("inject", description="plugin: the cluster's device plugin mounts it")
+    mounted_by: Long | None = Field(
+        None,
+        description="label (key=value) of DaemonSets whose device plugin mounts this library itself",
+    )
+    limit: Literal["env", "plugin"] | None = Field(
+        None, description="what sets the limit: variables, or the device plugin"
+    )
+    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests with these forms")
+    needs: list[Literal["memory", "cores"]] = Field(
+        [],
+        max_length=FEW,
+        description="dimensions that must be sizes (or percent of cores); otherwise the webhook adds no shim",
+    )
+    unmet: Literal["plugin", "deny"] = "plugin"
+    delivery: list[Delivery] = Field(["none"], max_length=FEW)
+    state: State | None = None
+    library_path: LibraryPath | None = None
+    preload: Preload | None = None
+    env: dict[KeyText, Long] = Field(
+        {},
+        max_length=SOME,
+        description="variables; values may contain {memory} (MiB, rounded up), {cores}, {devices} and {container}",
+    )
+
+
+class Source(Strict):
+    """A source: of a variable's value one kind of `valueFrom`, of a mount the kind of its volume; `*` matches anything."""
+
+    config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
+    secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
+    field_ref: KeyText | None = Field(None, description="the path of the pod's field")
+    host_path: KeyText | None = Field(None, description="of a mount: the path on the node, including the `subPath`")
+
+
+class Guard(Strict):
+    """A variable, annotation, label or mount that could lift the limit, with the values that do; or a built-in list."""
+
+    env: Texts | None = Field(None, description="the name of a variable, or several; `*` matches anything")
+    annotation: Texts | None = Field(
+        None, description="instead of `env`: the key of an annotation of the pod, or several"
+    )
+    label: Texts | None = Field(None, description="instead of `env`: the key of a label of the pod, or several")
+    mount: Texts | None = Field(
+        None, description="instead of `env`: the path at which a container mounts a volume or device, or several"
+    )
+    lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
+    unless: list[Long] | None = Field(
+        None,
+        max_length=SOME,
+        description="every value except these lifts the limit; what the shim itself writes never does",
+    )
+    source: Source | None = Field(
+        None, alias="from", description="instead of `lifts` and `unless`: any value from this source"
+    )
+    action: Literal["deny", "strip", "warn", "allow"] = "deny"
+    whole: bool = Field(
+        default=False, description="also in containers with whole devices, because it shows them the devices of others"
+    )
+    hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
+    named: Name | None = Field(
+        None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
+    )
+    read_by: Long | None = Field(
+        None, description="for people: what reads it, and the source that shows that; `vendors --guards` prints it"
+    )
+
+
+class Row(Strict):
+    """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
+
+    memory: DeviceAmount | Annotated[dict[Short, DeviceAmount], Field(min_length=1, max_length=FEW)] | None = Field(
+        None,
+        description="a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these",
+    )
+    cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
+        None, description="percent of a device; or a map from the model of the device to percent"
+    )
+    devices: int | None = Field(None, ge=1, le=MOST)
+    values: dict[Short, WrittenNumbers | Annotated[dict[KeyText, WrittenNumbers], Field(max_length=SOME)]] = Field(
+        {}, max_length=SOME, description="key → legal numbers for this name; or key → form → legal numbers in that form"
+    )
+    all: dict[Short, WrittenNumbers] = Field(
+        {}, max_length=SOME, description="key → numbers that mean all of a device of this name"
+    )
+
+
+class Variable(Strict):
+    """A variable part of names, such as `{chip}` or `{profile}`."""
+
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = Field(
+        None, description="the possible values: a list, or one pattern"
+    )
+    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = Field(
+        None, description="the possible values, and what a device of each name contains"
+    )
+    others: Expression | None = Field(None, description="pattern of names that are known, but whose content is not")
+    write: Texts | None = Field(
+        None,
+        description="the values that may be written. If no key contains the variable: the row of every device",
+    )
+    model: Texts | None = Field(
+        None, description="models of the cluster's devices, as in the rows; without it any model is possible"
+    )
+    why: Long | None = Field(None, description="why `write` has to be configured, if no key contains the variable")
+
+
+class KeyRule(Strict):
+    """How the numbers of a key are read; a form may override it."""
+
+    unit: Amount | None = Field(
+        None,
+        description="what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured",
+    )
+    total: bool | None = Field(None, description="the number is the total of all devices, not per device")
+    values: WrittenNumbers | None = Field(
+        None, description="legal numbers per device; 0 counts as unset, unless it is illegal"
+    )
+    step: Amount | None = Field(None, description="written numbers are multiples of this; others may be read")
+    round: Literal["up", "down"] | None = Field(
+        None, description="how the vendor rounds other numbers; without it they are denied"
+    )
+
+
+KeyKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
+
+
+class Ceiling(Strict):
+    """The key whose request another key may exceed."""
+
+    of: Short = Field(description="the key with the request")
+    per: Amount = Field(
+        1, description="the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi"
+    )
+
+
+class Key(KeyRule):
+    """A key of a pod: exactly one of resource, label, annotation and nodeSelector."""
+
+    resource: Texts | None = Field(
+        None, description="resource name, or several spellings, of which the first is written"
+    )
+    label: Texts | None = None
+    annotation: Texts | None = None
+    node_selector: Texts | None = Field(
+        None, description="key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
+    )
+    kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
+    why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
+    note: Long | None = Field(None, description="a sentence for people about what is easily misunderstood")
+    retired: Long | None = Field(
+        None, description="current versions of the system no longer read it: a sentence about that for the warning"
+    )
+    written: Literal["integer", "decimal", "quantity"] = Field(
+        "integer", description="the spelling of numbers in a label or annotation"
+    )
+    list: bool = Field(default=False, description="a list with one entry for each container, by position")
+    twin: KeyText | None = Field(
+        None,
+        description="a second key: either is read, both are written; if they differ, the request is not translated",
+    )
+    ceiling: Ceiling | None = Field(
+        None, description="it allows more than another key requests; if they differ, the request is not translated"
+    )
+    picks: Short | None = Field(None, description="for a text key: the variable whose row it selects")
+    perhaps: KeyText | None = Field(
+        None, description="pattern of unknown resource names that may stand for this one in a cluster"
+    )
+    absent: Literal["first", "only"] | None = Field(
+        None, description="for a container key: the container that requests if it is missing"
+    )
 
 
 class Derived(Strict):
@@ -50,7 +314,7 @@ class Form(Strict):
     """A combination of keys: a request, an invalid one (`deny`), or one that stays unchanged (`leave`)."""
 
     name: KeyText | None = None
-    when: dict[Short, Numbers] = Field(
+    when: dict[Short, WrittenNumbers] = Field(
         {}, max_length=SOME, description="key or dimension → `absent`, `present`, legal numbers, or text"
     )
     deny: Long | None = None

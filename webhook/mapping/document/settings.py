@@ -1,12 +1,13 @@
 """The settings document: the cluster's target and rules, in addition to the mappings."""
 
-from typing import Annotated, Final, Literal, TypeAlias
+import copy
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from webhook.labels import INJECT, KEYS
-from webhook.mapping.document.schema_types import (
+from webhook.mapping.document.schema import (
     API_VERSION,
     FEW,
     MANY,
@@ -15,10 +16,11 @@ from webhook.mapping.document.schema_types import (
     KeyText,
     LabelKey,
     Long,
+    Mapping,
     Name,
     Strict,
 )
-from webhook.mapping.notation.pattern import MAX_KEY
+from webhook.mapping.notation import MAX_KEY
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
 """The name of an environment variable, as the API server accepts it."""
@@ -74,3 +76,54 @@ class Settings(Strict):
         INJECT, description="the label that opts a namespace in if its value is `enabled`"
     )
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
+
+
+_EXTENDS = {
+    "type": "string",
+    "maxLength": 63,
+    "description": "the built-in mapping that this one changes: maps are merged, lists replaced, and null removes a key",
+}
+
+
+def mapping_json_schema() -> dict[str, Any]:
+    """Return the schema (JSON Schema 2020-12) of a mapping in a ConfigMap or file."""
+    whole = Mapping.model_json_schema(by_alias=True)
+    parts = whole.pop("$defs")
+    changed = {f"{name}Changes": _changes(part) for name, part in copy.deepcopy(parts).items()}
+    extending = _changes(copy.deepcopy(whole))
+    extending["title"] = "Extension"
+    extending["properties"] = {"extends": _EXTENDS, **extending["properties"]}
+    extending["required"] = ["extends"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "vgpu-webhook mapping",
+        "oneOf": [{"$ref": "#/$defs/Mapping"}, {"$ref": "#/$defs/Extension"}],
+        "$defs": {"Mapping": whole, "Extension": extending, **parts, **changed},
+    }
+
+
+def _changes(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema in which every key is optional and may be removed by null."""
+    loosened: dict[str, Any] = _renamed(node)
+    loosened.pop("required", None)
+    loosened.pop("minProperties", None)
+    if "properties" in loosened:
+        loosened["properties"] = {
+            key: {"anyOf": [value, {"type": "null"}]} for key, value in loosened["properties"].items()
+        }
+    return loosened
+
+
+def _renamed(node: Any) -> Any:
+    """Redirect references to the schemas of `_changes`, and allow null for entries of maps."""
+    if isinstance(node, list):
+        return [_renamed(entry) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    renamed = {key: _renamed(value) for key, value in node.items()}
+    if isinstance(renamed.get("$ref"), str):
+        renamed["$ref"] += "Changes"
+    if isinstance(renamed.get("additionalProperties"), dict):
+        renamed["additionalProperties"] = {"anyOf": [renamed["additionalProperties"], {"type": "null"}]}
+        renamed.pop("minProperties", None)
+    return renamed

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from webhook.mapping.document.problem import MappingError, Path, Problem, shown
-from webhook.mapping.document.schema_types import Strict
+from webhook.mapping.document.schema import Strict
 from webhook.mapping.document.strict_yaml import Document
 
 Model = TypeVar("Model", bound=Strict)

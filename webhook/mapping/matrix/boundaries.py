@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
-from webhook.mapping.notation.numbers import Numbers, Span
+from webhook.mapping.notation import Numbers, Span
 from webhook.quantity import Number, ceil_to, simplest
 from webhook.request import ALL, MAX_DEVICES, Percent, Size
 

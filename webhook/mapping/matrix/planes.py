@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from webhook.mapping.matrix.outcomes import Amounts, Rendering, Verdict, kind_of, place_of
-from webhook.mapping.notation.numbers import Numbers, Span
+from webhook.mapping.notation import Numbers, Span
 from webhook.quantity import Number
 from webhook.request import ALL, UNLIMITED
 

@@ -18,7 +18,7 @@ from webhook.mapping.matrix.shapes import Axis, Shape, shapes
 from webhook.mapping.matrix.verdicts import Inactive, Target, shared_names
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Row, Vendor
-from webhook.mapping.requests.result import Defaults
+from webhook.mapping.requests.values import Defaults
 from webhook.quantity import Number, simplest
 from webhook.request import MAX_DEVICES, Request
 

@@ -9,10 +9,9 @@ from typing import Final
 from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
-from webhook.mapping.notation.numbers import Numbers, Span
-from webhook.mapping.requests.key_values import KeyValue, format_value
+from webhook.mapping.notation import Numbers, Span
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.result import Defaults
+from webhook.mapping.requests.values import Defaults, KeyValue, format_value
 from webhook.quantity import Number, ceil_to, simplest
 from webhook.request import Request
 

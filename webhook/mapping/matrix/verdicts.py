@@ -10,9 +10,8 @@ from webhook.mapping.matrix.boundaries import AmountDimension, Bounds, written_r
 from webhook.mapping.matrix.outcomes import Rendering, Verdict
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.result import Defaults
+from webhook.mapping.requests.values import Defaults, KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import UNLIMITED, Dimension, Request
 

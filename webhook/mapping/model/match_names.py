@@ -12,12 +12,12 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
-from webhook.mapping.document import schema, schema_keys
+from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.vendor import Key, LetsThrough
-from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.notation import glob_pattern
 
 BESIDE: Final = 8
 """Letters of an expression for each listed name, beside the name itself."""
@@ -81,9 +81,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
     return made, problems
 
 
-def _names_in(
-    keys: Mapping[str, Key], variables: Mapping[str, schema_keys.Variable], place: str
-) -> Iterator[_MatchName]:
+def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_MatchName]:
     for key in keys.values():
         if key.place == place:
             for template in key.templates:
@@ -110,7 +108,7 @@ def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iter
             yield _MatchName(prefix, path)
 
 
-def _spelled(template: Template, variables: Mapping[str, schema_keys.Variable]) -> Iterator[str]:
+def _spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
     """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
     yield from (key for key, _ in template.names(variables))
     if template.pattern(variables) is not None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from webhook.mapping.document.key_template import CONTAINER, Binding, Template
 from webhook.mapping.document.problem import Problem
 from webhook.mapping.model.vendor import BUILT_IN, Key, KeyPlace, Vendor
-from webhook.mapping.notation.pattern import Expression, expression
+from webhook.mapping.notation import Expression, expression
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.notation import glob_pattern
 
 SURE_FROM: Final = 6
 """Length of a key from which a near miss is denied; a shorter one only if the difference is one letter."""

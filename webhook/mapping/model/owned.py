@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.mapping.document.problem import Path, Problem
-from webhook.mapping.document.schema import OwnedLabel
-from webhook.mapping.document.schema_keys import Variable
-from webhook.mapping.notation.glob import glob_pattern
-from webhook.mapping.notation.pattern import Expression, PatternError, expression, literal
+from webhook.mapping.document.schema import OwnedLabel, Variable
+from webhook.mapping.notation import Expression, PatternError, expression, glob_pattern, literal
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9]")

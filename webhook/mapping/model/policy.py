@@ -1,25 +1,356 @@
 """The policy: all vendors and settings, compiled; immutable, shared by reviews, identified by a digest of its documents."""
 
 import itertools
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
-from webhook.mapping.document.problem import MappingError, Problem
-from webhook.mapping.document.schema_types import Amount
+import re2  # type: ignore[import-untyped]
+
+from webhook.mapping.document.problem import MappingError, Problem, nearest_known
+from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
-from webhook.mapping.model.gpu_models import compile_cards, labels_of_cards
-from webhook.mapping.model.memo import Memo
-from webhook.mapping.model.names import Names, Owner, index
+from webhook.mapping.model.match_names import Capacity
+from webhook.mapping.model.names import Names, Owner, conflicts, index
 from webhook.mapping.model.near_misses import Nearness, nearness
 from webhook.mapping.model.owned import Owned, union
-from webhook.mapping.model.policy_problems import SETTINGS, contradictions
 from webhook.mapping.model.read_keys import ReadKeys, read_keys
-from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.model.watched_variables import Marks, WatchedVariables
-from webhook.quantity import MIB, QuantityError, parse_quantity
+from webhook.mapping.model.vendor import BUILT_IN, Vendor
+from webhook.mapping.notation import literal
+from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
+
+ANY_FAMILY: Final = "any"
+"""The family of vendors without hardware of their own."""
+
+_EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
+
+
+def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -> tuple[dict[str, int], list[Problem]]:
+    """Return the bytes of each device by its name, and what is wrong with them.
+
+    Args:
+        cards: the setting.
+        largest_card: bytes; 0 if the setting is invalid.
+        source: the source of the problems.
+    """
+    sizes: dict[str, int] = {}
+    problems: list[Problem] = []
+    for name, written in cards.items():
+        path = ("cards", name)
+        text = str(written)
+        if not text[-1:].isalpha():
+            problems.append(Problem(f"{text[:64]!r} is ambiguous without a suffix", path, _EXAMPLE, source))
+            continue
+        try:
+            size = parse_quantity(text)
+        except QuantityError as error:
+            problems.append(Problem(str(error), path, _EXAMPLE, source))
+            continue
+        if not isinstance(size, int) or size < MIB:
+            problems.append(Problem(f"{text} is less than 1Mi, or no whole number of bytes", path, _EXAMPLE, source))
+        elif largest_card and size > largest_card:
+            message = f"{text} is more than the {bytes_text(largest_card)} of `largestCard`"
+            problems.append(Problem(message, path, "write less, or raise `largestCard`", source))
+        else:
+            sizes[name] = size
+    return sizes, problems
+
+
+def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
+    """The node labels that name the device, by hardware family: those of its mappings, then those of the settings."""
+    by_family: dict[str, list[str]] = {}
+    for vendor in vendors:
+        by_family.setdefault(vendor.family, []).extend(vendor.document.card_labels)
+    everywhere = [*by_family.pop(ANY_FAMILY, []), *settings.card_labels]
+    return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in by_family.items()}
+
+
+MAX_BYTES: Final = 3 * MIB
+"""Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
+
+Results for two hundred ordinary templates or more fit: of templates that request alike there is one result.
+"""
+
+ENTRY: Final = 108
+"""Bytes of a dictionary for one key at most: just after it grew it has four places of 24 bytes, and six indices."""
+
+MAX_MET: Final = 4096
+"""Number of arguments that are noted without a result."""
+
+
+class Memo:
+    """Results by the arguments of their functions. When there are too many, all are dropped at once."""
+
+    __slots__ = ("_bytes", "_met", "_results")
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, Any] = {}
+        self._bytes = 0
+        self._met: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all results, as counted."""
+        return self._bytes
+
+    def get(self, key: Hashable) -> Any:
+        """Return the result for these arguments, or None."""
+        return self._results.get(key)
+
+    def met(self, key: Hashable) -> bool:
+        """Return whether these arguments were met before, and note them: what occurs once is not worth storing."""
+        number = hash(key)
+        if number in self._met:
+            return True
+        if len(self._met) >= MAX_MET:
+            self._met.clear()
+        self._met.add(number)
+        return False
+
+    def keep(self, key: Hashable, result: Any, size: int) -> None:
+        """Store a result that takes `size` bytes together with its key; not if it alone is over the bound."""
+        size += ENTRY
+        if size > MAX_BYTES:
+            return
+        if self._bytes + size > MAX_BYTES:
+            self._results.clear()
+            self._bytes = 0
+        self._results[key] = result
+        self._bytes += size
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._results.clear()
+        self._bytes = 0
+        self._met.clear()
+
+
+MAX_MEMORY: Final = 32 * MIB
+"""Bytes that RE2 may use: enough for ten thousand names."""
+
+
+MAX_KNOWN: Final = 64
+"""Lists whose answer is stored: the containers of so many templates that are created side by side."""
+
+MAX_LIST: Final = 8 * 1024
+"""The most bytes of a list whose answer is stored, so that all of them take at most 512 KiB."""
+
+_NOTHING: Final = r"[^\x00-\xff]"
+"""An expression that no byte matches."""
+
+
+_ESCAPE: Final = re2.compile(rb"\\[u/]")
+"""An escape that may hide a name. The operator `in` takes three times as long in a text of backslashes."""
+
+
+class WatchedVariables:
+    """Variables that the guard, the shim or the device plugin of any vendor has a part in."""
+
+    __slots__ = ("_known", "_search")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Compile names; ``*`` in one matches any text."""
+        # Up to the star: more variables than that are found, never fewer.
+        beginnings = sorted({_written(name.partition("*")[0]) + ("" if "*" in name else '"') for name in names})
+        self._search = _searcher(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})' if beginnings else _NOTHING)
+        self._known: dict[bytes, bool] = {}
+
+    def among(self, raw_env: bytes) -> bool:
+        """Return whether an undecoded ``env`` list may hold one of them.
+
+        A fast check with false positives but no false negatives, so that hundreds of ordinary variables stay undecoded.
+        An escape may hide any name; few manifests have one. The pods of a template have the same list, whose answer is known.
+        """
+        text = bytes(raw_env)
+        if not text:
+            return False
+        known = self._known.get(text)
+        if known is None:
+            # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
+            known = bool(self._search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
+            if len(text) <= MAX_LIST:
+                if len(self._known) >= MAX_KNOWN:
+                    del self._known[next(iter(self._known))]
+                self._known[text] = known
+        return known
+
+
+class Marks:
+    """Texts of which undecoded volumes or mounts contain one if they could meet a shim or a guard (their `marks`)."""
+
+    __slots__ = ("_search",)
+
+    def __init__(self, marks: Iterable[bytes]) -> None:
+        """Compile the marks."""
+        self._search = _searcher("|".join(literal(mark.decode()) for mark in marks) or _NOTHING)
+
+    def among(self, raw_lists: bytes) -> bool:
+        """Return whether undecoded lists contain one."""
+        return bool(self._search(raw_lists))
+
+
+def _searcher(pattern: str) -> Callable[[bytes], object]:
+    """A search for an expression; RE2 searches for all alternatives at once."""
+    options = re2.Options()
+    options.max_mem = MAX_MEMORY
+    options.log_errors = False
+    options.encoding = re2.Options.Encoding.LATIN1
+    try:
+        search: Callable[[bytes], object] = re2.compile(pattern.encode(), options).search
+    except re2.error:  # too large: every list is decoded
+        return len
+    return search
+
+
+def _written(name: str) -> str:
+    """An expression for a name as JSON writes it: a quote or a backslash is escaped."""
+    return literal(json.dumps(name, ensure_ascii=False)[1:-1])
+
+
+SETTINGS: Final = "settings"
+"""The source of problems in the settings, from whatever file."""
+
+
+def contradictions(
+    vendors: Mapping[str, Vendor], settings: Settings, resources: Names, annotations: Names, selectors: Names
+) -> list[Problem]:
+    """Return every contradiction: a name with two owners, an unknown vendor, a chain of translations, too many names.
+
+    Args:
+        vendors: all vendors by name, after the setting `owners` was applied.
+        settings: the settings of the cluster.
+        resources: the active vendors that read each resource name.
+        annotations: the same for annotations.
+        selectors: the same for keys of the nodeSelector.
+    """
+    return [
+        *_unknown_names(vendors, settings),
+        *conflicts(resources, "resource", vendors),
+        *conflicts(_size_annotations(vendors, annotations), "annotation", vendors),
+        *_chains(vendors, settings),
+        *_read_selectors((vendor for vendor in vendors.values() if not vendor.inactive), selectors),
+        *_capacity_problems(vendors.values()),
+    ]
+
+
+def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
+    """Return the annotations that hold memory or cores, which have one owner; counts may be shared."""
+    sizes = {"memory", "cores"}
+    return Names(
+        {
+            key: sized
+            for key, owners in annotations.exact.items()
+            if (
+                sized := tuple(
+                    owner for owner in owners if sizes & set(vendors[owner.vendor].keys[owner.key_name].dimensions)
+                )
+            )
+        }
+    )
+
+
+def _read_selectors(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
+    """Report keys that one vendor writes into a nodeSelector and another reads: a second pass would read another request."""
+    for vendor in vendors:
+        for key in vendor.place.node_selector:
+            for owner in selectors.owners(key):
+                message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
+                yield Problem(message, ("place", "nodeSelector", key), "leave it out", vendor.source)
+
+
+def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+    problems = [
+        Problem(
+            f"no vendor is called {vendor.translate_to!r}",
+            ("translateTo",),
+            nearest_known(vendor.translate_to, vendors),
+            vendor.source,
+        )
+        for vendor in vendors.values()
+        if vendor.translate_to is not None and vendor.translate_to not in vendors
+    ]
+    problems.extend(
+        Problem(
+            f"no other vendor is called {vendor.copies!r}",
+            ("copies",),
+            nearest_known(vendor.copies, vendors.keys() - {vendor.name}),
+            vendor.source,
+        )
+        for vendor in vendors.values()
+        if vendor.copies is not None and (vendor.copies not in vendors or vendor.copies == vendor.name)
+    )
+    problems.extend(
+        Problem(
+            f"no other vendor is called {name!r}",
+            ("beside", name),
+            nearest_known(name, vendors.keys() - {vendor.name}),
+            vendor.source,
+        )
+        for vendor in vendors.values()
+        for name in vendor.document.beside
+        if name not in vendors or name == vendor.name
+    )
+    if settings.target is not None and settings.target not in vendors:
+        problems.append(
+            Problem(
+                f"no vendor is called {settings.target!r}",
+                ("target",),
+                nearest_known(settings.target, vendors),
+                SETTINGS,
+            )
+        )
+    for name, owner in settings.owners.items():
+        if owner not in vendors:
+            problems.append(
+                Problem(f"no vendor is called {owner!r}", ("owners", name), nearest_known(owner, vendors), SETTINGS)
+            )
+        elif owner not in {user.vendor for user in index(vendors.values(), "resource").owners(name)}:
+            problems.append(Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS))
+    return problems
+
+
+def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+    """Report targets that are themselves translated: a translated request must be final."""
+    problems: list[Problem] = []
+    for vendor in vendors.values():
+        target = vendors.get(vendor.translate_to or "")
+        if target is None:
+            continue
+        path = ("translateTo",)
+        if not target.target:
+            problems.append(Problem(f"{target.name} is read only and never written", path, None, vendor.source))
+        elif target.translate_to is not None and target.name != vendor.name:
+            message = f"{target.name} is itself translated to {target.translate_to}"
+            problems.append(Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source))
+        elif settings.target not in {None, target.name} and target.same_family(
+            vendors.get(settings.target or "", target)
+        ):
+            message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
+            problems.append(Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source))
+    home = vendors.get(settings.target or "")
+    if home is not None and not home.target:
+        problems.append(Problem(f"{home.name} is read only and never written", ("target",), None, SETTINGS))
+    elif home is not None and home.translate_to not in {None, home.name}:
+        message = f"{home.name} is itself translated to {home.translate_to}"
+        problems.append(Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS))
+    return problems
+
+
+def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
+    """Report more names than match conditions can hold, for the documents that come last."""
+    capacity = Capacity()
+    for vendor in sorted(vendors, key=lambda vendor: vendor.source != BUILT_IN):
+        beyond = capacity.take(vendor.lets_through)
+        if beyond:
+            message = f"with {vendor.name} the names of all documents that let pods through would be {beyond}"
+            yield Problem(message, (), "leave out names, or whole documents", vendor.source)
+
 
 CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 """Namespaces of pods that the cluster itself needs."""
@@ -192,3 +523,32 @@ def _largest_card(written: Amount, problems: list[Problem]) -> int:
             )
         )
     return size
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A resource name of several vendors.
+
+    Attributes:
+        name: the resource name.
+        owner: the vendor that reads it; None if all are inactive.
+        others: the inactive vendors that use it, in the order of the policy.
+    """
+
+    name: str
+    owner: str | None
+    others: tuple[str, ...]
+
+    def choice(self, vendor: str) -> str:
+        """The setting that makes a vendor the active one for the name."""
+        return f"owners: {{{self.name}: {vendor}}}"
+
+
+def shared_names(policy: Policy) -> Iterator[Shared]:
+    """Every shared name that can be listed, in alphabetical order."""
+    users = index(policy.vendors.values(), "resource").exact
+    for name in sorted(users):
+        vendors = dict.fromkeys(owner.vendor for owner in users[name])
+        if len(vendors) > 1:
+            owner = next((vendor for vendor in vendors if not policy.vendors[vendor].inactive), None)
+            yield Shared(name, owner, tuple(vendor for vendor in vendors if vendor != owner))

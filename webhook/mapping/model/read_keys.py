@@ -6,8 +6,7 @@ from typing import Final
 
 from webhook.labels import PREFIX
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.notation.glob import glob_pattern
-from webhook.mapping.notation.pattern import MAX_KEY
+from webhook.mapping.notation import MAX_KEY, glob_pattern
 
 MAX_KNOWN: Final = 4096
 """Keys of pods whose answer is stored; the labels of one cluster's pods have some hundred."""

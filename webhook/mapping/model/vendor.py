@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.schema import Mapping as Document
 from webhook.mapping.document.schema import Place
-from webhook.mapping.notation.numbers import Numbers
+from webhook.mapping.notation import Numbers
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 

@@ -8,9 +8,7 @@ from msgspec.structs import replace
 
 from webhook.finding import Denied
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Vendor
-from webhook.mapping.requests.conversion import number_for
-from webhook.mapping.requests.key_values import KeyValue, KeyValues, form_of, format_value
-from webhook.mapping.requests.result import Defaults, Reading
+from webhook.mapping.requests.values import Defaults, KeyValue, KeyValues, Reading, form_of, format_value, number_for
 from webhook.request import ALL, Dimension, Percent, Request
 
 ReadForm: TypeAlias = Callable[[Form, KeyValues, Defaults], Reading]

@@ -1,14 +1,23 @@
-"""Denials of forms: the text of ``deny``, with the spellings of the pod and valid numbers."""
+"""Denials of forms: the text of ``deny``, with the spellings of the pod and valid numbers.
+
+The probable meaning of numbers that a key cannot have, as advice for messages and as candidates for corrections.
+
+A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any GPU is in a smaller unit.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Final
+
+from msgspec.structs import replace
 
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.vendor import Form, Key, Vendor
-from webhook.mapping.requests.key_values import KeyValue, KeyValues, format_value, name_in
-from webhook.quantity import Number
+from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, format_value, name_in
+from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, number_text
 from webhook.reasons import Reason
+from webhook.request import ALL
 
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
 VALUES: Final = frozenset({"value", "below", "above"})
@@ -106,3 +115,93 @@ def spelling(key: Key, binding: Mapping[str, str]) -> str:
         if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
             return name
     return key.spellings[0].render(binding) or key.spellings[0].text
+
+
+_UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
+
+PLAUSIBLE: Final = 256 * MIB
+"""The least plausible size of a share in bytes; below it, another unit is more probable."""
+
+LEAST: Final = Fraction(1, 100)
+"""The least fraction that is read as a share of a GPU."""
+
+FINE: Final = 10
+"""The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
+
+
+def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> str:
+    """Return a sentence about a fraction, and what to write instead."""
+    least = format_value(-(-entry.number // 1))
+    share = share_meant(key, entry.number)
+    if share is not None:
+        return (
+            f"{entry} is not a whole number: write {format_value(share)} for {number_text(share * (key.unit or 1))} %"
+        )
+    keys = share_keys(vendor, entry) if key.dimensions == ("devices",) else []
+    if keys:
+        pairs = " and ".join(f"{name}: {format_value(number)}" for name, number in keys)
+        percent = number_text(entry.number * 100)
+        return f"{entry} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
+    meant = gibibytes_meant(key, entry.number)
+    if meant is not None and format_value(meant) != least:
+        size = bytes_text(meant * (key.unit or 1))
+        gibibytes = f"{format_value(meant)} ({format_value(meant)} means {size})"
+        return f"{entry} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
+    return f"{entry} is not a whole number: write {least}"
+
+
+def share_meant(key: Key, number: Number) -> Number | None:
+    """Return the number for a fraction of a GPU, if the key counts percent: 30 for 0.3; else None."""
+    if not LEAST <= number < 1 or key.sized or key.unit is None or key.unit * FINE > ALL.value:
+        return None
+    if not {"memory", "cores"} & set(key.dimensions):
+        return None
+    meant = ceil_to(Fraction(number) * ALL.value / key.unit, key.step)
+    return meant if key.values is None else key.values.ceil(meant)
+
+
+def gibibytes_meant(key: Key, number: Number) -> Number | None:
+    """Return the number for a fraction of GiB, if the unit of the key is smaller: 8704 MiB for 8.5; else None."""
+    if number <= 0 or isinstance(number, int) or not key.sized or key.unit is None or key.unit >= GIB:
+        return None
+    return ceil_to(Fraction(number) * GIB / key.unit, key.step)
+
+
+def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
+    """Return the resources and numbers that, beside one device, request a fraction of it; that of memory first."""
+    shares: list[tuple[str, Number]] = []
+    key_values = {entry.key_name: replace(entry, text="1", number=1)}
+    for dimension in ("memory", "cores"):
+        for key in vendor.keys.values():
+            if key.dimensions != (dimension,) or key.place != "resource" or key.retired is not None:
+                continue
+            share = share_meant(key, entry.number)
+            if share is None:
+                continue
+            name = spelling(key, dict(entry.binding))
+            extended = {**key_values, key.name: KeyValue(key.name, name, format_value(share), share, entry.binding)}
+            form = form_of(vendor, extended)
+            if form is not None and form.reads:
+                key_values = extended
+                shares.append((name, share))
+                break
+    return shares
+
+
+def sizes_meant(key: Key, entry: KeyValue, value: Number, largest_card: int) -> Iterator[tuple[str, Number]]:
+    """Yield units in which a size that is too large may have been counted, with the number to write, the likeliest first.
+
+    Args:
+        key: the key.
+        entry: its value in the pod.
+        value: the size in bytes with the unit of the key.
+        largest_card: bytes; no GPU has more.
+    """
+    if key.unit is None or not key.sized:
+        return
+    # `40Mi` means bytes: the API server never writes a plain number like that.
+    units = _UNITS[:1] if entry.text.endswith("i") else _UNITS
+    meant = [(name, entry.number * size) for name, size in units]
+    meant = [(name, size) for name, size in meant if key.unit <= size <= largest_card and size != value]
+    for name, size in sorted(meant, key=lambda pair: pair[1] < PLAUSIBLE):
+        yield name, ceil_to(Fraction(size) / key.unit, 1)

@@ -1,17 +1,314 @@
 """Keys → request: read a container's keys by the rules of their vendor, with defaults, to a settled request."""
 
-from webhook.finding import Denied, Finding, deny
-from webhook.mapping.model.vendor import Default, Derived, Form, Vendor
-from webhook.mapping.requests.conversion import settle
+from fractions import Fraction
+from typing import Literal
+
+from msgspec import Struct
+
+from webhook.finding import Denied, Finding, Step, deny
+from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
+from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.defaults import completed, divides, filled_in
-from webhook.mapping.requests.denials import LeftAlone, denied, left_alone, spelling, without_row
-from webhook.mapping.requests.device_count import check_derived_counts, count_devices
-from webhook.mapping.requests.key_values import KeyValue, KeyValues, form_of, row_of, unconfigured_size
-from webhook.mapping.requests.per_device import amount_of
-from webhook.mapping.requests.reader import Reader
-from webhook.mapping.requests.result import Defaults, Reading
+from webhook.mapping.requests.denials import LeftAlone, denied, left_alone, sizes_meant, spelling, without_row
+from webhook.mapping.requests.values import (
+    Defaults,
+    KeyValue,
+    KeyValues,
+    Reading,
+    form_of,
+    format_value,
+    row_of,
+    settle,
+    unconfigured_size,
+    value_of,
+)
+from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
 from webhook.reasons import Reason
-from webhook.request import ALL, DIMENSIONS, Cores, Dimension, Memory, Request, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
+
+
+class Reader(Struct):
+    """The keys of one container, their form, and the results of reading them so far.
+
+    Attributes:
+        vendor: the vendor of the keys.
+        form: the form in which they are read.
+        key_values: the keys that are set.
+        largest_card: bytes; no device has more memory.
+        container: the name of the container, for messages.
+        row: the row that the names imply; None without one.
+        corrections: keys whose number the vendor raises, with the raised number.
+        findings: ignored keys, corrections and roundings.
+    """
+
+    vendor: Vendor
+    form: Form
+    key_values: KeyValues
+    largest_card: int
+    container: str
+    row: Row | None
+    corrections: dict[str, Number] = {}
+    findings: list[Finding] = []
+
+    def present(self, dimension: Dimension) -> list[KeyValue]:
+        """Return the keys that specify a dimension; the first one counts."""
+        return [self.key_values[name] for name in self.vendor.by_dimension[dimension] if name in self.key_values]
+
+    def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
+        """Return the number of a key, or the legal one to which the vendor rounds it.
+
+        Args:
+            key: the key.
+            entry: its value in the pod, for messages.
+            number: its number, or the part of it for each device.
+
+        Raises:
+            Denied: the number is not legal, and the vendor does not round.
+        """
+        values = key.values if self.row is None else self._values(key)
+        if key.written != "decimal" and type(number) is not int:
+            if key.rounding is None:
+                raise self.deny(Reason.NOT_WHOLE, f"{entry} is not a whole number: {_unit_text(key)}", entry)
+            number = number.__ceil__() if key.rounding == "up" else number.__floor__()
+        if values is None or number in values:
+            return number
+        rounded = None
+        if key.rounding == "up":
+            rounded = values.ceil(number)
+        elif key.rounding == "down":
+            rounded = values.floor(number)
+            if rounded is not None:
+                self.report_less(entry, number, rounded)
+        if rounded is None:
+            per = " per device" if key.total else ""
+            raise self.deny(
+                Reason.NOT_LEGAL,
+                f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}{per}",
+                entry,
+            )
+        return rounded
+
+    def legal_text(self, key: Key) -> str:
+        """Return the legal numbers of a key, for messages."""
+        return str(self._values(key) or "whole numbers")
+
+    def _values(self, key: Key) -> Numbers | None:
+        return self.form.values(key, self.row)
+
+    def counted(self, dimension: Dimension) -> KeyValue | None:
+        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
+        counted: KeyValue | None = None
+        for name in self.vendor.by_dimension[dimension]:
+            if name not in self.key_values:
+                continue
+            if counted is not None:
+                self._report_ignored(self.present(dimension)[1:], counted)
+                break
+            counted = self.key_values[name]
+        return counted
+
+    def ignore(self, dimension: Dimension) -> None:
+        """Report the keys of a dimension that the form itself specifies."""
+        self._report_ignored(self.present(dimension), None)
+
+    def _report_ignored(self, others: list[KeyValue], counted: KeyValue | None) -> None:
+        if not others:
+            return
+        needed = {key for condition in self.form.when for key in condition.keys}
+        if isinstance(self.form.devices, Derived):
+            needed.add(self.form.devices.key)
+        for entry in others:
+            if entry.key_name in needed:
+                continue
+            why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
+            self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
+
+    def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
+        """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""
+        before, each = (entry.text, "") if number == entry.number else (f"{format_value(number)} each", " each")
+        message = f"{entry} is rounded down to {format_value(rounded)}{each} by {self.vendor.name}"
+        step = Step(entry.key, before, f"{format_value(rounded)}{each}", signed_text(simplest(rounded - number)))
+        self.report(Reason.ROUNDED_DOWN, message, entry, step)
+
+    def report(self, reason: Reason, message: str, entry: KeyValue, step: Step | None = None) -> None:
+        """Add a finding about a key."""
+        self.findings.append(Finding(reason, message, self.container, entry.key, entry.text, step))
+
+    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None) -> Denied:
+        """Return a denial about the container."""
+        return deny(
+            reason,
+            message,
+            container=self.container,
+            field=None if entry is None else entry.key,
+            value=None if entry is None else entry.text,
+        )
+
+
+def _unit_text(key: Key) -> str:
+    if "devices" in key.dimensions:
+        return "it counts devices"
+    if key.unit is None:
+        return "its unit is not configured"
+    return f"1 is {bytes_text(key.unit)}" if key.sized else f"1 is {number_text(key.unit)} % of a device"
+
+
+def count_devices(reader: Reader) -> int | None:
+    """Return the number of devices; None if nothing specifies it.
+
+    Raises:
+        Denied: the number is not allowed, or larger than any node has.
+    """
+    devices, entry = _counted(reader)
+    if devices is not None and devices > MAX_DEVICES:
+        derived = reader.form.devices
+        instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write the number of devices"
+        raise _too_many(entry or reader.form.name, devices, instead, reader.container)
+    return devices
+
+
+def _counted(reader: Reader) -> tuple[int | None, KeyValue | None]:
+    """Return the number of devices, and the key that specifies it."""
+    derived = reader.form.devices
+    if isinstance(derived, int):
+        reader.ignore("devices")
+        return derived, None
+    if isinstance(derived, Derived):
+        entry = reader.key_values.get(derived.key)
+        return (None, None) if entry is None else (_derived(reader, derived, entry), entry)
+    entry = reader.counted("devices")
+    if entry is None:
+        return reader.row.devices if reader.row is not None else None, None
+    return int(reader.legal(reader.form.keys[entry.key_name], entry, entry.number)), entry
+
+
+def _derived(reader: Reader, derived: Derived, entry: KeyValue) -> int:
+    """Derive the number of devices from another number, for example one device per 100 % of cores."""
+    count = Fraction(entry.number, 1) / derived.per
+    if count.denominator == 1:
+        return int(count)
+    if derived.rounding is None:
+        raise reader.deny(Reason.NOT_DIVISIBLE, f"{entry} is not a multiple of {derived.per}: write one", entry)
+    rounded = count.__floor__() if derived.rounding == "down" else count.__ceil__()
+    if rounded == 0:
+        raise reader.deny(Reason.NOT_LEGAL, f"{entry} is less than one device: write {derived.per} or more", entry)
+    if derived.rounding == "down":
+        reader.report_less(entry, entry.number, rounded * derived.per)
+    return rounded
+
+
+def check_derived_counts(vendor: Vendor, key_values: KeyValues, container: str) -> None:
+    """Check that no number counts more devices than any node has, before anything else that may be wrong with it.
+
+    Raises:
+        Denied: one does.
+    """
+    for form in vendor.forms:
+        derived = form.devices
+        entry = key_values.get(derived.key) if isinstance(derived, Derived) and form.reads else None
+        if isinstance(derived, Derived) and entry is not None and entry.number > MAX_DEVICES * derived.per:
+            raise _too_many(entry, int(-(-entry.number // derived.per)), f"write {derived.per} for each", container)
+
+
+def _too_many(entry: KeyValue | str, devices: int, instead: str, container: str) -> Denied:
+    message = f"{entry} requests {devices} devices, more than any node has: {instead}"
+    field, value = (entry.key, entry.text) if isinstance(entry, KeyValue) else (None, None)
+    return deny(Reason.TOO_LARGE, message, container=container, field=field, value=value)
+
+
+def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
+    """Return the amount of a dimension per device; None if nothing specifies it.
+
+    Args:
+        reader: the keys and their form.
+        dimension: what is measured.
+        devices: the number of devices, for keys that count over all of them.
+
+    Raises:
+        Denied: the number is not allowed, cannot be divided by the devices, or is more than any device has.
+    """
+    literal = reader.form.memory if dimension == "memory" else reader.form.cores
+    if literal is not None:
+        reader.ignore(dimension)
+        return literal
+    entry = reader.counted(dimension)
+    if entry is not None:
+        return _value(reader, dimension, entry, devices)
+    if reader.row is None:
+        return None
+    return reader.row.memory if dimension == "memory" else reader.row.cores
+
+
+def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int | None) -> Memory:
+    """Return the amount per device that a key specifies; a number that the vendor raises is corrected."""
+    key = reader.form.keys[entry.key_name]
+    if key.unit is None:
+        raise reader.deny(
+            Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.why}", entry
+        )
+    per_device = _per_device(reader, key, entry, devices) if key.total else entry.number
+    number = reader.legal(key, entry, per_device)
+    if number > per_device and key.rounding == "up":
+        total = simplest(number * devices) if key.total and devices else number
+        reader.corrections[key.name] = total
+        message = f"{entry} was raised to {format_value(total)}: {reader.vendor.name} accepts {reader.legal_text(key)}"
+        step = Step(entry.key, entry.text, format_value(total), signed_text(total - entry.number))
+        reader.report(Reason.CORRECTED, message, entry, step)
+    if reader.row is not None and number in reader.row.all.get(key.name, ()):
+        return ALL
+    value = value_of(key, dimension, number)
+    _check_size(reader, key, entry, value)
+    return value
+
+
+def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) -> Number:
+    """Divide the number of a key over the devices, if it is a total."""
+    if devices is None or devices == 1:
+        return entry.number
+    share = Fraction(entry.number) / devices
+    if share.denominator == 1 or key.written == "decimal" or key.rounding == "up":
+        return simplest(share)
+    if key.rounding == "down":
+        floor = share.__floor__()
+        if floor > 0:
+            over = f"{entry.text} over {devices} devices"
+            message = f"{entry.key}: {over} is rounded down to {format_value(floor)} each"
+            reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{format_value(floor)} each"))
+            return floor
+    below, above = (ceil_to(entry.number, devices) - devices, ceil_to(entry.number, devices))
+    choices = f"{format_value(below)} or {format_value(above)}" if below > 0 else format_value(above)
+    raise reader.deny(
+        Reason.NOT_DIVISIBLE,
+        f"{entry} is a total over {devices} devices{_count_text(reader)} and not divisible by {devices}: write {choices}",
+        entry,
+    )
+
+
+def _count_text(reader: Reader) -> str:
+    """The key that counts the devices, in parentheses; empty without one."""
+    counts = reader.present("devices")
+    if not counts:
+        return ""
+    place = reader.vendor.keys[counts[0].key_name].place
+    return f" ({place} {counts[0].key}: {counts[0].text!r})"
+
+
+def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
+    if type(value) is Percent and value.value > ALL.value:
+        most = format_value(simplest(ALL.value / Fraction(key.unit or 1)))
+        raise reader.deny(Reason.TOO_LARGE, f"{entry} is {value} of a device: write 1 to {most}", entry)
+    if type(value) is Size and value.bytes > reader.largest_card:
+        raise reader.deny(Reason.TOO_LARGE, _too_large(key, entry, value, reader.largest_card), entry)
+
+
+def _too_large(key: Key, entry: KeyValue, value: Size, largest_card: int) -> str:
+    unit = key.unit or 1
+    size = f"{entry} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
+    advice = [
+        f"if {counted} were meant, write {format_value(number)} ({format_value(number)} means {bytes_text(number * unit)})"
+        for counted, number in sizes_meant(key, entry, value.bytes, largest_card)
+    ]
+    return "; ".join([size, *(advice or [f"no device has more than {bytes_text(largest_card)}"])])
 
 
 def read(

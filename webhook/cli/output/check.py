@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from webhook.doctor.result import Level, Result
+from webhook.doctor.facts import Level, Result
 
 if TYPE_CHECKING:
     from webhook.doctor.checks import Check

@@ -1,12 +1,21 @@
-"""Text for a terminal: labels on the left, their content on the right, wrapped to `WIDTH`."""
+"""Text for a terminal: aligned columns, and labels on the left of wrapped content."""
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import click
 
 from webhook.text import shown
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Align the cells of rows, separated by two spaces, without trailing spaces."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+    )
+
 
 WIDTH: Final = 100
 """Maximum columns of a line, except lines to be copied."""

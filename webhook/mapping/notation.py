@@ -1,0 +1,312 @@
+"""Notations in documents: amounts of memory and cores, sets of numbers, names with `*`, and expressions.
+
+Names with ``*``, as regular expressions that match in time linear in the length of the name.
+
+A name in a review can be megabytes long, and the obvious ``.*`` for each star would take quadratic time. Expressions that
+documents write are in `PatternText`.
+
+Regular expressions in documents: RE2, which takes time linear in the length of the name for every expression.
+
+An expression becomes a part of a bigger one, between the parts before and after its variable. So it has no anchors, named
+groups or flags: whole names are matched, and case matters. The CEL of the API server uses RE2, too.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+import re2  # type: ignore[import-untyped]
+
+from webhook.quantity import MAX_VALUE, MIB, Number, QuantityError, number_text, parse_quantity, simplest
+from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
+
+
+def parse_memory(written: str | int) -> Memory | None:
+    """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0.
+
+    Raises:
+        ValueError: none of these.
+    """
+    if written == "all":
+        return ALL
+    if written == "unlimited":
+        return UNLIMITED
+    try:
+        size = parse_quantity(str(written))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write `all`, `unlimited` or a size such as `4Gi`") from None
+    if size < 0:
+        raise ValueError(f"{written} is below zero")
+    return Size(size) if size else None
+
+
+def parse_default_memory(written: str | int) -> Memory | None:
+    """Parse memory of one device as a default: ``all``, or a size of at least 1 MiB with a suffix; None for 0.
+
+    Raises:
+        ValueError: none of these; a bare number is ambiguous, because keys have units of their own.
+    """
+    if written in {"all", 0, "0"}:
+        return ALL if written == "all" else None
+    text = str(written)
+    if not text[-1:].isalpha():
+        raise ValueError("a bare number is ambiguous: write a size such as 4Gi, or all")
+    try:
+        size = parse_quantity(text)
+    except QuantityError as error:
+        raise ValueError(f"{error}: write `all` or a size such as `4Gi`") from None
+    if size < MIB:
+        raise ValueError(f"{text} is less than 1Mi: write a size such as 4Gi, or all")
+    return Size(size)
+
+
+def parse_cores(written: str | int) -> Cores | None:
+    """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0.
+
+    Raises:
+        ValueError: none of these.
+    """
+    if written == "unlimited":
+        return UNLIMITED
+    try:
+        percent = parse_quantity(str(written).removesuffix("%"))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write `unlimited` or a percentage from 0 to 100") from None
+    if not 0 <= percent <= ALL.value:
+        raise ValueError(f"{written} is not a percentage from 0 to 100")
+    return Percent(percent) if percent else None
+
+
+def parse_unit(written: str | int) -> tuple[Number, bool]:
+    """Parse the unit of a key: bytes and True, or percent of a device and False.
+
+    Raises:
+        ValueError: not a quantity above 0.
+    """
+    text = str(written)
+    sized = not text.endswith("%")
+    try:
+        unit = simplest(Fraction(parse_quantity(text.removesuffix("%"))))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write a size such as `256Mi`, or a percentage of a device such as `1%`") from None
+    if unit <= 0:
+        raise ValueError(f"{written} is not above 0")
+    return unit, sized
+
+
+def glob_pattern(text: str) -> str:
+    """Return a regular expression for ``fullmatch``, to compile with `re.DOTALL`; ``*`` matches any text."""
+    first, *others = (re.escape(piece) for piece in re.split(r"\*+", text))
+    if not others:
+        return first
+    *middle, last = others
+    # An atomic group takes the first match of a middle piece only; that loses nothing, as a star follows it.
+    return f"{first}{''.join(f'(?>.*?{piece})' for piece in middle)}.*{last}"
+
+
+_SPAN: Final = re.compile(
+    r"(?P<low>[0-9]+(?:\.[0-9]+)?)(?P<dots>\.\.(?P<high>[0-9]+(?:\.[0-9]+)?)?)?(?: by (?P<step>[0-9]+(?:\.[0-9]+)?))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Numbers from `low` to `high` (None: unbounded), all or in steps of `step` from `low`."""
+
+    low: Number
+    high: Number | None
+    step: Number | None
+
+    def __contains__(self, number: Number) -> bool:
+        if number < self.low or (self.high is not None and number > self.high):
+            return False
+        return self.step is None or (number - self.low) % self.step == 0
+
+    def ceil(self, number: Number) -> Number | None:
+        """Return the least member that is not below `number`, or None."""
+        least = max(number, self.low)
+        if self.step is not None:
+            least = simplest(self.low - (self.low - least) // self.step * self.step)
+        return least if least in self else None
+
+    def floor(self, number: Number) -> Number | None:
+        """Return the greatest member that is not above `number`, or None."""
+        most = number if self.high is None else min(number, self.high)
+        if self.step is not None and most >= self.low:
+            most = simplest(self.low + (most - self.low) // self.step * self.step)
+        return most if most in self else None
+
+    def __str__(self) -> str:
+        if self.high == self.low:
+            return number_text(self.low)
+        span = (
+            f"{number_text(self.low)} and up"
+            if self.high is None
+            else f"{number_text(self.low)} to {number_text(self.high)}"
+        )
+        return span if self.step in {None, 1} else f"{span} by {number_text(self.step or 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A set of numbers: the union of spans."""
+
+    spans: tuple[Span, ...]
+
+    def __contains__(self, number: Number) -> bool:
+        return any(number in span for span in self.spans)
+
+    def ceil(self, number: Number) -> Number | None:
+        """Return the least member that is not below `number`, or None."""
+        return min((found for span in self.spans if (found := span.ceil(number)) is not None), default=None)
+
+    def floor(self, number: Number) -> Number | None:
+        """Return the greatest member that is not above `number`, or None."""
+        return max((found for span in self.spans if (found := span.floor(number)) is not None), default=None)
+
+    def corners(self) -> Iterator[Number]:
+        """Yield members and their neighbors where the set begins, ends and steps, for probes."""
+        for span in self.spans:
+            step = span.step or 1
+            ends = (
+                [span.low, span.low + step]
+                if span.high is None
+                else [span.low, span.low + step, span.high - step, span.high]
+            )
+            for end in ends:
+                yield from (simplest(n) for n in (end - step, end, end + step, end + 1) if n >= 0)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.spans))
+
+
+def parse_numbers(written: str | int | list[str | int]) -> Numbers:
+    """Parse a set of numbers.
+
+    Raises:
+        ValueError: not a set of numbers, or an empty one.
+    """
+    items = written if isinstance(written, list) else [written]
+    return Numbers(tuple(_parse_span(str(item)) for item in items))
+
+
+def _parse_span(text: str) -> Span:
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
+    if any(Fraction(match[part] or 0) > MAX_VALUE for part in ("low", "high", "step")):
+        raise ValueError(f"{text!r} is more than any resource can hold (2^63 - 1)")
+    low = simplest(Fraction(match["low"]))
+    if match["dots"] is None:
+        high: Number | None = low
+    else:
+        high = None if match["high"] is None else simplest(Fraction(match["high"]))
+    step = None if match["step"] is None else simplest(Fraction(match["step"]))
+    if step == 0 or (high is not None and high < low):
+        raise ValueError(f"{text!r} contains no number")
+    return Span(low, high, step)
+
+
+MAX_EXPRESSION: Final = 256
+"""The longest expression of a document."""
+
+MAX_KEY: Final = 253 + 1 + 63
+"""The longest name of a label, annotation or resource: the API server stores no pod with a longer one."""
+
+MAX_STEPS: Final = 500
+"""The most instructions of an expression: in the worst case it takes one step for each instruction and character."""
+
+MAX_WHOLE: Final = 20_000
+"""The same for a composed expression, which may contain lists of names."""
+
+_BYTES: Final = 8 * 1024 * 1024
+"""The memory in bytes for compiling and using one expression: the default of RE2."""
+
+_PLACES: Final = {"^", "$", *(rf"\{letter}" for letter in "AzbB")}
+_UNREAD: Final = {r"\C", r"\Q", r"\E"}
+_SIGN: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*+\]|\(\?:?|[$^]", re.DOTALL)
+
+
+class PatternError(ValueError):
+    """A text is not an expression that documents may contain; the message says why, as the end of a sentence."""
+
+
+class Expression:
+    """A compiled expression for whole names; safe for use by several threads.
+
+    Attributes:
+        steps: the number of its instructions.
+    """
+
+    __slots__ = ("_groups", "_regex", "steps")
+
+    def __init__(self, text: str) -> None:
+        """Compile a text.
+
+        Raises:
+            PatternError: RE2 rejects it, or it is too large.
+        """
+        options = re2.Options()
+        options.log_errors = False
+        options.dot_nl = True
+        options.max_mem = _BYTES
+        try:
+            # Bytes save RE2 the conversion of positions.
+            self._regex: Any = re2.compile(text.encode(errors="replace"), options)
+        except re2.error as error:
+            reason = error.args[0] if error.args else ""
+            raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+        self.steps: int = self._regex.programsize
+        if self.steps > MAX_WHOLE:
+            raise PatternError(f"compiles to {self.steps} steps, more than {MAX_WHOLE}")
+        self._groups: tuple[tuple[str, int], ...] = tuple(
+            (name.decode(), index) for name, index in self._regex.groupindex.items()
+        )
+
+    def matches(self, name: str) -> bool:
+        """Return whether it matches the whole name."""
+        return self._regex.fullmatch(name.encode(errors="replace")) is not None
+
+    def groups(self, name: str) -> dict[str, str] | None:
+        """Return the values of its named groups; None if it does not match the whole name."""
+        match = self._regex.fullmatch(name.encode(errors="replace"))
+        return None if match is None else {group: (match[index] or b"").decode() for group, index in self._groups}
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str) -> Expression:
+    """Compile an expression; the same text is compiled once.
+
+    Raises:
+        PatternError: as `Expression`.
+    """
+    return Expression(text)
+
+
+def literal(text: str) -> str:
+    """Return an expression that matches only this text."""
+    escaped: str = re2.escape(text)
+    return escaped
+
+
+def check(text: str) -> None:
+    """Check that documents may contain an expression.
+
+    Raises:
+        PatternError: they may not.
+    """
+    if len(text) > MAX_EXPRESSION:
+        raise PatternError(f"is longer than {MAX_EXPRESSION} characters")
+    steps = expression(text).steps
+    if steps > MAX_STEPS:
+        raise PatternError(f"compiles to {steps} steps, more than {MAX_STEPS}")
+    for sign in _SIGN.findall(text):
+        if sign == "(?":
+            raise PatternError("only `(…)` and `(?:…)` make groups: no flags, names or look-arounds")
+        if sign in _PLACES:
+            raise PatternError(f"{sign} is an anchor, but whole names are matched anyway")
+        if sign in _UNREAD:
+            raise PatternError(f"{sign} is not supported")
