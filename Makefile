@@ -44,7 +44,7 @@ test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs r
 	$(BIN)/python -m tests.node
 	$(BIN)/pytest tests/node -m node --durations 10 --override-ini timeout=1200
 
-test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: eight minutes
+test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: twenty minutes
 	$(BIN)/pytest tests/faults
 
 check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md

@@ -11,7 +11,7 @@ EXCLUDED: Final = Bound("calls in flight, and until the Service excludes the rep
 STARTING: Final = Bound("until replicas have started", None, 60)
 ONCE: Final = Bound("between the change and its repair, because the webhook is not called", 60, 10)
 AGAIN: Final = Bound("between a change and its repair, because the webhook is not called", None, 65)
-NO_STORE: Final = Bound("none is created while the API server cannot store it", None, 30)
+NO_STORE: Final = Bound("none is created while the API server cannot store it, and is not connected again", None, 90)
 
 LOST_WITH_API_SERVER: Final = "the API server cannot store them"
 CUT_OFF: Final = "the replicas cannot reach the API server"
@@ -99,7 +99,7 @@ FAULTS: Final = (
         silent={"log": "watches stay open, and bring nothing", "events": LOST_WITH_API_SERVER},
         watched=False,
         unanswered=NO_STORE,
-        recovers=30,
+        recovers=90,
     ),
     Fault(
         "replicas cannot reach the API server",

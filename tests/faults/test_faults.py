@@ -95,7 +95,10 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
         return {name: lines for name, lines in new.items() if lines}
 
     def observe(during: Samples, said: Mapping[str, frozenset[str]]) -> Observed:
-        now = event_counts(scene.client, (OWN, "default"))
+        try:
+            now = event_counts(scene.client, (OWN, "default"))
+        except OSError:
+            now = events  # a moment after its storage was away, the API server may not answer yet
         return Observed(
             log=frozenset(logs.events()),
             events=frozenset(key[1] for key, count in now.items() if events.get(key) != count),
