@@ -11,8 +11,7 @@ from deploy.release.source import Source
 
 _SCHEMAS = """
 import json, sys
-from webhook.mapping.document.json_schema import mapping_json_schema
-from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.settings import Settings, mapping_json_schema
 json.dump({"mapping": mapping_json_schema(), "settings": Settings.model_json_schema(by_alias=True)}, sys.stdout)
 """
 _HEAD = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
