@@ -161,8 +161,8 @@ def many(count: int, **members: Any) -> list[dict[str, Any]]:
 
 
 def claims(count: int) -> dict[str, Any]:
-    """A container with so many claims, of one name."""
-    return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}, "claims": many(1) * count}}
+    """A container with so many claims, in as few bytes as there can be."""
+    return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}, "claims": [{}] * count}}
 
 
 def mounting(count: int, name: str = "") -> dict[str, Any]:
@@ -200,7 +200,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
         },
     ),
     "claims of containers": (MAX_CLAIMS, lambda n: {"spec": {"containers": [claims(n)]}}),
-    "claims": (MAX_CLAIMS, lambda n: {"spec": {"resourceClaims": many(n)}}),
+    "claims": (MAX_CLAIMS, lambda n: {"spec": {"resourceClaims": [{}] * n}}),
     "node name": (MAX_NODE_NAME, lambda n: {"spec": {"nodeName": "n" * n}}),
     "tolerations": (MAX_PLACEMENT, lambda n: {"spec": {"tolerations": [{"key": "k" * (n - len('[{"key": ""}]'))}]}}),
     "affinity": (MAX_PLACEMENT, lambda n: {"spec": {"nodeName": "n", "affinity": {"x": "k" * (n - len('{"x": ""}'))}}}),

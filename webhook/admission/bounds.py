@@ -62,22 +62,27 @@ def overfull(pod: Pod) -> Finding | None:
     return None
 
 
-def exceeded(pod: Pod, policy: Policy) -> Finding | None:
-    """Return the denial of a pod of which only the facts are left, and which exceeds a limit; else None."""
+def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
+    """Return the denial of a pod of which only the facts are left, and which exceeds a limit; else None.
+
+    Args:
+        pod: the facts of a pod that is not `overfull`.
+        policy: for what of it is searched.
+        few: the facts are few bytes (`facts.MAX_FACTS`), too few for any limit but those on single texts.
+    """
     spec, metadata = pod.spec, pod.metadata
-    excess = overfull(pod)
-    if excess is not None:
-        return excess
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
     resources = [container.resources for container in containers if container.resources is not None]
     sides = [side for each in resources for side in (each.limits, each.requests) if side]
-    names = [name for side in sides for name in side if "/" in name]
-    maps = (metadata.labels or (), metadata.annotations or (), spec.node_selector or (), names)
-    longest = max(chain.from_iterable(maps), key=len, default="")
+    keys = [*(metadata.labels or ()), *(metadata.annotations or ()), *(spec.node_selector or ())]
+    longest = max(chain(keys, *sides), key=len, default="")
     if len(longest) > MAX_KEY:  # patterns search all of it
         return _finding(
             f"a key of the pod has {len(longest)} characters, more than the limit of {MAX_KEY}", longest[:40]
         )
+    if few and (spec.node_name is None or len(spec.node_name) <= MAX_NODE_NAME):
+        return None
+    names = [name for side in sides for name in side]
     limited = (
         (len(names), MAX_RESOURCES, "resources of containers", "resources"),
         (sum([len(each.claims) for each in resources if each.claims]), MAX_CLAIMS, "claims of containers", "claims"),

@@ -16,7 +16,7 @@ from webhook.admission.claims import check_claims, nothing_requested
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
-from webhook.admission.facts import facts_of, remember
+from webhook.admission.facts import Facts, facts_of, remember
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
 from webhook.admission.own_keys import unread_keys
@@ -83,22 +83,22 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         return _NOTHING_REQUESTED
     decision: Decision | None = policy.memo.get(facts.key)
     if decision is None:
-        decision = take_steps(facts.pod, facts.context, policy)
+        decision = take_steps(facts, policy)
         if facts.key is not None and policy.memo.met(facts.key):
             decision = remember(facts.key, decision, policy)
     return in_mode(decision, pod, context)
 
 
-def take_steps(pod: Pod, context: Context, policy: Policy, steps: Steps | None = None) -> Decision:
+def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
     """Take the steps after eligibility; the decision where the namespace enforces.
 
     Args:
-        pod: the facts of the pod.
-        context: likewise.
+        facts: of a pod that is not overfull.
         policy: as for `decide`.
         steps: collects the results.
     """
-    excess = exceeded(pod, policy)
+    pod, context = facts.pod, facts.context
+    excess = exceeded(pod, policy, few=facts.key is not None)
     if excess is not None:
         return denied(excess)
     seen = _survey(pod, context, policy)
@@ -350,13 +350,14 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     if reason is not None:
         decision = untouched(reason)
         return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    excess, facts = overfull(pod), facts_of(pod, context, policy)
+    excess = overfull(pod)
+    facts = facts_of(pod, context, policy) if excess is None else None
     if excess is not None:
         enforced = denied(excess)
     elif facts is None:
         enforced = untouched(Reason.NO_GPU_KEYS)
     else:
-        enforced = take_steps(facts.pod, facts.context, policy, steps)
+        enforced = take_steps(facts, policy, steps)
     containers = _containers(steps, overrides, policy)
     return Trace(
         in_mode(enforced, pod, context),
