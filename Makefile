@@ -47,7 +47,7 @@ test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs r
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: twenty minutes
 	$(BIN)/pytest tests/faults
 
-check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md
+check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of the matrix
 	$(BIN)/pytest tests/decisions/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
 
 # PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
@@ -78,16 +78,15 @@ vendors-check: $(INSTALLED) ## what each mapping was held against, and when: whe
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/vgpu-webhook vendors --markdown > docs/keys.md
-	$(BIN)/vgpu-webhook vendors --sources --markdown > docs/sources.md
 	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
-	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
+	$(BIN)/vgpu-webhook vendors --matrix --markdown > tests/cli/golden/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m deploy.generate
 
 manifests: $(INSTALLED) ## generate the plain manifests from the chart
 	$(BIN)/python -m deploy.generate "$$($(BIN)/python -m tests.deploy.helm)"
 
-# TAG, PYTHON_IMAGE, PLATFORM, BUILD_FLAGS and IMAGE_REPOSITORY reach it as environment variables: docs/releasing.md.
+# TAG, PYTHON_IMAGE, PLATFORM, BUILD_FLAGS and IMAGE_REPOSITORY reach it as environment variables: CONTRIBUTING.md.
 release: $(INSTALLED) ## build dist/ from the last commit: packages, chart, image, what they contain, notes, checksums
 	$(BIN)/python -m deploy.release $${TAG:+--tag "$$TAG"}
 

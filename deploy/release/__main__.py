@@ -1,4 +1,17 @@
-"""``python -m deploy.release`` builds a release into dist/, or a part of one, and the checksums of what is there."""
+"""``python -m deploy.release`` builds a release into dist/, or a part of one, and the checksums of what is there.
+
+Every file has the time of the commit, and what is not committed is left out, so the same commit gives the same bytes with
+the same tools and the same base image. Syft and Helm are built from their Go modules the first time.
+
+Environment variables, and variables of ``make release``:
+
+TAG               require that the version is that of the tag, and that no entry of the changelog is under Unreleased
+IMAGE_REPOSITORY  where the image is going to be published: its name, and the default of the chart's package
+PYTHON_IMAGE      another base image than the Containerfile's; ``oci-archive:FILE`` works, too
+PLATFORM          another platform than this machine's; its steps need QEMU in ``binfmt_misc``
+BUILD_FLAGS       more options of ``buildah build``, such as a mounted CA of your network
+SYFT, HELM        programs to use instead of those that would be built
+"""
 
 import argparse
 import hashlib
@@ -79,6 +92,7 @@ def _check_tag(source: Source, tag: str) -> None:
 def _build_parts(source: Source, dist: Path) -> None:
     documents.write_notes(source, dist)
     documents.write_schemas(source, dist)
+    documents.write_matrix(source, dist)
     wheel = python_packages.build(source, dist)
     sbom.of_wheel(source, wheel)
     chart.build(source, dist, os.environ.get("IMAGE_REPOSITORY", ""))

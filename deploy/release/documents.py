@@ -1,4 +1,4 @@
-"""What a release has in words: its notes, from the changelog, and the JSON Schemas of the documents that it reads."""
+"""What a release has in words: its notes, from the changelog, the matrix of vendors, and the JSON Schemas of documents."""
 
 import json
 import re
@@ -24,6 +24,13 @@ def write_schemas(source: Source, dist: Path) -> None:
     for name, schema in json.loads(printed).items():
         document = {**_HEAD, **schema, "title": f"vgpu-webhook {name}"}
         (dist / f"{name}.schema.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
+def write_matrix(source: Source, dist: Path) -> None:
+    """Write what each vendor's requests become in each other's keys, as the released code derives it."""
+    command = [sys.executable, "-m", "webhook", "vendors", "--matrix", "--markdown"]
+    page = subprocess.run(command, cwd=source.folder, capture_output=True, check=True).stdout  # noqa: S603
+    (dist / "matrix.md").write_bytes(page)
 
 
 def write_notes(source: Source, dist: Path) -> None:

@@ -3,7 +3,7 @@
 A case is a folder: ``pod.yaml``; ``expected.yaml`` unless it is denied; ``report.txt``. It may have a ``namespace.yaml`` (else
 the namespace has opted in and permits everything), a ``settings.yaml`` and a folder ``mappings``. ``--update-golden`` writes
 the last two anew from what the code does now: read the difference before it is committed. A comment `# Trap 6: …` in its pod
-ties it to `docs/traps.md`.
+ties it to `tests/traps.md`.
 """
 
 import json

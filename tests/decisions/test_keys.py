@@ -4,7 +4,7 @@ A case is a line: where the number is from (`source`), what stands in the pod (`
 `nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left unchanged; `known`: so is this
 name of the vendor's own plugin, and it is no misspelled key), or the code with which it is `refused`; `with` is what the
 cluster configures (a document that extends the vendor's). A key that is a vendor's name says what is written there, or the
-code with which that is refused. `trap` is the number of a known trap (see docs/traps.md).
+code with which that is refused. `trap` is the number of a known trap (see tests/traps.md).
 """
 
 import json

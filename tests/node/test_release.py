@@ -33,6 +33,7 @@ PARTS = {
     f"vgpu-webhook-{VERSION}-notes.md",
     "mapping.schema.json",
     "settings.schema.json",
+    "matrix.md",
     "SHA256SUMS",
 }
 

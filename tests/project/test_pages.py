@@ -5,8 +5,10 @@ from typing import Final
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.project.test_docs import BLOCKS, ROOT, TEXTS
+from webhook.cli import main
 
 MODULES: Final = {
     "k8s.io/kubernetes": "controlplane/go.mod",
@@ -22,6 +24,13 @@ def test_commands_of_the_readme_can_be_pasted() -> None:
     assert "console" not in {block.language for block in blocks}
     assert not [block for block in blocks if block.language == "sh" and re.search(r"^[$>] ", block.text, re.MULTILINE)]
     assert not [block for block in blocks if block.run and re.search(r"> *\w|\btee\b", block.text)]
+
+
+def test_pages_are_short() -> None:
+    """Less to read is better: lower these numbers, and do not raise them."""
+    words = {page: len(text.split()) for page, text in TEXTS.items()}
+    assert words["CONTRIBUTING.md"] <= 900
+    assert sum(words.values()) <= 51_500
 
 
 def test_readme_is_short() -> None:
@@ -56,7 +65,7 @@ def test_support_names_the_versions_that_were_read() -> None:
     table = TEXTS["docs/support.md"].partition("## GPU-sharing systems")[2]
     systems = re.findall(r"^\| ([^|]+) \| ([^|]*\d[^|]*) \| [^|]+ \|$", table, re.MULTILINE)
     assert len(systems) > 5
-    sources = TEXTS["docs/sources.md"].splitlines()
+    sources = CliRunner().invoke(main, ["vendors", "--sources", "--markdown"]).stdout.splitlines()
     for system, version in systems:
         read = [line for line in sources if f"[{system}](" in line]
         assert any(f"| {version} " in line for line in read), f"{system} {version}"

@@ -1,4 +1,4 @@
-"""Each trap of `docs/traps.md` is held by tests that are there and carry its number, and by those that the page names."""
+"""Each trap of `tests/traps.md` is held by tests that are there and carry its number, and by those that the page names."""
 
 import re
 import subprocess
@@ -36,7 +36,7 @@ def test_page(pytestconfig: pytest.Config) -> None:
     held: dict[int, set[str]] = {}
     for number, test in marked(pytestconfig):
         held.setdefault(number, set()).add(holder(test))
-    lines = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", (ROOT / "docs" / "traps.md").read_text(), re.MULTILINE)
+    lines = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", (ROOT / "tests" / "traps.md").read_text(), re.MULTILINE)
     named = {int(number): set(re.findall(r"`(tests/[^`]+)`", text)) for number, text in lines}
     assert named == {number: held.get(number, set()) for number in range(1, 37)}
     assert {number for number, tests in named.items() if not tests} == NOT_OURS

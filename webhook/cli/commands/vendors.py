@@ -36,7 +36,7 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 @click.option(
     "--markdown",
     is_flag=True,
-    help="Print docs/keys.md, with --matrix docs/matrix.md, with --sources docs/sources.md, with --guards docs/guards.md.",
+    help="Print Markdown: docs/keys.md, with --guards docs/guards.md; with --matrix or --sources a page of that.",
 )
 @click.option(
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
