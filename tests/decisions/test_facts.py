@@ -20,6 +20,7 @@ from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin
 from webhook.mapping.model.policy import Marks, Policy, WatchedVariables
 from webhook.mapping.model.read_keys import ReadKeys
+from webhook.mapping.notation import NameSet
 from webhook.pod import decode_pod
 
 Json = dict[str, Any]
@@ -105,7 +106,7 @@ def reduced() -> Policy:
 def unreduced() -> Policy:
     """The same policy, under which everything in a pod is a fact."""
     policy = replace(reduced())
-    policy.__dict__["read_keys"] = ReadKeys(frozenset(), re.compile(".*", re.DOTALL))
+    policy.__dict__["read_keys"] = ReadKeys(NameSet.of(["*"]))
     policy.__dict__["watched_variables"] = WatchedVariables(["*"])
     policy.__dict__["marks_of_shims"] = Marks([b"["])
     return policy

@@ -7,8 +7,9 @@ from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Denied, Finding, deny
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import Action, GuardPlace, GuardRule, ValueSource
-from webhook.mapping.model.owned import Keys, Owned
+from webhook.mapping.model.owned import Owned
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation import NameSet
 from webhook.patch import MapEdits, Slot
 from webhook.pod import (
     EnvVar,
@@ -75,7 +76,7 @@ def _strip_owned(plan: Plan) -> None:
                 _strip(plan, edits, key, what, owners)
 
 
-def _marks(owned: Owned, what: str) -> Keys:
+def _marks(owned: Owned, what: str) -> NameSet:
     return owned.annotations if what == "annotation" else owned.labels
 
 

@@ -17,9 +17,9 @@ from webhook.doctor.facts import DeviceClass, Facts, Missing, Node, Result, coun
 from webhook.doctor.nodes import opted_in_namespaces, targets
 from webhook.doctor.registration import LOGS
 from webhook.labels import MODE, STATUS
-from webhook.mapping.model.owned import Keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation import NameSet
 from webhook.pod import Pod, decode_pod
 from webhook.reasons import BY_CODE, Reason
 
@@ -220,7 +220,7 @@ def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
     return not decision.allowed or decision.reason is Reason.CHANGED
 
 
-def _without(texts: Mapping[str, str] | None, owned: Iterable[Keys]) -> dict[str, str] | None:
+def _without(texts: Mapping[str, str] | None, owned: Iterable[NameSet]) -> dict[str, str] | None:
     if texts is None:
         return None
     marks = {key for keys in owned for key in keys.among(texts)}

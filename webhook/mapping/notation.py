@@ -12,11 +12,11 @@ groups or flags: whole names are matched, and case matters. The CEL of the API s
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, Final
+from functools import cached_property, lru_cache
+from typing import Any, Final, Self
 
 import re2  # type: ignore[import-untyped]
 
@@ -290,6 +290,52 @@ def literal(text: str) -> str:
     """Return an expression that matches only this text."""
     escaped: str = re2.escape(text)
     return escaped
+
+
+@dataclass(frozen=True)
+class NameSet:
+    """A set of names, some of them with ``*`` or as expressions; test membership with ``name in names``.
+
+    Attributes:
+        exact: whole names.
+        globs: names with ``*``, which match as one expression in time linear in the length of a name.
+        expressions: names whose expressions a document writes.
+    """
+
+    exact: frozenset[str] = frozenset()
+    globs: frozenset[str] = frozenset()
+    expressions: tuple[Expression, ...] = ()
+
+    @classmethod
+    def of(cls, names: Iterable[str], expressions: Iterable[Expression] = ()) -> Self:
+        """The set of these names; one with ``*`` matches any text there."""
+        names = frozenset(names)
+        globs = frozenset(name for name in names if "*" in name)
+        return cls(names - globs, globs, tuple(dict.fromkeys(expressions)))
+
+    def __or__(self, other: "NameSet") -> "NameSet":
+        return NameSet.of(self.exact | other.exact | self.globs | other.globs, (*self.expressions, *other.expressions))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.exact or (not self._whole and self._matches(name))
+
+    def among(self, names: Iterable[str]) -> list[str]:
+        """The names that are in the set, in their order."""
+        exact, matches = self.exact, self._matches
+        if self._whole:
+            return [name for name in names if name in exact]
+        return [name for name in names if name in exact or matches(name)]
+
+    @cached_property
+    def _whole(self) -> bool:
+        return not self.globs and not self.expressions
+
+    @cached_property
+    def _glob(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(glob_pattern, sorted(self.globs))) or "(?!)", re.DOTALL)
+
+    def _matches(self, name: str) -> bool:
+        return self._glob.fullmatch(name) is not None or any(each.matches(name) for each in self.expressions)
 
 
 def check(text: str) -> None:

@@ -431,12 +431,7 @@ def known_to_peers(
 
 def _known(name: str, policy: Policy) -> bool:
     """Whether a policy knows a resource name as a key, as one of an inactive vendor, or as one of another system."""
-    known = policy.near.known
-    return (
-        bool(policy.resources.owners(name))
-        or name in policy.inactive
-        or (known is not None and known.fullmatch(name) is not None)
-    )
+    return bool(policy.resources.owners(name)) or name in policy.inactive or name in policy.near.known
 
 
 class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):

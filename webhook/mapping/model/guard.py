@@ -9,13 +9,15 @@ knows the request, ensures that.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
 from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import GuardList, guard_lists
 from webhook.mapping.document.problem import Path, Problem, nearest_known
 from webhook.mapping.model.shim import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD, Shim, ShimVariable
-from webhook.mapping.notation import glob_pattern
+from webhook.mapping.notation import NameSet, glob_pattern
 
 GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount"]
 """What is guarded: a variable of a container, an annotation or label of the pod, or the path of a mount in a container."""
@@ -39,7 +41,7 @@ def truthy(value: str) -> bool:
     return value in _TRUE or value.casefold() in {"yes", "on"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GuardRule:
     """The names of keys, and the values that lift.
 
@@ -64,6 +66,11 @@ class GuardRule:
     action: Action
     whole: bool
     hides: bool = False
+
+    @cached_property
+    def listed(self) -> NameSet:
+        """The names, to look one up."""
+        return NameSet.of(self.names)
 
     @property
     def exception(self) -> bool:
@@ -133,41 +140,19 @@ _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class GuardIndex:
-    """The rules for one place (variables, annotations, labels or mounts), by the names that they list.
-
-    Attributes:
-        exact: indexes of rules by exact name.
-        patterns: indexes of rules by pattern.
-        any_pattern: all patterns as one, or None.
-    """
-
-    exact: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    patterns: tuple[tuple[re.Pattern[str], int], ...] = ()
-    any_pattern: re.Pattern[str] | None = None
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.exact or (self.any_pattern is not None and self.any_pattern.fullmatch(name) is not None)
-
-    def rules(self, name: str) -> list[int]:
-        """Return the indexes of the rules that list a name, in the order of the document."""
-        return sorted([*self.exact.get(name, ()), *(i for pattern, i in self.patterns if pattern.fullmatch(name))])
-
-
-@dataclass(frozen=True, slots=True)
 class Guards:
     """The rules of a vendor; made by `compile_guards` only.
 
     Attributes:
         rules: in the order of the document. The first that catches a key decides, so an exception (``allow``)
             precedes the rule that it is an exception from.
-        places: the rules by name, for each place that has any.
+        places: what the rules list, for each place that has any.
         marks: texts of which undecoded JSON contains one if it has a guarded mount: parts of the paths, or an escape, which
             may hide any; empty without rules for mounts.
     """
 
     rules: tuple[GuardRule, ...] = ()
-    places: Mapping[GuardPlace, GuardIndex] = field(default_factory=dict)
+    places: Mapping[GuardPlace, NameSet] = field(default_factory=dict)
     marks: tuple[bytes, ...] = ()
 
     def meets(self, raw: bytes) -> bool:
@@ -201,18 +186,14 @@ class Guards:
         """
         if not self.guarded(name, place):
             return None
-        for index in self.places[place].rules(name):
-            rule = self.rules[index]
-            if (rule.whole or not whole) and rule.catches(value, source):
-                return rule
-        return None
+        rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
+        return next((rule for rule in rules if (rule.whole or not whole) and rule.catches(value, source)), None)
 
     def hides(self, name: str, value: str | None) -> bool:
         """Return whether a variable with this value hides the requested devices from its container."""
         if value is None or not self.guarded(name):
             return False
-        rules = (self.rules[index] for index in self.places["env"].rules(name))
-        return any(rule.hides and value in (rule.harmless or ()) for rule in rules)
+        return any(rule.hides and name in rule.listed and value in (rule.harmless or ()) for rule in self.rules)
 
 
 def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path) -> tuple[Guards, list[Problem]]:
@@ -233,7 +214,8 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
         problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
-    places = {place: _index(rules, place) for place in PLACES if any(rule.place == place for rule in rules)}
+    listed = {place: [rule.listed for rule in rules if rule.place == place] for place in PLACES}
+    places = {place: reduce(or_, sets) for place, sets in listed.items() if sets}
     marks = {mark for rule in rules for mark in rule.marks}
     return Guards(tuple(rules), places, (b"\\", *sorted(marks)) if marks else ()), problems
 
@@ -253,19 +235,6 @@ def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], pa
                 yield Problem(message, path, "remove it; to deny values of a key, write a form with `deny`")
 
 
-def _index(rules: Sequence[GuardRule], place: GuardPlace) -> GuardIndex:
-    exact: dict[str, tuple[int, ...]] = {}
-    patterns: list[tuple[re.Pattern[str], int]] = []
-    for index, rule in enumerate(rules):
-        for name in rule.names if rule.place == place else ():
-            if "*" in name:
-                patterns.append((_pattern(name), index))
-            else:
-                exact[name] = (*exact.get(name, ()), index)
-    any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in patterns), re.DOTALL) if patterns else None
-    return GuardIndex(exact, tuple(patterns), any_pattern)
-
-
 def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
     """Report what is wrong with the kind of an entry: one place with its names, or a reference to a list."""
     if model.named is None:
@@ -283,10 +252,6 @@ def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Itera
         )
     elif model.named not in lists:
         yield Problem(f"no list is called {model.named!r}", ("list",), nearest_known(model.named, lists))
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(glob_pattern(name), re.DOTALL)
 
 
 def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
@@ -331,15 +296,15 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
     if LD_LIBRARY_PATH in loader:
         loader.add(KEPT_LIBRARY_PATH)
     for pattern in rule.names:
-        named = _pattern(pattern)
-        for name in sorted(filter(named.fullmatch, loader)):
+        named = NameSet.of([pattern])
+        for name in sorted(named.among(loader)):
             yield Problem(
                 f"{pattern} catches {name}, which the shim writes, followed by the user's value",
                 ("env",),
                 "remove it: the value of the shim comes first anyway",
             )
         for variable in shim.variables:
-            if named.fullmatch(variable.name) and _catches(rule, variable):
+            if variable.name in named and _catches(rule, variable):
                 yield Problem(
                     f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}",
                     ("env",),
@@ -350,7 +315,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
 def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
     paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts}
     for name in rule.names:
-        for path in sorted(filter(_pattern(name).fullmatch, paths if shim.mode == "inject" else ())):
+        for path in sorted(NameSet.of([name]).among(paths if shim.mode == "inject" else ())):
             message = f"{name} catches {path}, where the shim itself mounts"
             yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
 

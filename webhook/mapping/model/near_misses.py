@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.notation import glob_pattern
+from webhook.mapping.notation import NameSet
 
 SURE_FROM: Final = 6
 """Length of a key from which a near miss is denied; a shorter one only if the difference is one letter."""
@@ -76,12 +76,12 @@ class Nearness:
 
     prefixes: tuple[str, ...] = ()
     keys: Mapping[str, Mapping[str, _LocalName]] = field(default_factory=dict)
-    known: re.Pattern[str] | None = None
+    known: NameSet = field(default_factory=NameSet)
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find(self, name: str) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None."""
-        if self.known is not None and self.known.fullmatch(name) is not None:
+        if name in self.known:
             return None
         if not name.startswith(self.prefixes):
             return self._in_similar_domain(name)
@@ -144,7 +144,6 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
         prefixes.update(document.match.resources or [f"{domain}/" for domain, _ in names])
         for domain, local in names:
             keys.setdefault(domain, {}).setdefault(local.local, local)
-    pattern = "|".join(glob_pattern(name) for name in sorted(known))
     domains: dict[str, list[str]] = {}
     for domain, below in sorted(keys.items()):
         for name in below if len(domain) >= DOMAIN_FROM else ():
@@ -152,7 +151,7 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
     return Nearness(
         tuple(sorted(prefixes)),
         {domain: dict(sorted(below.items())) for domain, below in keys.items()},
-        re.compile(pattern, re.DOTALL) if pattern else None,
+        NameSet.of(known),
         {name: tuple(each) for name, each in domains.items()},
     )
 

@@ -2,47 +2,17 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.document.schema import OwnedLabel, Variable
-from webhook.mapping.notation import Expression, PatternError, expression, glob_pattern, literal
+from webhook.mapping.notation import Expression, NameSet, PatternError, expression, literal
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """A set of label or annotation keys, some of them as patterns; test membership with ``key in keys``.
-
-    Attributes:
-        exact: whole keys.
-        patterns: keys with ``*``, as one expression that is made here.
-        expressions: keys with variables, whose expressions the document writes.
-    """
-
-    exact: frozenset[str] = frozenset()
-    patterns: re.Pattern[str] | None = None
-    expressions: tuple[Expression, ...] = ()
-
-    def __contains__(self, key: str) -> bool:
-        return bool(self.among((key,)))
-
-    def among(self, keys: Iterable[str]) -> list[str]:
-        """The keys that are in the set, in their order."""
-        exact = self.exact
-        if self.patterns is None and not self.expressions:
-            return [key for key in keys if key in exact]
-        matches = self.patterns.fullmatch if self.patterns is not None else exact.__contains__
-        if not self.expressions:
-            return [key for key in keys if key in exact or matches(key)]
-        return [
-            key
-            for key in keys
-            if key in exact or matches(key) or any(pattern.matches(key) for pattern in self.expressions)
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +25,9 @@ class Owned:
         hints: annotations that only this scheduler reads; a mark is never a hint.
     """
 
-    annotations: Keys = Keys()
-    labels: Keys = Keys()
-    hints: Keys = Keys()
+    annotations: NameSet = field(default_factory=NameSet)
+    labels: NameSet = field(default_factory=NameSet)
+    hints: NameSet = field(default_factory=NameSet)
 
     def hint(self, key: str) -> bool:
         """Return whether an annotation is a hint, which is lost when the pod is translated to another vendor."""
@@ -67,17 +37,7 @@ class Owned:
 def union(sets: Iterable[Owned]) -> Owned:
     """The union of several sets of marks and hints."""
     groups = zip(*((owned.annotations, owned.labels, owned.hints) for owned in sets), strict=True)
-    return Owned(*map(_any_of, groups))
-
-
-def _any_of(sets: Iterable[Keys]) -> Keys:
-    sets = tuple(sets)
-    patterns = dict.fromkeys(keys.patterns.pattern for keys in sets if keys.patterns is not None)
-    return Keys(
-        frozenset().union(*(keys.exact for keys in sets)),
-        re.compile("|".join(patterns), re.DOTALL) if patterns else None,
-        tuple(dict.fromkeys(pattern for keys in sets for pattern in keys.expressions)),
-    )
+    return Owned(*(reduce(or_, group, NameSet()) for group in groups))
 
 
 def compile_owned(
@@ -99,10 +59,9 @@ def compile_owned(
     return Owned(*compiled), problems
 
 
-def _keys(keys: Mapping[Path, str], variables: Mapping[str, Variable], problems: list[Problem]) -> Keys:
+def _keys(keys: Mapping[Path, str], variables: Mapping[str, Variable], problems: list[Problem]) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
-    exact: set[str] = set()
-    patterns: list[str] = []
+    names: list[str] = []
     expressions: list[Expression] = []
     for path, key in keys.items():
         unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
@@ -118,11 +77,9 @@ def _keys(keys: Mapping[Path, str], variables: Mapping[str, Variable], problems:
                 expressions.append(expression(_expression(key, variables)))
             except PatternError as error:
                 problems.append(Problem(f"a variable's pattern cannot be read: {error}", path))
-        elif "*" in key:
-            patterns.append(glob_pattern(key))
         else:
-            exact.add(key)
-    return Keys(frozenset(exact), re.compile("|".join(patterns), re.DOTALL) if patterns else None, tuple(expressions))
+            names.append(key)
+    return NameSet.of(names, expressions)
 
 
 def _expression(key: str, variables: Mapping[str, Variable]) -> str:

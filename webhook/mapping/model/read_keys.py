@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.labels import PREFIX
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.notation import MAX_KEY, glob_pattern
+from webhook.mapping.notation import MAX_KEY, NameSet
 
 MAX_KNOWN: Final = 4096
 """Keys of pods whose answer is stored; the labels of one cluster's pods have some hundred."""
@@ -17,17 +17,16 @@ _VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 class _Answers(dict[str, bool]):
     """Whether a key matters, by key: the answers for keys of earlier pods are stored."""
 
-    __slots__ = ("_exact", "_pattern")
+    __slots__ = ("_names",)
 
-    def __init__(self, exact: frozenset[str], pattern: re.Pattern[str]) -> None:
+    def __init__(self, names: NameSet) -> None:
         super().__init__()
-        self._exact = exact
-        self._pattern = pattern
+        self._names = names
 
     def __missing__(self, key: str) -> bool:
         if len(key) > MAX_KEY:  # the API server stores none so long, and searching it takes time
             return True
-        matters = key in self._exact or key.startswith(PREFIX) or self._pattern.fullmatch(key) is not None
+        matters = key.startswith(PREFIX) or key in self._names
         if len(self) >= MAX_KNOWN:
             self.clear()
         self[key] = matters
@@ -43,14 +42,9 @@ class ReadKeys:
 
     __slots__ = ("_matters",)
 
-    def __init__(self, exact: frozenset[str], pattern: re.Pattern[str]) -> None:
-        """Compile the keys.
-
-        Args:
-            exact: whole keys.
-            pattern: all others, for ``fullmatch``.
-        """
-        self._matters = _Answers(exact, pattern)
+    def __init__(self, names: NameSet) -> None:
+        """All of them."""
+        self._matters = _Answers(names)
 
     def among(self, texts: Mapping[str, str] | None) -> dict[str, str] | None:
         """Return the entries that can matter, in their order; None for None."""
@@ -75,12 +69,7 @@ def read_keys(vendors: Iterable[Vendor], others: Iterable[str]) -> ReadKeys:
         vendors: all of the policy: an inactive one can be a target.
         others: keys that the settings name.
     """
-    keys = {_VARIABLE.sub("*", key) for vendor in vendors for key in _keys(vendor)} | {*others}
-    patterns = sorted(key for key in keys if "*" in key)
-    return ReadKeys(
-        frozenset(key for key in keys if "*" not in key),
-        re.compile("|".join(map(glob_pattern, patterns)) or "(?!)", re.DOTALL),
-    )
+    return ReadKeys(NameSet.of({_VARIABLE.sub("*", key) for vendor in vendors for key in _keys(vendor)} | {*others}))
 
 
 def _keys(vendor: Vendor) -> Iterator[str]:
