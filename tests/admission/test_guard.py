@@ -221,6 +221,7 @@ def keyed(scene: Scene, annotations: dict[str, str], labels: dict[str, str]) -> 
     [
         ({"acme.io/policy": "None"}, {}, "annotations[acme.io/policy]"),
         ({"acme.io/policy": "fixed"}, {}, None),
+        ({"acme.io/other": "x", "acme.io/policy": "none"}, {}, "annotations[acme.io/policy]"),
         ({"acme.io/off": "all"}, {"acme.io/policy": "none"}, None),
         ({}, {"acme.io/offline": "all"}, "labels[acme.io/offline]"),
         ({}, {"acme.io/off": "part"}, None),

@@ -52,6 +52,7 @@ READ: list[tuple[str, dict[str, str | int], Request]] = [
 ]
 REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("nvidia", {"nvidia.com/gpucores": 101}, Reason.TOO_LARGE, "write 1 to 100"),
+    ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
     ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),

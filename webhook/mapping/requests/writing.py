@@ -210,7 +210,7 @@ def _number(
     if counts and key.place != "resource" and _count_implied(form, key, devices, defaults):
         return None
     values = form.values(key, row)
-    number = number_for(key if values is key.values else replace(key, values=values), value, 1 if counts else devices)
+    number = number_for(key if values is key.values else replace(key, values=values), value, devices)
     if number is None:
         raise NoEquivalent((f"{_spelling_of(target, key, request)} cannot express {value}",))
     return key.name, number
