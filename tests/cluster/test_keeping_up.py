@@ -34,11 +34,9 @@ def request_count(api: FakeApi, what: str) -> int:
     return sum(request.what == what for request in api.requests)
 
 
-def entries(
-    ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "", lost: dict[str, str] | None = None
-) -> Accepted:
+def entries(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
     """Entries to store."""
-    return Accepted(ours, others or {}, frozenset(marks.split()), lost or {})
+    return Accepted(ours, others or {}, frozenset(marks.split()))
 
 
 async def test_written_once_by_all() -> None:
@@ -163,7 +161,7 @@ async def test_events_of_what_has_no_namespace() -> None:
 class Following:
     """A live policy on a storing API, and its reports."""
 
-    def __init__(self, api: FakeApi, *, restore: bool = True) -> None:
+    def __init__(self, api: FakeApi) -> None:
         self.logger = CapturingLogger()
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
@@ -173,7 +171,6 @@ class Following:
             PLACE,
             log,
             in_force=self.policies.append,
-            restore=restore,
             notice=lambda subject, reason, message: self.notices.append(f"{subject.name} {reason}: {message}"),
         )
 
@@ -188,9 +185,9 @@ class Following:
 
 
 @asynccontextmanager
-async def following(api: FakeApi, *, restore: bool = True) -> AsyncIterator[Following]:
+async def following(api: FakeApi) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
-    follower = Following(api, restore=restore)
+    follower = Following(api)
     task = asyncio.create_task(follower.live.run())
     try:
         yield follower
@@ -340,6 +337,17 @@ async def test_a_deleted_record_is_reported() -> None:
         await until(lambda: "last_good_restored" in follower.logged)
         await until(lambda: RECORD in api.objects and api.objects[RECORD]["data"]["acme"] == good)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodRestored: {RECORD_GONE}"]
+
+
+async def test_what_was_deleted_while_no_replica_runs() -> None:
+    """Nothing of it is in force or recorded, and nobody calls it lost, however it was deleted."""
+    api = FakeApi()
+    api.put(RECORD, record(vendor("acme", about="one")))
+    async with following(api) as follower:
+        await until(lambda: api.objects[RECORD]["data"].keys() <= {"_passed"})
+        assert "acme" not in follower.policies[-1].vendors
+        assert follower.live.faults.lost == 0
+        assert "config_maps_lost" not in follower.logged
 
 
 async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid_again() -> None:

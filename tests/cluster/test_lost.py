@@ -1,7 +1,6 @@
 """What vanishes by an act is no longer in force; what is lost is, until it is written again."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,7 +133,7 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
     world.now += 100
     world.write(SETTINGS_NAME, "2")
     await world.look()
-    assert list(world.lost.in_force) == ["acme"]
+    assert list(world.lost.config_maps) == ["acme"]
     world.write("acme", "2")
     await world.look()
     assert world.reported[-1] == []
@@ -177,7 +176,6 @@ async def test_nobody_says_what_it_was(world: World, path: str) -> None:
     world.remove("acme")
     assert await world.look() == {SETTINGS_NAME, "acme"}
     assert world.lost.undecided
-    assert not world.lost.decided, "other replicas would take it for a loss"
     world.now += 100
     world.api.before = lambda _method, _path: None
     assert await world.look() == {SETTINGS_NAME}
@@ -211,52 +209,3 @@ async def test_a_namespace_that_cannot_be_read_while_a_config_map_is_created(wor
     world.api.before = away
     world.write("more")
     assert await world.look() == {SETTINGS_NAME, "acme", "more"}
-
-
-RECORDED = ConfigMap("beta", {"mapping.yaml": "vendor: beta"}, {MAPPING: "true"}, created="then")
-
-
-async def test_a_loss_in_the_record(world: World) -> None:
-    """As one seen here, also of a replica that starts: in force until somebody acts, and reported once."""
-    assert world.lost.recorded([RECORDED])
-    for _ in range(2):
-        assert await world.look() == {SETTINGS_NAME, "acme", "beta"}
-    assert world.reported == [["beta"]]
-    assert not world.lost.recorded([RECORDED]), "no news"
-    world.write("beta", "2")
-    await world.look()
-    assert world.reported[-1] == []
-    world.remove("beta")
-    assert await world.look() == {SETTINGS_NAME, "acme"}
-
-
-async def test_a_loss_in_the_record_that_is_none(world: World) -> None:
-    """The ConfigMap exists, also if it is created only now."""
-    assert not world.lost.recorded([replace(RECORDED, name="acme")])
-    assert world.lost.recorded([RECORDED])
-    world.write("beta")
-    await world.look()
-    assert not world.lost.config_maps
-    assert world.reported == []
-
-
-async def test_a_record_that_is_not_trusted(world: World) -> None:
-    """What only the record knows is reported and recorded again, and not in force; what was seen here is."""
-    world.lost = VanishedConfigMaps(
-        world.api,
-        PLACE,
-        lambda names: world.reported.append(list(names)),
-        restore=False,
-        clock=lambda: world.now,
-        delay=0.0,
-    )
-    assert world.lost.recorded([RECORDED])
-    assert await world.look() == {SETTINGS_NAME, "acme"}
-    gone(world)
-    world.remove("acme")
-    assert await world.look() == {SETTINGS_NAME, "acme"}
-    assert world.reported == [["beta"], ["acme", "beta"]]
-    assert world.lost.decided.keys() == {"acme", "beta"}
-    world.write("beta")
-    await world.look()
-    assert world.reported[-1] == ["acme"]

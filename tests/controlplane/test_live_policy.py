@@ -63,10 +63,6 @@ class Place:
         """The texts of the record."""
         return {name: text for name, text in self._record().items() if not name.startswith("_")}
 
-    def lost(self) -> set[str]:
-        """The ConfigMaps that are lost according to the record."""
-        return {line.split()[0] for line in self._record().get("_lost", "").splitlines()}
-
     def _record(self) -> dict[str, str]:
         answer = self.plane.client.get("v1", "configmaps", LAST_GOOD_NAME, self.name)
         if answer.status == 404:

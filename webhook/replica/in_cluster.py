@@ -172,9 +172,6 @@ class InCluster:
             report=self._report_verdicts,
             notice=lambda subject, reason, message: self._notices.put_nowait((subject, reason, message)),
             owner=place.owner,
-            # Whoever can write the record, such as a thief of this replica's token, would else write the policy. In
-            # managed mode he could change the webhook configuration anyway.
-            restore=self._managed,
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)

@@ -17,7 +17,7 @@ from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.configuration.compatibility import invalid_in
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict, document_key
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
@@ -66,7 +66,6 @@ class LivePolicy:
         log: for rejected documents, those that are accepted again, and new policies.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
-        restore: trust the record on which ConfigMaps vanished without a deletion before this process started.
         report: called on the event loop with the verdict on every ConfigMap, after every compilation.
         notice: called on the event loop with the object, reason and message of an Event to be written.
         debounce: how long changes are collected.
@@ -87,7 +86,6 @@ class LivePolicy:
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
-        restore: bool = True,
         report: Callable[[Sequence[Verdict]], None] = lambda _: None,
         notice: Callable[[Subject, str, str], None] = lambda *_: None,
         debounce: Debounce | None = None,
@@ -102,8 +100,8 @@ class LivePolicy:
         self._reporter = Reporter(self._events, namespace, log)
         self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
         self._unstored = asyncio.Event()
-        self._losses = LossReporter(self._events, self._record_subject, log, self._unstored.set, restore=restore)
-        self._lost = VanishedConfigMaps(api, namespace, self._losses.take, restore=restore)
+        self._losses = LossReporter(self._events, self._record_subject, log, self._unstored.set)
+        self._lost = VanishedConfigMaps(api, namespace, self._losses.take)
         self._log = log
         self._in_force = in_force
         self._report = report
@@ -143,10 +141,7 @@ class LivePolicy:
             return ["policy: none yet"]
         policy = self.outcome.policy
         first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
-        lost = [
-            f"configmap/{name}: vanished without a deletion; {'still' if name in self._lost.in_force else 'not'} in force"
-            for name in sorted(self.lost)
-        ]
+        lost = [f"configmap/{name}: vanished without a deletion; still in force" for name in sorted(self.lost)]
         return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
 
     def _changed(self, names: Collection[str]) -> None:
@@ -171,11 +166,6 @@ class LivePolicy:
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
-            if self._lost.recorded(record.lost_config_maps()):
-                self._compile_again()
-            if set(self.lost) - record.lost.keys():
-                # Written by a replica that has not heard of them yet.
-                self._unstored.set()
 
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
@@ -194,7 +184,6 @@ class LivePolicy:
         if record is not None:
             self._adopted = record
             self._memo = DocumentCache(record.marks)
-            self._lost.recorded(record.lost_config_maps())
         self._dirty.set()
 
     async def _compile_repeatedly(self) -> None:
@@ -250,7 +239,7 @@ class LivePolicy:
         self._reporter.take(outcome.verdicts)
         valid_again = self._faults.invalid & self._to_store(outcome).ours.keys()
         changed = before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks)
-        if valid_again or changed or self.lost:
+        if valid_again or changed:
             self._unstored.set()
 
     async def _store_repeatedly(self) -> None:
@@ -275,15 +264,11 @@ class LivePolicy:
 
     def _to_store(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
-        lost = self._lost.decided
-        # Of a lost document there may be no other copy, so it stays recorded where it is not in force, too.
-        texts = {name: config_map.data[document_key(name)] for name, config_map in lost.items()}
-        texts.update(outcome.accepted)
+        texts = outcome.accepted
         return Accepted(
             {name: text for name, text in texts.items() if name in ours},
             {name: text for name, text in texts.items() if name not in ours},
             outcome.marks,
-            {name: config_map.created for name, config_map in lost.items()},
         )
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:

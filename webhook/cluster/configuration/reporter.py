@@ -126,10 +126,6 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
     return *_content(verdict), verdict.config_map.version
 
 
-RESTORED: Final = "stay in force, also in replicas that start"
-WITHHELD: Final = "stay in force in the replicas that read them, but not in one that starts"
-
-
 class LossReporter:
     """Reports the current losses whenever they change.
 
@@ -138,17 +134,13 @@ class LossReporter:
         subject: the record of last good documents, which the Events are about.
         log: where lines are written.
         store: has the record written.
-        restore: replicas that start put the lost documents in force.
     """
 
-    def __init__(
-        self, events: Events, subject: Subject, log: FilteringBoundLogger, store: Callable[[], None], *, restore: bool
-    ) -> None:
+    def __init__(self, events: Events, subject: Subject, log: FilteringBoundLogger, store: Callable[[], None]) -> None:
         self._events = events
         self._subject = subject
         self._log = log
         self._store = store
-        self._consequence = RESTORED if restore else WITHHELD
         self._names: Collection[str] = ()
         self._changed = asyncio.Event()
 
@@ -169,8 +161,8 @@ class LossReporter:
             backoff = Backoff(*RETRY_PAUSES)
             while self._names:
                 message = (
-                    f"Vanished without a deletion: {', '.join(self._names)}. Their last good documents, in this "
-                    f"ConfigMap, {self._consequence}. Create them again"
+                    f"Vanished without a deletion: {', '.join(self._names)}. They stay in force in the replicas that read "
+                    "them, but not in one that starts. Create them again: this ConfigMap has their last good documents"
                 )
                 try:
                     await self._events.write(self._subject, "Warning", "ConfigMapsLost", message)
