@@ -345,6 +345,12 @@ def test_search_path_from_elsewhere_is_renamed_and_referred_to() -> None:
     assert outcome.findings == ()
 
 
+def test_several_directories_go_before_a_search_path_from_elsewhere() -> None:
+    """Every directory of the mapping, and the user's after them."""
+    found = with_env(elsewhere("LD_LIBRARY_PATH"), held=Held(PLUGIN)).env()["LD_LIBRARY_PATH"]
+    assert found == "/opt/x:/opt/y:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
+
+
 def test_search_path_from_elsewhere_at_the_end_of_the_list() -> None:
     """The last entry can be renamed and followed as well."""
     outcome = with_env(elsewhere("LD_LIBRARY_PATH"))

@@ -19,6 +19,7 @@ import yaml
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.finding import Finding
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
@@ -69,14 +70,18 @@ def decided(pod: Any, folder: Path) -> Decision:
 
 
 def report(decision: Decision) -> str:
-    """What a person is reported, one thing a line."""
+    """What a person is reported, one thing a line, with the field that it is about."""
     title = decision.reason.value.title
     if decision.denial is not None:
-        lines = [f"denied, {decision.reason.value.status}: {title}", decision.denial.text]
+        lines = [f"denied, {decision.reason.value.status}: {title}", _reported(decision.denial)]
     else:
         lines = [f"allowed: {title}"]
-    lines += [f"warning: {finding.text}" for finding in decision.warnings]
+    lines += [f"warning: {_reported(finding)}" for finding in decision.warnings]
     return "\n".join([*lines, ""])
+
+
+def _reported(finding: Finding) -> str:
+    return finding.text if finding.field is None else f"{finding.text} [{finding.field}]"
 
 
 def dumped(pod: Any) -> str:

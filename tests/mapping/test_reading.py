@@ -52,6 +52,7 @@ READ: list[tuple[str, dict[str, str | int], Request]] = [
 ]
 REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("nvidia", {"nvidia.com/gpucores": 101}, Reason.TOO_LARGE, "write 1 to 100"),
+    ("nvidia", {"nvidia.com/gpucores": "30500m"}, Reason.NOT_WHOLE, "1 is 1 % of a device"),
     ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
