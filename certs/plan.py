@@ -60,7 +60,7 @@ class Rules:
     lead: float = 0.0
 
 
-class Step(NamedTuple):
+class PlannedStep(NamedTuple):
     """The new state, the seconds until the next step, and the changes."""
 
     state: State
@@ -68,7 +68,7 @@ class Step(NamedTuple):
     made: tuple[Made, ...]
 
 
-def step(state: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> Step:
+def step(state: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> PlannedStep:
     """Compute the next state.
 
     Args:
@@ -87,7 +87,7 @@ def step(state: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: 
     state = _promoted(state, trust, rules, (now, at), made)
     state = _serving_pair(state, rules, now, made)
     state = _dropped(state, now, made)
-    return Step(replace(state, requested=None), _due(state, trust, rules, now, at), tuple(made))
+    return PlannedStep(replace(state, requested=None), _due(state, trust, rules, now, at), tuple(made))
 
 
 def _requested(state: State) -> State:

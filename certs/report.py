@@ -29,7 +29,14 @@ class ReportKind(enum.Enum):
     BUG = "bug"
 
 
-FAILURES = frozenset({ReportKind.INVALID, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
+FAILURES = frozenset(
+    {
+        ReportKind.INVALID,
+        ReportKind.UNTRUSTED,
+        ReportKind.STORE,
+        ReportKind.BUG,
+    }
+)
 COUNTED = FAILURES | {ReportKind.RESTORED}
 """The kinds that are counted in metrics: an operator should learn of them even if they are over."""
 

@@ -22,7 +22,7 @@ from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
 from certs.report import Report, Reporter, ReportKind, failure
 from certs.serving import Requirements, Serving
-from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed, decode, der, fingerprint
+from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait
 
 
@@ -191,7 +191,7 @@ class Rotator:
     async def _update(self, snapshot: Snapshot, found: Decoded) -> float | None:
         """Renew what is due and write it; None if another replica was faster."""
         now, at = self._clocks.now(), self._clocks.seconds()
-        restored = completed(found.state, self._state)
+        restored = completed_files(found.state, self._state)
         before = restored if restored is None else self._with_ca_in_use(restored, now)
         planned = step(before, self._trust(), self._rules, now, at)
         files = planned.state.files()
@@ -200,7 +200,8 @@ class Rotator:
             return None
         if stale and restored is not None and restored is not found.state:
             self._reporter.report_once(
-                ReportKind.RESTORED, "certificates that were missing in the store were written again from memory"
+                ReportKind.RESTORED,
+                "certificates that were missing in the store were written again from memory",
             )
         if planned.made:
             self._reporter.report(Report(ReportKind.MADE, ", ".join(made.value for made in planned.made)))

@@ -237,7 +237,10 @@ class ClientCAs:
             raise UnusablePairError(error.what, f"{error.why} in {self._file}: {STAYS}") from None
         self._reporter.forget(*ReportKind)
         self._reporter.report(
-            Report(ReportKind.CLIENTS, f"clients need a certificate under one of the CAs that are now in {self._file}")
+            Report(
+                ReportKind.CLIENTS,
+                f"clients need a certificate under one of the CAs that are now in {self._file}",
+            )
         )
 
     def _read(self) -> tuple[bytes, str]:

@@ -261,7 +261,7 @@ def _state(
         return {}, frozenset(), None
 
 
-def completed(found: State | None, remembered: State | None) -> State | None:
+def completed_files(found: State | None, remembered: State | None) -> State | None:
     """The stored state, completed from memory where something is missing."""
     if found is None or remembered is None:
         return found or remembered

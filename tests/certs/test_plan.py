@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certs.ca import Trust, covers, issue, make_ca, names_of, signed_by
-from certs.plan import Made, Rules, Step, step
+from certs.plan import Made, PlannedStep, Rules, step
 from certs.state import Retired, RotationRequest, State, der
 from tests.certs.made import DAY, NAMES, NOW, ca, state
 
@@ -23,7 +23,7 @@ def seeing(whole: State, since: float = 0.0) -> Trust:
     return Trust(120).observed([[]], since - 1).observed([bundle], since)
 
 
-def after(whole: State | None, days: float, rules: Rules = RULES) -> Step:
+def after(whole: State | None, days: float, rules: Rules = RULES) -> PlannedStep:
     """A step so many days later, with callers that keep up."""
     trust = UNKNOWN if whole is None else seeing(whole)
     return step(whole, trust, rules, NOW + days * DAY, days * 86400)

@@ -18,7 +18,7 @@ from certs.plan import Rules
 from certs.report import Report, ReportKind
 from certs.rotator import Clocks, Rotator, request_rotation
 from certs.serving import Serving
-from certs.state import Retired, RotationRequest, State, completed, decode, der
+from certs.state import Retired, RotationRequest, State, completed_files, decode, der
 from certs.store import CLAIM_TIME
 from tests.certs.made import DAY, NAMES, NOW, Memory, ca, state
 
@@ -359,15 +359,15 @@ async def test_sure_only_of_what_was_read_last() -> None:
 def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     """What others have changed since stays."""
     remembered, other = state(), state()
-    assert completed(None, remembered) == remembered
-    assert completed(remembered, None) == remembered
-    assert completed(other, remembered) == other
+    assert completed_files(None, remembered) == remembered
+    assert completed_files(remembered, None) == remembered
+    assert completed_files(other, remembered) == other
     assert remembered.ca is not None
     certificate = remembered.ca.certificate
     keyless = State(None, retired=(Retired(certificate, NOW),), serving_pair=remembered.serving_pair)
-    assert completed(keyless, remembered) == remembered
+    assert completed_files(keyless, remembered) == remembered
     moved = State(other.ca, serving_pair=None)
-    assert completed(moved, remembered) == moved
+    assert completed_files(moved, remembered) == moved
 
 
 async def until(probe: Callable[[], bool]) -> None:

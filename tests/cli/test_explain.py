@@ -12,10 +12,10 @@ from tests.cli.conftest import Run
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
-from webhook.cli.output.explained import Explanation, ObjectExplained, PodPart, pods_text
+from webhook.cli.output.explained import ExplainedObjects, ObjectExplained, PodPart, pods_text
 from webhook.cli.output.tables import WIDTH
 from webhook.explanation.model import PodExplained
-from webhook.explanation.pods import explain
+from webhook.explanation.pods import explain_pod
 from webhook.pod import Pod, decode_pod
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def pod_in(folder: Path) -> Pod:
 
 def explained(folder: Path) -> PodExplained:
     """A case, explained."""
-    return explain(pod_in(folder), context_in(folder), policy_in(folder))
+    return explain_pod(pod_in(folder), context_in(folder), policy_in(folder))
 
 
 def pods_of(output: str) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_examples(run: Run, golden: Callable[[str, str], None], file: Path) -> N
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_no_line_is_too_wide(folder: Path) -> None:
     """Whatever becomes of a pod, its explanation fits the terminal, and holds nothing that would command it."""
-    text = pods_text(Explanation((ObjectExplained("pod/demo", (), (PodPart("", explained(folder)),)),)))
+    text = pods_text(ExplainedObjects((ObjectExplained("pod/demo", (), (PodPart("", explained(folder)),)),)))
     plain = [line.replace("\x1b[0m", "") for line in text.splitlines()]
     for line in plain:
         shown = "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b[")))

@@ -8,7 +8,7 @@ import yaml
 
 from tests.cli.conftest import Run
 from tests.cluster.gpu_pods import DOCUMENTS
-from webhook.cluster.registration.desired import Service, Site, desired_from, registration
+from webhook.cluster.registration.desired import ServiceReference, Site, desired_from, registration
 from webhook.mapping.load import load_policy
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -20,7 +20,7 @@ def test_it_is_what_the_webhook_would_write(run: Run, tmp_path: Path) -> None:
     authority.write_text(PEM)
     result = run("registration", "--service", "gpu/webhook", "--ca-file", str(authority))
     assert result.exit_code == 0
-    expected = registration(desired_from(load_policy()), Site(Service("gpu", "webhook"), PEM.encode(), "gpu"))
+    expected = registration(desired_from(load_policy()), Site(ServiceReference("gpu", "webhook"), PEM.encode(), "gpu"))
     assert yaml.safe_load(result.stdout) == expected
     assert base64.b64decode(expected["webhooks"][0]["clientConfig"]["caBundle"]) == PEM.encode()
 

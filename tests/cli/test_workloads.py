@@ -5,7 +5,7 @@ import pytest
 from webhook.cli.manifests.read import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
-    Owner,
+    PodOwner,
     PodPlace,
     kube_object,
     list_items,
@@ -27,16 +27,16 @@ def kube(version: str, kind: str, **more: object) -> KubeObject:
 @pytest.mark.parametrize(
     "version, kind, owner",
     [
-        ("apps/v1", "Deployment", Owner("ReplicaSet", "demo-5d4f8c7b9")),
-        ("extensions/v1beta1", "Deployment", Owner("ReplicaSet", "demo-5d4f8c7b9")),
-        ("apps/v1", "StatefulSet", Owner("StatefulSet", "demo")),
-        ("apps/v1", "DaemonSet", Owner("DaemonSet", "demo")),
-        ("apps/v1", "ReplicaSet", Owner("ReplicaSet", "demo")),
-        ("v1", "ReplicationController", Owner("ReplicationController", "demo")),
-        ("batch/v1", "Job", Owner("Job", "demo")),
+        ("apps/v1", "Deployment", PodOwner("ReplicaSet", "demo-5d4f8c7b9")),
+        ("extensions/v1beta1", "Deployment", PodOwner("ReplicaSet", "demo-5d4f8c7b9")),
+        ("apps/v1", "StatefulSet", PodOwner("StatefulSet", "demo")),
+        ("apps/v1", "DaemonSet", PodOwner("DaemonSet", "demo")),
+        ("apps/v1", "ReplicaSet", PodOwner("ReplicaSet", "demo")),
+        ("v1", "ReplicationController", PodOwner("ReplicationController", "demo")),
+        ("batch/v1", "Job", PodOwner("Job", "demo")),
     ],
 )
-def test_workloads(version: str, kind: str, owner: Owner) -> None:
+def test_workloads(version: str, kind: str, owner: PodOwner) -> None:
     """Each has its template, and its pods an owner."""
     assert pod_places(kube(version, kind, spec={"template": POD}), ()) == [PodPlace(("spec", "template"), owner)]
     assert pod_places(kube(version, kind), ()) == []
@@ -49,7 +49,7 @@ def test_pods_and_cron_jobs() -> None:
     cron = kube("batch/v1", "CronJob", spec={"jobTemplate": {"spec": {"template": POD}}})
     (place,) = pod_places(cron, ())
     assert place.path == ("spec", "jobTemplate", "spec", "template")
-    assert place.owner == Owner("Job", "demo-28000000")
+    assert place.owner == PodOwner("Job", "demo-28000000")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_template_paths() -> None:
     assert [place.path[2] for place in pod_places(ray, ["spec.groups.*.template"])] == [0, 1]
     assert [place.path[2] for place in pod_places(ray, ["spec.groups.1.template"])] == [1]
     assert pod_places(ray, ["spec.nothing.*"]) == []
-    assert pod_places(ray, ["spec.groups.*.template"])[0].owner == Owner("RayCluster", "demo")
+    assert pod_places(ray, ["spec.groups.*.template"])[0].owner == PodOwner("RayCluster", "demo")
 
 
 def test_untreated_templates_are_found_anywhere() -> None:

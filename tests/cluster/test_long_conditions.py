@@ -11,17 +11,17 @@ from webhook.cluster.registration.desired import (
     MAX_EXPRESSION,
     Desired,
     MatchedNames,
-    Service,
+    ServiceReference,
     Site,
-    expression,
     fits,
+    match_expression,
     names_set,
     registration,
 )
 from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.update import Writer, update_for
 
-SITE = Site(Service("gpu", "webhook"), b"", "gpu")
+SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
 
 
 def long(domain: str) -> MatchedNames:
@@ -37,7 +37,7 @@ def test_alone_each_fits() -> None:
     assert fits(OLD.matched_names)
     assert fits(NEW.matched_names)
     assert not fits(OLD.matched_names | NEW.matched_names)
-    assert len(expression(OLD.matched_names | NEW.matched_names)) > MAX_EXPRESSION
+    assert len(match_expression(OLD.matched_names | NEW.matched_names)) > MAX_EXPRESSION
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -10,10 +10,10 @@ from webhook.cluster.registration.desired import (
     GPU_KEYS,
     Desired,
     MatchedNames,
-    Service,
+    ServiceReference,
     Site,
     conditions,
-    expression,
+    match_expression,
     matched_names_of,
     names_set,
     parse_names,
@@ -22,7 +22,7 @@ from webhook.cluster.registration.desired import (
 from webhook.cluster.registration.observed import matched_names_in
 from webhook.labels import MATCHED_NAMES
 
-SITE = Site(Service("gpu", "webhook"))
+SITE = Site(ServiceReference("gpu", "webhook"))
 REACH = matched_names_of(many_vendors())
 names = st.lists(st.from_regex(r"[a-z.*-]{0,6}/?[A-Za-z_.*-]{0,6}", fullmatch=True), max_size=5)
 
@@ -32,7 +32,7 @@ def test_names_are_read_back(prefixes: list[str], resources: list[str], keys: li
     """Whatever they are; as JSON they take no more room than in the conditions."""
     made = names_set(prefixes=prefixes, names=resources, keys=keys)
     assert parse_names(made.as_json) == made
-    assert len(made.as_json) < len(expression(made))
+    assert len(made.as_json) < len(match_expression(made))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def with_words(text: str) -> Object:
 def test_the_same_policy_gives_the_same_text() -> None:
     """Byte for byte, in whatever order names came."""
     again = names_set(prefixes=sorted(f"{domain}/" for domain in REACH.domains)[::-1], keys=sorted(REACH.keys)[::-1])
-    assert expression(again | REACH) == expression(REACH)
+    assert match_expression(again | REACH) == match_expression(REACH)
 
 
 @given(names, names, names)
@@ -86,12 +86,14 @@ def test_names_of_a_configuration_are_those_of_its_annotation(
 )
 def test_a_changed_expression_is_not_ours(damage: tuple[str, str]) -> None:
     """Whatever was changed in it, be it a whole name."""
-    text = expression(REACH).replace(*damage, 1)
-    assert text != expression(REACH)
+    text = match_expression(REACH).replace(*damage, 1)
+    assert text != match_expression(REACH)
     assert read(with_words(text)) is None
 
 
-@pytest.mark.parametrize("text", ["", "true", expression(REACH) + " || true", "true || " + expression(REACH)])
+@pytest.mark.parametrize(
+    "text", ["", "true", match_expression(REACH) + " || true", "true || " + match_expression(REACH)]
+)
 def test_other_expressions_are_not_ours(text: str) -> None:
     """Nothing is guessed."""
     assert read(with_words(text)) is None
@@ -118,5 +120,5 @@ def test_conditions() -> None:
 
 def test_patterns_are_anchored() -> None:
     """A key that only contains a pattern is none."""
-    text = expression(names_set(keys=["a.b/x-*"]))
+    text = match_expression(names_set(keys=["a.b/x-*"]))
     assert "key.matches('^(a[.]b/x-.*)$')" in text

@@ -18,19 +18,19 @@ from webhook.cluster.registration.desired import (
     NAME,
     NAMESPACE_NAME,
     Desired,
-    Mode,
     ReconcileConfig,
-    Service,
+    RegistrationMode,
+    ServiceReference,
     Site,
     names_set,
     registration,
 )
 from webhook.cluster.registration.reconciler import Reconciler
-from webhook.cluster.registration.reporter import Report, ReportKind
+from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Change
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 
-SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
+SITE = Site(ServiceReference("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
 OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
 NEW = Desired("1" * 12, names_set(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
 BOTH = OLD.matched_names | NEW.matched_names
@@ -51,7 +51,7 @@ class Replica:
     """A reconciler and its reports."""
 
     def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
-        self.reports: list[Report] = []
+        self.reports: list[RegistrationReport] = []
         timing = ReconcileConfig(quiet=QUIET)
         self.reconciler = Reconciler(
             api, options.pop("site", SITE), want, self.reports.append, timing=timing, clock=clock, **options
@@ -62,7 +62,7 @@ class Replica:
         return await self.reconciler.reconcile()
 
     @property
-    def kinds(self) -> list[ReportKind]:
+    def kinds(self) -> list[RegistrationEvent]:
         """What was reported, without its keys."""
         return [notice.kind for notice in self.reports]
 
@@ -98,7 +98,9 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
     assert api.stored["metadata"]["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
-    assert replica.reports == [Report(ReportKind.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")]
+    assert replica.reports == [
+        RegistrationReport(RegistrationEvent.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")
+    ]
     assert 480 <= rest <= 600
 
 
@@ -116,7 +118,11 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     api.stored = None
     await replica.look()
     assert api.stored is not None
-    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
+    assert replica.kinds == [
+        RegistrationEvent.WRITTEN,
+        RegistrationEvent.REPAIRED,
+        RegistrationEvent.WRITTEN,
+    ]
     assert replica.reports[1].warning
     assert replica.reports[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.reconciler.repairs[Change.CREATED] == 1
@@ -179,7 +185,7 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
     for _ in range(3):
         await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
+    assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN]
     assert not replica.reports[-1].warning
     assert "control-plane DoesNotExist" in replica.reports[-1].message
     replica.reconciler.adopt(NEW)
@@ -280,7 +286,7 @@ async def test_replicas_that_disagree_forever_end_wide(api: Keeping, clock: Cloc
     assert stored.matched_names == BOTH
     # Within 40 minutes each narrows after 1, 2, 4, 8 and 16 of them, the other widens, and both take the name over.
     assert api.writes <= 30
-    assert any(ReportKind.CONTESTED in replica.kinds for replica in replicas)
+    assert any(RegistrationEvent.CONTESTED in replica.kinds for replica in replicas)
 
 
 async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Clock) -> None:
@@ -295,7 +301,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
         await older.look()
         clock.now += QUIET
     assert api.writes == 2
-    assert older.kinds == [ReportKind.WRITTEN, ReportKind.NEWER]
+    assert older.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.NEWER]
     assert older.reports[-1].warning
     assert "d.com/" in older.reports[-1].message
     api.stored = None
@@ -369,8 +375,12 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     assert pauses[5] > 10 > pauses[1]
     assert max(pauses) <= 61
     assert min(pauses[8:]) >= 59
-    assert replica.kinds[:3] == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
-    assert replica.kinds.count(ReportKind.REPAIRED) == replica.kinds.count(ReportKind.CONTESTED) == 1
+    assert replica.kinds[:3] == [
+        RegistrationEvent.WRITTEN,
+        RegistrationEvent.REPAIRED,
+        RegistrationEvent.WRITTEN,
+    ]
+    assert replica.kinds.count(RegistrationEvent.REPAIRED) == replica.kinds.count(RegistrationEvent.CONTESTED) == 1
     assert sum(replica.reconciler.repairs.values()) in {len(repaired) - 1, len(repaired)}
 
 
@@ -391,7 +401,7 @@ async def test_what_an_older_version_wrote_is_no_reason_to_wait(api: Keeping, cl
             clock.now += 60
         assert api.stored is not None
         assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
-    assert ReportKind.REPAIRED in replica.kinds
+    assert RegistrationEvent.REPAIRED in replica.kinds
     assert replica.reconciler.repairs[Change.REPAIRED] == 12
 
 
@@ -507,15 +517,15 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     replica = Replica(api, clock, opted_in=lambda: [TEAM])
     await replica.look()
     api.change(change)
-    static = Replica(api, clock, mode=Mode.STATIC, opted_in=lambda: [TEAM])
+    static = Replica(api, clock, mode=RegistrationMode.STATIC, opted_in=lambda: [TEAM])
     await static.look()
     assert static.reconciler.as_desired is False
-    assert static.kinds == [ReportKind.LACKING]
+    assert static.kinds == [RegistrationEvent.LACKING]
     await replica.look()
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
-    assert ReportKind.REPAIRED in replica.kinds
-    assert ENFORCE in next(report.message for report in replica.reports if report.kind is ReportKind.REPAIRED)
+    assert RegistrationEvent.REPAIRED in replica.kinds
+    assert ENFORCE in next(report.message for report in replica.reports if report.kind is RegistrationEvent.REPAIRED)
     await static.look()
     assert static.reconciler.as_desired
 
@@ -544,7 +554,7 @@ async def test_terms_that_an_administrator_wants_are_kept(api: Keeping, clock: C
     api.change(lambda found: found["metadata"]["annotations"].update({KEEP_SELECTORS: "true"}))
     await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
+    assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN]
     assert replica.reconciler.as_desired
 
 
@@ -555,7 +565,7 @@ async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
         replica.reconciler.adopt((OLD, NEW)[number % 2])
         await replica.look()
     assert api.writes == 100
-    assert ReportKind.CONTESTED not in replica.kinds
+    assert RegistrationEvent.CONTESTED not in replica.kinds
 
 
 async def test_new_cas_are_written(api: Keeping, clock: Clock) -> None:
@@ -599,11 +609,11 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     assert await replica.look() <= 60
     assert api.stored is None
     assert replica.reconciler.as_desired is False
-    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REMOVED]
+    assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.REMOVED]
     assert not replica.reports[-1].warning
     api.role = "uid-2"
     await replica.look()
-    assert replica.kinds[-1] is ReportKind.WRITTEN
+    assert replica.kinds[-1] is RegistrationEvent.WRITTEN
     assert api.stored is not None
     assert api.stored["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
 
@@ -614,7 +624,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
     api.trouble = Answer(403, body)
     rests = [await replica.look() for _ in range(12)]
-    assert replica.kinds == [ReportKind.FAILED]
+    assert replica.kinds == [RegistrationEvent.FAILED]
     assert "403 Forbidden: may not" in replica.reports[0].message
     assert 0.5 <= rests[0] <= 2
     assert 30 <= rests[-1] <= 60
@@ -623,7 +633,11 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     assert "nobody there" in replica.reports[-1].message
     api.trouble = None
     await replica.look()
-    assert replica.kinds == [ReportKind.FAILED, ReportKind.FAILED, ReportKind.WRITTEN]
+    assert replica.kinds == [
+        RegistrationEvent.FAILED,
+        RegistrationEvent.FAILED,
+        RegistrationEvent.WRITTEN,
+    ]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
     assert "not a JSON object" in replica.reports[-1].message
@@ -631,7 +645,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
 
 async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     """It says what is missing, once, and again when something else is."""
-    replica = Replica(api, clock, mode=Mode.STATIC)
+    replica = Replica(api, clock, mode=RegistrationMode.STATIC)
     await replica.look()
     await replica.look()
     assert [notice.message for notice in replica.reports] == [
@@ -639,7 +653,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     ]
     api.stored = registration(OLD, SITE)
     await replica.look()
-    assert replica.kinds == [ReportKind.LACKING]
+    assert replica.kinds == [RegistrationEvent.LACKING]
     replica.reconciler.adopt(NEW)
     await replica.look()
     assert "does not let pods through for c.com/, c.com/y" in replica.reports[-1].message
@@ -650,7 +664,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
     """In the mode `off` nothing is requested, so the right to read a webhook configuration is not needed."""
-    replica = Replica(api, clock, mode=Mode.OFF)
+    replica = Replica(api, clock, mode=RegistrationMode.OFF)
     await replica.look()
     assert api.calls == []
     assert replica.reconciler.registered is None
@@ -830,4 +844,4 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
     stored = standing(api)
     assert stored is not None
     assert stored.digest == NEW.digest
-    assert ReportKind.CONTESTED not in replica.kinds
+    assert RegistrationEvent.CONTESTED not in replica.kinds

@@ -15,7 +15,7 @@ from webhook.cluster.registration.desired import (
     ENFORCE,
     NAME,
     Desired,
-    Service,
+    ServiceReference,
     Site,
     Terms,
     desired_from,
@@ -27,7 +27,7 @@ from webhook.labels import INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.load import load_policy
 
 CA = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-SITE = Site(Service("gpu", "webhook"), CA, "gpu")
+SITE = Site(ServiceReference("gpu", "webhook"), CA, "gpu")
 WANT = desired_from(load_policy())
 ZONE = {"key": "zone", "operator": "NotIn", "values": ["edge"]}
 

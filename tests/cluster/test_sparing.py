@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
-from webhook.cluster.registration.reporter import ReportKind
+from webhook.cluster.registration.reporter import RegistrationEvent
 
 
 class Answering:
@@ -58,12 +58,12 @@ async def test_nothing_waits_before_somebody_serves(
     assert policies(api) == ["Ignore", "Ignore"]
     assert bundles(api) == [pem("A"), pem("A")]
     assert replica.reconciler.as_desired is False
-    assert replica.kinds.count(ReportKind.FAILING_OPEN) == 1
+    assert replica.kinds.count(RegistrationEvent.FAILING_OPEN) == 1
     answering.serving = True
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
     assert replica.reconciler.as_desired is True
-    assert ReportKind.REPAIRED not in replica.kinds, "nobody else has done anything"
+    assert RegistrationEvent.REPAIRED not in replica.kinds, "nobody else has done anything"
     assert not any(replica.reconciler.repairs.values())
 
 
@@ -88,7 +88,7 @@ async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_
     api.change(put_bundle(pem("C")))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
-    assert ReportKind.REPAIRED not in replica.kinds
+    assert RegistrationEvent.REPAIRED not in replica.kinds
     api.change(put_bundle(b""))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"], "nothing is opened"

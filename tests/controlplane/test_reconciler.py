@@ -15,8 +15,8 @@ from webhook.cluster.registration.desired import (
     API_VERSION,
     NAME,
     Desired,
-    Mode,
     ReconcileConfig,
+    RegistrationMode,
     Site,
     matched_names_of,
     names_set,
@@ -24,7 +24,7 @@ from webhook.cluster.registration.desired import (
 )
 from webhook.cluster.registration.observed import Observed, read_observed
 from webhook.cluster.registration.reconciler import Reconciler, watch_registration
-from webhook.cluster.registration.reporter import Report, ReportKind
+from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.mapping.load import load_policy
 
 from .client import Object
@@ -50,7 +50,7 @@ class Replica:
     """A running reconciler, and its reports."""
 
     reconciler: Reconciler
-    reports: list[Report]
+    reports: list[RegistrationReport]
 
 
 class Cluster:
@@ -120,10 +120,15 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 
 @contextlib.asynccontextmanager
 async def running(
-    api: Api, want: Desired, *, owner: str | None = None, mode: Mode = Mode.MANAGED, pace: float = 60.0
+    api: Api,
+    want: Desired,
+    *,
+    owner: str | None = None,
+    mode: RegistrationMode = RegistrationMode.MANAGED,
+    pace: float = 60.0,
 ) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
-    reports: list[Report] = []
+    reports: list[RegistrationReport] = []
     reconciler = Reconciler(
         api,
         SITE,
@@ -182,7 +187,10 @@ async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None
     async with running(api, OLD) as first, running(api, OLD) as other:
         await until(cluster.found, "created")
         await asyncio.to_thread(cluster.change, add)
-        await until(lambda: ReportKind.FOREIGN in {notice.kind for notice in (*first.reports, *other.reports)}, "told")
+        await until(
+            lambda: RegistrationEvent.FOREIGN in {notice.kind for notice in (*first.reports, *other.reports)},
+            "told",
+        )
         changed = await asyncio.to_thread(cluster.found)
         await asyncio.sleep(0.5)
         assert await asyncio.to_thread(cluster.found) == changed
@@ -205,7 +213,7 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
         await until(lambda: cluster.read().desired == NEW, "narrowed", QUIET + NOTICED)
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len([*first.reports, *other.reports]) == 3, "told")
-    assert {notice.kind for notice in (*first.reports, *other.reports)} == {ReportKind.WRITTEN}
+    assert {notice.kind for notice in (*first.reports, *other.reports)} == {RegistrationEvent.WRITTEN}
 
 
 async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
@@ -229,14 +237,14 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
             await asyncio.to_thread(cluster.change, loosen)
             await until(right, f"repaired, {number}")
         kinds = [notice.kind for notice in replica.reports]
-    assert kinds.count(ReportKind.CONTESTED) >= 1
-    assert kinds.index(ReportKind.REPAIRED) == 1
+    assert kinds.count(RegistrationEvent.CONTESTED) >= 1
+    assert kinds.index(RegistrationEvent.REPAIRED) == 1
     assert sum(replica.reconciler.repairs.values()) >= 50
 
 
 def reported(replica: Replica) -> list[str]:
     """What was reported of repairs."""
-    return [notice.message for notice in replica.reports if notice.kind is ReportKind.REPAIRED]
+    return [notice.message for notice in replica.reports if notice.kind is RegistrationEvent.REPAIRED]
 
 
 async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: Cluster) -> None:
@@ -295,7 +303,7 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
 
 async def test_static_reports_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
     """A static webhook configuration is compared at every change, and never written."""
-    async with running(api, OLD, mode=Mode.STATIC) as replica:
+    async with running(api, OLD, mode=RegistrationMode.STATIC) as replica:
         await until(lambda: [notice.message for notice in replica.reports], "told that there is none")
         stored = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)
         await asyncio.to_thread(control_plane.client.create, stored)

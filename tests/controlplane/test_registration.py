@@ -14,7 +14,7 @@ from webhook.cluster.registration.desired import (
     MAX_EXPRESSION,
     NAME,
     Desired,
-    Service,
+    ServiceReference,
     Site,
     conditions,
     desired_from,
@@ -202,8 +202,8 @@ def test_what_is_stored_is_what_was_written(create: Create, control_plane: Contr
     assert stored["webhooks"] == registration(many, site)["webhooks"]
 
 
-@pytest.mark.parametrize("address", [DEAD, Service("gpu", "vgpu-webhook")], ids=["url", "service"])
-def test_many_names_are_accepted(create: Create, control_plane: ControlPlane, address: Service | str) -> None:
+@pytest.mark.parametrize("address", [DEAD, ServiceReference("gpu", "vgpu-webhook")], ids=["url", "service"])
+def test_many_names_are_accepted(create: Create, control_plane: ControlPlane, address: ServiceReference | str) -> None:
     """36 vendors with 500 names, and some patterns, are no matter for the API server."""
     let = names_set(
         prefixes=[f"vendor-{number}.example/" for number in range(36)],

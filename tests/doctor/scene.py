@@ -16,9 +16,19 @@ from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.config_maps import ConfigMap
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.registration.desired import Service, Site, desired_from, registration
+from webhook.cluster.registration.desired import ServiceReference, Site, desired_from, registration
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import DaemonSet, Facts, Missing, Node, Result, Scheduler, Shown, Stored, Trial
+from webhook.doctor.facts import (
+    ClusterFacts,
+    DaemonSet,
+    Missing,
+    Node,
+    Result,
+    Scheduler,
+    Shown,
+    StoredCertificates,
+    Trial,
+)
 from webhook.pod import Pod, decode_pod
 
 NOW = dt.datetime(2026, 5, 4, tzinfo=dt.UTC)
@@ -46,7 +56,7 @@ def outcome(**texts: str) -> PolicyOutcome:
 
 def registered(made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: bool = False) -> Object:
     """The webhook configuration as the webhook writes it."""
-    address = Service("gpu", "vgpu-webhook") if service else URL
+    address = ServiceReference("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
     return registration(desired_from(made.policy), site, version=__version__)
 
@@ -76,7 +86,7 @@ PLUGIN = DaemonSet("gpu/plugin", False, (PLUGINS,), frozenset({"n1"}), 1, 1)  # 
 LIBRARIES = replace(PLUGIN, host_paths=(PLUGINS, "/usr/local/libraries"))
 
 OUTCOME = outcome()
-HEALTHY = Facts(
+HEALTHY = ClusterFacts(
     now=NOW,
     release="gpu",
     server="v1.36.3",
@@ -84,7 +94,7 @@ HEALTHY = Facts(
     configurations=[configuration("later"), registered(OUTCOME)],
     backend=None,
     shown=[Shown(ADDRESS, "verified", "", LEAF.certificate)],
-    stored=Stored(LEAF.certificate, (AUTHORITY.certificate,)),
+    stored=StoredCertificates(LEAF.certificate, (AUTHORITY.certificate,)),
     namespaces=[space("team"), Namespace("else")],
     pods={"team": [pod("done", {"nvidia.com/gpu": "1"}, annotations={"vgpu-webhook.io/status": "{}"}), pod("plain")]},
     trial=Trial("team", "nvidia.com/gpu: 1", 201, touched=True),
@@ -99,12 +109,12 @@ HEALTHY = Facts(
 )
 
 
-def but(**changes: Any) -> Facts:
+def but(**changes: Any) -> ClusterFacts:
     """The healthy installation with these facts instead."""
     return replace(HEALTHY, **changes)
 
 
-def result_of(facts: Facts, name: str) -> Result:
+def result_of(facts: ClusterFacts, name: str) -> Result:
     """What one check says."""
     return next(check for check in CHECKS if check.name == name).judge(facts)
 

@@ -37,16 +37,16 @@ from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import (
     Backend,
-    Choice,
+    ClusterFacts,
     DeviceClass,
-    Facts,
+    ForeignVariable,
     Level,
     Missing,
     Node,
     Reported,
     Scheduler,
     Shown,
-    Stored,
+    StoredCertificates,
     Trial,
 )
 from webhook.labels import STATUS
@@ -87,7 +87,7 @@ PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
 EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
-DISABLED = Choice("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
+DISABLED = ForeignVariable("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 SHARED = Node("n1", frozenset(GPU), {"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
 """As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
@@ -134,7 +134,7 @@ def shown(end: Any, leaf: Any = LEAF.certificate) -> list[Shown]:
 
 
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
-CASES: list[tuple[str, Level, str, Facts]] = [
+CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
     ("api-server", WARNING, "could not be read", but(server=REFUSED)),
     ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
@@ -180,7 +180,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("bundle", OK, "trusts 2 CAs", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
     ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
-    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=Stored(None, (OTHER.certificate,)))),
+    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=StoredCertificates(None, (OTHER.certificate,)))),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "expires in 19 days", but(configurations=bundles(bundle(SHORT)), stored=None)),
     ("bundle", WARNING, "has no caBundle", but(configurations=bundles(""))),
@@ -204,7 +204,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("certificates", OK, "Secret", but(shown=REFUSED)),
     ("certificates", WARNING, "no certificate", but(shown=REFUSED, stored=REFUSED)),
     ("certificates", WARNING, "should have been renewed", but(shown=shown("verified", OLD.certificate))),
-    ("certificates", WARNING, "should have been renewed", but(stored=Stored(OLD.certificate, ()))),
+    ("certificates", WARNING, "should have been renewed", but(stored=StoredCertificates(OLD.certificate, ()))),
     ("certificates", ERROR, "has expired", but(shown=shown("untrusted", ENDED.certificate))),
     ("namespaces", OK, "opted in: team", HEALTHY),
     ("namespaces", OK, "team (warn)", but(namespaces=[space("team", mode="warn")])),
@@ -308,7 +308,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
 @pytest.mark.parametrize(
     "name,level,text,facts", CASES, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(CASES)]
 )
-def test_ends(name: str, level: Level, text: str, facts: Facts) -> None:
+def test_ends(name: str, level: Level, text: str, facts: ClusterFacts) -> None:
     """The level, and the keys that say why; what is not well has a hint."""
     result = result_of(facts, name)
     assert (result.level, text in result.message) == (level, True), result
@@ -360,7 +360,8 @@ def test_notes_are_one_line_for_each_namespace() -> None:
 
 def test_nothing_is_known() -> None:
     """A cluster that lets us read nothing has no errors, only questions."""
-    nothing = Facts(NOW, "gpu", REFUSED, **dict.fromkeys(("outcome", "configurations", "namespaces", "nodes"), REFUSED))  # type: ignore[arg-type]
+    unread: dict[str, Any] = dict.fromkeys(("outcome", "configurations", "namespaces", "nodes"), REFUSED)
+    nothing = ClusterFacts(NOW, "gpu", REFUSED, **unread)
     levels = {check.name: result.level for check, result in examine(nothing)}
     assert set(levels.values()) == {WARNING}
     assert len(levels) == len(CHECKS)
@@ -368,7 +369,7 @@ def test_nothing_is_known() -> None:
 
 def test_nobody_answers() -> None:
     """Without an API server nothing else is reported."""
-    nobody = Facts(NOW, "gpu", Missing("connection refused"), reachable=False)
+    nobody = ClusterFacts(NOW, "gpu", Missing("connection refused"), reachable=False)
     ((check, result),) = examine(nobody)
     assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))
 

@@ -16,7 +16,7 @@ from tests.depth import few_or_all, partners
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.model import PodExplained, Rounding
-from webhook.explanation.pods import explain
+from webhook.explanation.pods import explain_pod
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, parse_quantity
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 def assert_steps_are_the_decisions(pod: Json, context: Context, policy: Policy) -> int:
     """Every number that became another is in a warning of the same code about the same container; how many there are."""
     view = decode_pod(json.dumps(pod).encode())
-    decision, explained = decide(view, context, policy), explain(view, context, policy)
+    decision, explained = decide(view, context, policy), explain_pod(view, context, policy)
     steps = [(container.name, step) for container in explained.containers for step in container.rounded]
     for container, step in steps:
         messages = [
@@ -113,7 +113,7 @@ def test_only_what_became_another_number_is_a_step() -> None:
     """Three devices are not 300 % of cores, and what is left over of a total is taken by nobody."""
     side = {"tke.cloud.tencent.com/qgpu-core": "250", "tke.cloud.tencent.com/qgpu-memory": "17"}
     pod = pod_of({"limits": side, "annotations": {TARGET: "nvidia"}})
-    explained = explain(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
+    explained = explain_pod(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
     assert [(step.what, step.before, step.after) for step in explained.containers[0].rounded] == [
         ("tke.cloud.tencent.com/qgpu-memory", "17 over 3 devices", "5 each"),
         ("tke.cloud.tencent.com/qgpu-core", "250 over 3 devices", "83 each"),

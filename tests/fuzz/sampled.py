@@ -17,7 +17,7 @@ from webhook.admission import decide
 from webhook.cli.manifests.read import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
 from webhook.explanation.model import ContainerExplained
-from webhook.explanation.pods import explain
+from webhook.explanation.pods import explain_pod
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.response import MAX_WARNINGS, encode_answer
@@ -174,7 +174,7 @@ def _same(treated: SimulatedObject, trial: Trial) -> bool:
 def _explained(trial: Trial) -> Iterator[Finding]:
     """``vgpu-webhook explain`` explains this very decision."""
     decision = trial.decision
-    explained = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
+    explained = called(explain_pod, decode_pod(trial.raw), context_of(trial.case), trial.policy)
     if (explained.code, explained.allowed) != (decision.reason.code, decision.allowed):
         yield Finding("explain tells what was decided", f"{explained.code} for {decision.reason.code}")
     if decision.denial is not None and (

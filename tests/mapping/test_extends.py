@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.document.extends import resolve
+from webhook.mapping.document.extends import resolve_extends
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import builtin, load_policy
 from webhook.request import Size
@@ -19,7 +19,7 @@ BASE = Document(
 
 def merged(changes: dict[str, Any]) -> tuple[dict[str, Any], set[tuple[str | int, ...]]]:
     """What a document makes of the base, and which paths it changed."""
-    found = resolve(Document("own", {"extends": "base", **changes}, {}), {"base": BASE})
+    found = resolve_extends(Document("own", {"extends": "base", **changes}, {}), {"base": BASE})
     return dict(found.data), set(found.overridden)
 
 

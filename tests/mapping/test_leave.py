@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.explanation.pods import explain
+from webhook.explanation.pods import explain_pod
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
@@ -61,7 +61,7 @@ def test_left_alone(key: str, target: str | None) -> None:
     made = pod({CARD: "1"}, selector={key: "by-time"}, target=target)
     decision = decided(made)
     assert (decision.allowed, decision.patch_json, decision.warnings) == (True, b"", ())
-    (container,) = explain(decode_pod(json.dumps(made).encode()), CONTEXT, POLICY).containers
+    (container,) = explain_pod(decode_pod(json.dumps(made).encode()), CONTEXT, POLICY).containers
     assert container.unchanged == f"the cloud shares {CARD} by the nodeSelector {key}"
 
 

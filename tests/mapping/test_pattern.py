@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.notation import PatternError, check, expression, literal
+from webhook.mapping.notation import PatternError, check_pattern, expression, literal
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from webhook.mapping.notation import PatternError, check, expression, literal
 )
 def test_permitted(text: str) -> None:
     """Groups, classes, repetitions, alternatives; signs that stand for themselves."""
-    check(text)
+    check_pattern(text)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_permitted(text: str) -> None:
 def test_refused(text: str, why: str) -> None:
     """With the reason, at the line of the document."""
     with pytest.raises(PatternError, match=why.replace(")", r"\)").replace("(", r"\(").replace("]", r"\]")):
-        check(text)
+        check_pattern(text)
     document = ACME.replace("acme.com/core", '"acme.com/{m}"') + "variables:\n  m:\n    " + f"values: '{text}'\n"
     (found,) = problems(document)
     assert (found.path, found.line) == (("variables", "m", "values"), 11)

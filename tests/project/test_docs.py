@@ -41,8 +41,8 @@ from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import main
 from webhook.cli.manifests.documents import documents_of
-from webhook.cluster.configuration.config_maps import Kind
-from webhook.cluster.registration.desired import Mode, Site
+from webhook.cluster.configuration.config_maps import DocumentKind
+from webhook.cluster.registration.desired import RegistrationMode, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
 from webhook.mapping.document import schema
@@ -55,7 +55,7 @@ from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
 from webhook.replica.certificates import Certificates
-from webhook.replica.in_cluster import InCluster, Place
+from webhook.replica.in_cluster import InCluster, ReplicaPlace
 from webhook.server.limits import InFlight, Limits
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.watchdog import Watchdog
@@ -422,7 +422,7 @@ def test_every_option_of_the_server_is_documented() -> None:
 def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
-    place = Place("vgpu-webhook", Site("https://webhook.example/mutate"), Mode.MANAGED)
+    place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.also(certificates.metrics)
@@ -447,7 +447,7 @@ def test_log_events_are_those_of_the_server() -> None:
             expected.update(re.findall(r"""_log\.\w+\(\s*"(\w+)\"""", source))
             expected.update(re.findall(r"""_persistently\(\s*"(\w+)\"""", source))
             for ending in re.findall(r"""_log\.\w+\(\s*f"\{verdict\.kind\}(\w+)\"""", source):
-                expected.update(f"{kind}{ending}" for kind in get_args(Kind))
+                expected.update(f"{kind}{ending}" for kind in get_args(DocumentKind))
     expected.add("library")  # whose level is the library's
     section = TEXTS["docs/server.md"].partition("## Logs")[2].partition("\n## ")[0]
     first = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)

@@ -24,7 +24,7 @@ from webhook.replica.run import Addresses, Options, Service, running
 from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
-from webhook.server.mutate import Current, Decide, Namespaces
+from webhook.server.mutate import Current, Decide, NamespaceSource
 from webhook.server.namespaces import Described
 
 NOW = dt.datetime.now(dt.UTC)
@@ -114,7 +114,7 @@ class Server:
 async def serving(
     limits: Limits | None = None,
     decide: Decide = engine,
-    namespaces: Namespaces | None = None,
+    namespaces: NamespaceSource | None = None,
     client_authorities: bytes | None = None,
 ) -> AsyncIterator[Server]:
     """Give a running server."""

@@ -21,7 +21,7 @@ from tests.certs.made import root, rsa_leaf
 from tests.server.harness import connected, pod, request, review
 from tests.server.process import Process, started
 from webhook.cli.commands.serve import serve
-from webhook.replica.start import names_of
+from webhook.replica.start import serving_names
 from webhook.server.listener import Endpoint
 
 OPTIONS = [
@@ -191,7 +191,7 @@ def test_port_that_is_taken(tmp_path: Path) -> None:
 )
 def test_names_of_the_certificate(host: str | None, *, expected: bool) -> None:
     """The certificate is good for the loopback names and for the address that is listened on."""
-    names = names_of(Endpoint(host, 8443))
+    names = serving_names(Endpoint(host, 8443))
     assert {"localhost", "127.0.0.1", "::1"} <= set(names)
     assert (host in names) is expected
 

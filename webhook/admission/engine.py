@@ -22,8 +22,8 @@ from webhook.admission.overrides import Overrides, defaults_for, overrides_of, t
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import drop_references, place_pod
 from webhook.admission.plan import Allocation, Plan
-from webhook.admission.resolve import Resolution, resolve
-from webhook.admission.settle import Left, Settled, settle
+from webhook.admission.resolve import PodResult, resolve
+from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
@@ -58,7 +58,7 @@ class Steps:
     """
 
     survey: Survey = NOTHING_FOUND
-    resolution: Resolution | None = None
+    resolution: PodResult | None = None
     plan: Plan | None = None
 
 
@@ -143,7 +143,7 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     return seen._replace(findings=(*seen.findings, *found)) if found else seen
 
 
-def _applied(plan: Plan, resolution: Resolution) -> Decision:
+def _applied(plan: Plan, resolution: PodResult) -> Decision:
     """Apply a plan, and decide: the keys of its resolution, and everything else that a share needs."""
     try:
         _apply(plan, resolution)
@@ -175,7 +175,7 @@ def _outcome(plan: Plan, *, changed: bool) -> Reason:
     return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod, plan.claims)
 
 
-def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
+def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: PodResult) -> Plan:
     """The plan for a pod: its allocations, with the keys of the resolution written."""
     plan = Plan(
         pod,
@@ -194,7 +194,7 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
     return plan
 
 
-def _left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
+def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
     """The containers with resources of a vendor that a resolution does not settle, with that vendor."""
     settled = {container.requested.position for container in resolution.settled}
     vendors: dict[int, list[Vendor]] = {}
@@ -215,7 +215,7 @@ def _left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[t
     return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
 
 
-def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocation:
+def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocation:
     *_, last = resolution.passes(settled)
     source = settled.requested.vendor
     owner = settled.target if last is settled else last.requested.vendor
@@ -225,7 +225,7 @@ def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocat
     return Allocation(slot, source, owner, last.target, request, last.form, copying, moved, not request.whole)
 
 
-def _apply(plan: Plan, resolution: Resolution) -> None:
+def _apply(plan: Plan, resolution: PodResult) -> None:
     """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
@@ -243,7 +243,7 @@ def _apply(plan: Plan, resolution: Resolution) -> None:
         _report_hints(plan)
 
 
-def _write(plan: Plan, resolution: Resolution) -> None:
+def _write(plan: Plan, resolution: PodResult) -> None:
     edits = plan.edits
     for allocation, settled in zip(plan.allocations, resolution.settled, strict=True):
         if settled.resources:
@@ -318,7 +318,7 @@ class ContainerTrace(NamedTuple):
 
     requested: ContainerRequest
     settled: Settled | None = None
-    left: Left | None = None
+    left: Unchanged | None = None
     reading: Reading | None = None
 
 
@@ -387,7 +387,7 @@ def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) ->
         settled = settle(requested, overrides, policy)
     except Denied:
         return ContainerTrace(requested, reading=_reading(requested, overrides, policy))
-    if isinstance(settled, Left):
+    if isinstance(settled, Unchanged):
         return ContainerTrace(requested, left=settled)
     return ContainerTrace(requested, settled, reading=settled.reading)
 

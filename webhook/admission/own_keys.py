@@ -10,7 +10,7 @@ from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 
-Kind: TypeAlias = Literal["namespace", "pod"]
+OwnKeyKind: TypeAlias = Literal["namespace", "pod"]
 
 MOST: Final = 8
 """The most labels, and the most annotations, of one object that are reported."""
@@ -21,13 +21,13 @@ LETTERS: Final = 100
 _LABEL: Final[Place] = "label"
 _ANNOTATION: Final[Place] = "annotation"
 _OF_PODS: Final = {INJECT: (DISABLED,)}
-_KINDS: Final[tuple[Kind, ...]] = ("namespace", "pod")
+_KINDS: Final[tuple[OwnKeyKind, ...]] = ("namespace", "pod")
 _AN: Final[Mapping[Place, str]] = {"label": "a label", "annotation": "an annotation"}
 _KNOWN: Final = {(kind, place): frozenset(keys_of(kind, place)) for kind in _KINDS for place in _AN}
 
 
 def unread_keys(
-    kind: Kind, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, policy: Policy
+    kind: OwnKeyKind, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, policy: Policy
 ) -> Iterator[Finding]:
     """Yield what is wrong with the webhook's keys on a namespace or pod.
 
@@ -54,7 +54,7 @@ def unread_keys(
         yield from _odd_values(kind, labels, policy.settings.opt_in_label)
 
 
-def _read(key: str, place: Place, kind: Kind, policy: Policy) -> bool:
+def _read(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> bool:
     """Whether a key below the prefix is the setting's or a mapping's, or `survey` reports it as a misplaced one."""
     if kind == "namespace":
         return place == "label" and key == policy.settings.opt_in_label
@@ -62,7 +62,7 @@ def _read(key: str, place: Place, kind: Kind, policy: Policy) -> bool:
     return key in policy.request_keys or bool(names.owners(key))
 
 
-def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[Finding]:
+def _odd_values(kind: OwnKeyKind, labels: Mapping[str, str], opt_in: str) -> Iterator[Finding]:
     """Report unknown values of labels that have only a few."""
     allowed = _OF_PODS if kind == "pod" else {opt_in: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
     for key, values in allowed.items():
@@ -73,10 +73,10 @@ def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[
             yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
 
 
-def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:
+def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
     """What to write instead of an unknown key."""
     other: Place = "annotation" if place == "label" else "label"
-    other_kind: Kind = "pod" if kind == "namespace" else "namespace"
+    other_kind: OwnKeyKind = "pod" if kind == "namespace" else "namespace"
     if key in _KNOWN[kind, other]:
         return f"write it as {_AN[other]}"
     for where in (place, other):
@@ -93,7 +93,7 @@ def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:
     return f"did you mean the {where} {meant}?"
 
 
-def _names(kind: Kind, place: Place, policy: Policy) -> list[str]:
+def _names(kind: OwnKeyKind, place: Place, policy: Policy) -> list[str]:
     """The keys of an object below the webhook's prefix, those of mappings included."""
     names = set(_KNOWN[kind, place])
     if kind == "namespace" and place == "label":

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
-from webhook.admission.settle import Left, Settled, settle
+from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.survey import PodKeys
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.policy import Policy
@@ -26,7 +26,7 @@ from webhook.reasons import Reason
 from webhook.request import Dimension
 
 
-class Resolution(msgspec.Struct, frozen=True):
+class PodResult(msgspec.Struct, frozen=True):
     """The resolution of a pod's keys.
 
     Attributes:
@@ -42,7 +42,7 @@ class Resolution(msgspec.Struct, frozen=True):
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {}
     findings: tuple[Finding, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[Unchanged, ...] = ()
     second_pass: dict[int, Settled] = {}
 
     @property
@@ -61,7 +61,7 @@ class Resolution(msgspec.Struct, frozen=True):
         return bool(self.labels or self.annotations or any([container.resources for container in self.settled]))
 
 
-def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Resolution:
+def merge(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) -> PodResult:
     """Merge the results of a pod's containers.
 
     Raises:
@@ -74,7 +74,7 @@ def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Reso
     annotations: dict[str, str | None] = {name: None for container in settled for name in container.dropped}
     if any([container.keys or container.translated for container in settled]):
         _merge_pod_keys(settled, keys, labels, annotations)
-    return Resolution(tuple(settled), labels, annotations, tuple(findings), left)
+    return PodResult(tuple(settled), labels, annotations, tuple(findings), left)
 
 
 def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
@@ -147,7 +147,7 @@ def _common_value(name: str, texts: list[tuple[Settled, str]]) -> str:
     return different.pop()
 
 
-def keys_after(resolution: Resolution, keys: PodKeys) -> PodKeys:
+def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
     """Return the keys of the pod after the changes of a resolution."""
     containers = list(keys.containers)
     for settled in resolution.settled:
@@ -247,7 +247,7 @@ _Without: TypeAlias = Mapping[int, Collection[Dimension]]
 """The dimensions for which a container, by position, goes without the namespace's default."""
 
 
-def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
+def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Resolve a pod's keys.
 
     Raises:
@@ -268,14 +268,14 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
         raise
 
 
-def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Left]:
+def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Unchanged]:
     """Settle every requesting container separately."""
     return [
         settle(container, overrides, policy, without.get(container.position, ())) for container in collect(keys, policy)
     ]
 
 
-def _fewer_defaults(results: Sequence[Settled | Left]) -> Iterator[_Without]:
+def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without]:
     """Yield what to leave out: first of containers that write keys of the whole pod, then of all."""
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
@@ -291,7 +291,7 @@ def _namespace_defaults(container: Settled) -> dict[Dimension, Default]:
     return {name: default for name, default in container.filled.items() if default.origin == "namespace"}
 
 
-def _not_applied(results: Sequence[Settled | Left], without: _Without, why: str) -> Iterator[Finding]:
+def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why: str) -> Iterator[Finding]:
     for result in results:
         if isinstance(result, Settled):
             for dimension in sorted(without.get(result.requested.position, ())):
@@ -300,14 +300,14 @@ def _not_applied(results: Sequence[Settled | Left], without: _Without, why: str)
                 yield Finding(Reason.DEFAULT_NOT_APPLIED, message, result.requested.name, field)
 
 
-def _together(results: Sequence[Settled | Left], keys: PodKeys, policy: Policy) -> Resolution:
+def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Policy) -> PodResult:
     """Merge containers that were settled separately.
 
     Raises:
         Denied: they do not fit together.
     """
     settled = [result for result in results if isinstance(result, Settled)]
-    left = tuple([result for result in results if isinstance(result, Left)])
+    left = tuple([result for result in results if isinstance(result, Unchanged)])
     for container in settled:
         if container.requested.keys.init:
             _check_init(container)
@@ -332,7 +332,7 @@ def _check_init(container: Settled) -> None:
         raise container.requested.deny(Reason.INIT_NOT_SERVED, message)
 
 
-def _check_stays(container: Settled, left: tuple[Left, ...]) -> None:
+def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
     """Check that no container is translated while another one needs the scheduler of the same source.
 
     Raises:
@@ -379,7 +379,7 @@ def _entries(container: Settled) -> Iterator[tuple[Key, str]]:
             yield container.target.keys[entry.key_name], entry.key
 
 
-def _checked(results: Sequence[Settled | Left], keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
+def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Merge containers, and check the result by a second pass.
 
     Raises:
@@ -394,7 +394,7 @@ def _checked(results: Sequence[Settled | Left], keys: PodKeys, overrides: Overri
     return replace(first, second_pass=_differences(first, second))
 
 
-def _read_already(first: Resolution, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
+def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
     """Whether translating has already read what a second pass would read: each container's new keys alone, nothing else.
 
     True only if nothing else of the pod is a key, each container has the new keys only, each of them has the target as its
@@ -434,7 +434,7 @@ def _reads(target: Vendor, resources: Mapping[str, Number | None], policy: Polic
     return True
 
 
-def _differences(first: Resolution, second: Resolution) -> dict[int, Settled]:
+def _differences(first: PodResult, second: PodResult) -> dict[int, Settled]:
     """The containers that a second pass finds in another vendor's keys than the target's, or with another target."""
     return {
         again.requested.position: again
@@ -443,7 +443,7 @@ def _differences(first: Resolution, second: Resolution) -> dict[int, Settled]:
     }
 
 
-def _second_pass(first: Resolution, keys: PodKeys, overrides: Overrides, policy: Policy) -> Resolution:
+def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Read the result as the active vendors of its names will.
 
     Raises:

@@ -70,7 +70,7 @@ def default_text(dimension: Dimension, default: Default) -> str:
     return f"no {missing} requested: the {default.origin}'s default of {default.value} applies"
 
 
-class Left(msgspec.Struct, frozen=True):
+class Unchanged(msgspec.Struct, frozen=True):
     """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim.
 
     Attributes:
@@ -93,7 +93,7 @@ def several_bindings(container: ContainerRequest) -> bool:
     return len(bindings) > 1
 
 
-def left_several(container: ContainerRequest, target: Vendor) -> Left:
+def left_several(container: ContainerRequest, target: Vendor) -> Unchanged:
     """Leave several sizes in one container (MIG slices) unchanged; deny other keys with several bindings.
 
     Raises:
@@ -106,7 +106,7 @@ def left_several(container: ContainerRequest, target: Vendor) -> Left:
             raise container.deny(Reason.SPELLINGS_DIFFER, message, other)
     source = container.vendor
     if container.other_spellings and target is source and any(variable.rows for variable in source.variables.values()):
-        return Left(container, "several names in one container, which only its plugin can tell apart")
+        return Unchanged(container, "several names in one container, which only its plugin can tell apart")
     listed = ", ".join(str(entry) for entry in (*container.all_key_values.values(), *container.other_spellings))
     message = f"{listed}: the keys of one container must name the same model or chip"
     raise container.deny(Reason.SPELLINGS_DIFFER, message)
@@ -397,7 +397,7 @@ def _first_reasons(failure: NoEquivalent) -> str:
 
 def settle(
     container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
-) -> Settled | Left:
+) -> Settled | Unchanged:
     """Settle the request of one container, or leave it unchanged.
 
     Args:
@@ -412,7 +412,7 @@ def settle(
     source = container.vendor
     target, other_family = target_of(source, overrides, policy)
     if container.copy is not None and container.copy.vendor.name in source.document.beside:
-        return Left(container, source.document.beside[container.copy.vendor.name], placed=True)
+        return Unchanged(container, source.document.beside[container.copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
         return left_several(container, target)
     if target is not source or container.copy is not None:
@@ -423,7 +423,7 @@ def settle(
             namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
         settled = _Settler(container, target, overrides, policy).settle(namespace)
     except LeftAlone as left:
-        return Left(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
+        return Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
     before = (*container.findings, *overrides.findings)
     if other_family is not None:
         before = (*before, replace(other_family, container=container.name))

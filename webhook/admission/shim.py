@@ -14,7 +14,7 @@ import msgspec
 from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL
 from webhook.admission.plan import Allocation, Plan
-from webhook.admission.resolve import Resolution
+from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
 from webhook.finding import Finding, deny
 from webhook.labels import SHIM
@@ -24,8 +24,8 @@ from webhook.mapping.model.shim import (
     LD_PRELOAD,
     NO_DELIVERY,
     Delivery,
-    Entry,
     Need,
+    PodEntry,
     Shim,
     absolute,
     has_empty_element,
@@ -51,14 +51,14 @@ KINDS: Final = ("hostPath", "none")
 _members = msgspec.json.Decoder(dict[str, Any] | None)
 
 
-class Choice(NamedTuple):
+class DeliveryChoice(NamedTuple):
     """The delivery for one pod; if it is `none`, `why` is the reason for messages."""
 
     delivery: Delivery
     why: str
 
 
-def choose_delivery(plan: Plan, shim: Shim) -> Choice:
+def choose_delivery(plan: Plan, shim: Shim) -> DeliveryChoice:
     """Choose how a shim reaches the containers of this pod.
 
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
@@ -66,19 +66,19 @@ def choose_delivery(plan: Plan, shim: Shim) -> Choice:
     """
     kind = _kind_set(plan) if plan.context.namespace.annotations else None
     if kind == "none":
-        return Choice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
+        return DeliveryChoice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
     if kind is not None:
         for delivery in shim.deliveries:
             if delivery.kind == kind:
-                return Choice(delivery, "")
+                return DeliveryChoice(delivery, "")
     if len(shim.deliveries) == 1:
-        return Choice(shim.deliveries[0], "the mapping's delivery is none")
+        return DeliveryChoice(shim.deliveries[0], "the mapping's delivery is none")
     level = _pod_security(plan)
     for delivery in shim.deliveries:
         if delivery.kind == "none" or level == "privileged":
             why = f"the namespace's Pod Security level {level} permits no hostPath"
-            return Choice(delivery, why if level != "privileged" else "the mapping prefers none")
-    return Choice(NO_DELIVERY, f"the namespace's Pod Security level {level} permits no delivery of the mapping")
+            return DeliveryChoice(delivery, why if level != "privileged" else "the mapping prefers none")
+    return DeliveryChoice(NO_DELIVERY, f"the namespace's Pod Security level {level} permits no delivery of the mapping")
 
 
 def _kind_set(plan: Plan) -> str | None:
@@ -140,7 +140,7 @@ def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: 
         plan.edits.container(slot).mounts.extend(missing)
 
 
-def _add_volume(plan: Plan, present: list[Volume], entry: Entry) -> None:
+def _add_volume(plan: Plan, present: list[Volume], entry: PodEntry) -> None:
     name = entry["name"]
     if not present and not plan.edits.volumes:
         plan.edits.volumes.append(entry)
@@ -157,11 +157,11 @@ def _add_volume(plan: Plan, present: list[Volume], entry: Entry) -> None:
         plan.edits.volumes.append(entry)
 
 
-def _content(entry: Entry) -> str:
+def _content(entry: PodEntry) -> str:
     return f"hostPath {entry['hostPath']['path']}" if "hostPath" in entry else "emptyDir"
 
 
-def _same_volume(volume: Volume, entry: Entry) -> bool:
+def _same_volume(volume: Volume, entry: PodEntry) -> bool:
     if "hostPath" in entry:
         host_path, ours = volume.host_path, entry["hostPath"]
         return host_path is not None and host_path.path == ours["path"] and (host_path.type or "") == ours["type"]
@@ -191,7 +191,7 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
-def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: Entry, delivery: Delivery) -> bool:
+def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 
     Raises:
@@ -212,7 +212,7 @@ def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: Entr
     return mounted
 
 
-def _same_mount(mount: VolumeMount, entry: Entry) -> bool:
+def _same_mount(mount: VolumeMount, entry: PodEntry) -> bool:
     read_only: bool = entry.get("readOnly", False)
     if mount.sub_path_expr:
         return False
@@ -223,7 +223,7 @@ def _same_mount(mount: VolumeMount, entry: Entry) -> bool:
     )
 
 
-def keep_environment(plan: Plan, resolution: Resolution) -> None:
+def keep_environment(plan: Plan, resolution: PodResult) -> None:
     """Add the variables of a translated request that follow from its keys, and report those that are not known.
 
     Variables of the pod are kept, and those that the target's own plugin sets are left to it.

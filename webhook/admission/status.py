@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from webhook.admission.plan import Plan
-from webhook.admission.resolve import Resolution
+from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
 from webhook.mapping.requests.values import format_value
 from webhook.request import Request, amount_text
@@ -18,7 +18,7 @@ from webhook.text import shown
 _encode = msgspec.json.Encoder().encode
 
 
-def status_of(plan: Plan, resolution: Resolution) -> dict[str, Any]:
+def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
     """Return the status of a pod, as plain data with a stable order of keys."""
     notes: dict[str | None, list[str]] = {}
     for finding in plan.findings:

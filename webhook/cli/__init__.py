@@ -19,7 +19,7 @@ USAGE: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """A command of the group: where it is defined, and its line in the overview, which must not import it."""
 
     module: str
@@ -27,19 +27,23 @@ class Entry:
     summary: str
 
 
-COMMANDS: Final[Mapping[str, Entry]] = {
-    "serve": Entry("webhook.cli.commands.serve", "serve", "Serve admission reviews over TLS."),
-    "mutate": Entry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
-    "explain": Entry(
+COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "serve": CommandEntry("webhook.cli.commands.serve", "serve", "Serve admission reviews over TLS."),
+    "mutate": CommandEntry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
+    "explain": CommandEntry(
         "webhook.cli.commands.explain", "explain", "Explain how manifests are changed and why, or what a key means."
     ),
-    "vendors": Entry("webhook.cli.commands.vendors", "vendors", "Show the mappings in force: keys, units, targets."),
-    "check": Entry("webhook.cli.commands.check", "check", "Check an installation, or mapping and settings documents."),
-    "registration": Entry(
+    "vendors": CommandEntry(
+        "webhook.cli.commands.vendors", "vendors", "Show the mappings in force: keys, units, targets."
+    ),
+    "check": CommandEntry(
+        "webhook.cli.commands.check", "check", "Check an installation, or mapping and settings documents."
+    ),
+    "registration": CommandEntry(
         "webhook.cli.commands.registration", "registration", "Print the webhook configuration of a policy, for GitOps."
     ),
-    "certs": Entry("webhook.cli.commands.certs", "certs", "Show the certificates, or request new ones."),
-    "codes": Entry("webhook.cli.commands.codes", "codes", "Explain the reason codes (VGW###)."),
+    "certs": CommandEntry("webhook.cli.commands.certs", "certs", "Show the certificates, or request new ones."),
+    "codes": CommandEntry("webhook.cli.commands.codes", "codes", "Explain the reason codes (VGW###)."),
 }
 
 

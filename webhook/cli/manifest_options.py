@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import files_in
-from webhook.cli.options import configured, configured_policy
+from webhook.cli.options import Command, configured, configured_policy
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.read import Manifest
@@ -19,8 +19,6 @@ DENIED: Final = 2
 """Exit code when an object was denied."""
 
 STDIN: Final = "-"
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def manifest_options(*, required: bool) -> Callable[[Command], Command]:

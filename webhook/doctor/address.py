@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from webhook.cluster.client.api import Api, ApiError, Object, list_objects, read_object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, Service
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.doctor.facts import NOT_TRIED, Backend, Missing, Shown, address_of
 from webhook.doctor.read import EndpointSlice, ServiceObject
@@ -115,7 +115,7 @@ async def read_served_certificates(
     if webhook is None or address is None:
         return None, NOT_TRIED
     ca_bundle = bundle_of(webhook).strip()
-    if isinstance(address, Service):
+    if isinstance(address, ServiceReference):
         return await _service(api, address, ca_bundle)
     try:
         parts = urlsplit(address)
@@ -127,7 +127,9 @@ async def read_served_certificates(
     return None, [await handshake(host, port, host, ca_bundle)]
 
 
-async def _service(api: Api, service: Service, ca_bundle: bytes) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
+async def _service(
+    api: Api, service: ServiceReference, ca_bundle: bytes
+) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
     """Connect to the Service's cluster IP, and to each of its endpoints: one may have another certificate."""
     try:
         found, endpoints = await _read_service(api, service)
@@ -151,7 +153,7 @@ async def _service(api: Api, service: Service, ca_bundle: bytes) -> tuple[Backen
     return backend, await asyncio.gather(*(handshake(host, number, name, ca_bundle) for host, number in hosts))
 
 
-async def _read_service(api: Api, service: Service) -> tuple[ServiceObject, "list[_Endpoint]"]:
+async def _read_service(api: Api, service: ServiceReference) -> tuple[ServiceObject, "list[_Endpoint]"]:
     """Read a Service and its endpoints.
 
     Raises:

@@ -20,12 +20,12 @@ from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE, Decoded, Rotati
 from certs.store import Directory, Store
 from webhook.cluster.client.api import Api, ApiError, Object, list_objects
 from webhook.cluster.client.connection import connect, release_namespace_of
-from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, NAME, Service
+from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, NAME, ServiceReference
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.facts import Facts, Missing, Result, Shown, address_of, counted, error, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts, Missing, Result, Shown, address_of, counted, error, ok, unread, warning
 from webhook.doctor.registration import LOGS, NEEDS
 
 LATE: Final = 1 / 4
@@ -35,7 +35,7 @@ CA_LEFT: Final = dt.timedelta(days=30)
 """A CA that expires sooner should have had a successor for long."""
 
 
-def bundle(facts: Facts) -> Result:
+def bundle(facts: ClusterFacts) -> Result:
     """Whether the webhook configuration has valid CAs, including those of the webhook's Secret."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
@@ -72,7 +72,7 @@ def bundle(facts: Facts) -> Result:
     return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
 
 
-def served(facts: Facts) -> Result:
+def served(facts: ClusterFacts) -> Result:
     """Whether the webhook configuration trusts the certificates at its address."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
@@ -113,7 +113,7 @@ def served(facts: Facts) -> Result:
     return ok(f"the caBundle verifies what {', '.join(verified)} serves")
 
 
-def age(facts: Facts) -> Result:
+def age(facts: ClusterFacts) -> Result:
     """Whether the served certificates, and the one in the Secret, are valid for some time."""
     found = dict(_serving_certificates(facts))
     if not found:
@@ -138,10 +138,10 @@ def age(facts: Facts) -> Result:
     return ok(f"valid for {_days(soonest - facts.now)} ({', '.join(found)})")
 
 
-def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
+def _without(name: str, webhook: Object, facts: ClusterFacts, hint: str) -> Result:
     """Judge an empty bundle: API servers then trust what their machines trust."""
     verified = not isinstance(facts.shown, Missing) and any(shown.handshake == "verified" for shown in facts.shown)
-    if isinstance(address_of(webhook), Service) or not verified:
+    if isinstance(address_of(webhook), ServiceReference) or not verified:
         return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
     return warning(
         f"{name} has no caBundle: API servers use the CAs of their machines; those of this machine verify the webhook",
@@ -149,7 +149,7 @@ def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
     )
 
 
-def _serving_certificates(facts: Facts) -> Iterator[tuple[str, x509.Certificate]]:
+def _serving_certificates(facts: ClusterFacts) -> Iterator[tuple[str, x509.Certificate]]:
     for shown in () if isinstance(facts.shown, Missing) else facts.shown:
         if shown.certificate is not None:
             yield shown.address, shown.certificate
@@ -334,7 +334,7 @@ Location: TypeAlias = Cluster | Path
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCertificates:
     """Stored certificates, and who trusts them.
 
     Attributes:
@@ -352,7 +352,7 @@ class Found:
     notes: tuple[str, ...] = field(default=())
 
 
-def read_stored(where: Location) -> Found:
+def read_stored(where: Location) -> FoundCertificates:
     """Read the stored certificates.
 
     Raises:
@@ -373,29 +373,29 @@ def request_new(where: Location, request: RotationRequest) -> str:
     return asyncio.run(_request_new(where, request))
 
 
-async def _read(where: Location) -> Found:
+async def _read(where: Location) -> FoundCertificates:
     async with _store(where) as (store, place, installed):
         files = (await store.read()).files
         if installed is None:
             foreign = provided_in_folder(files)
             return (
-                Found(place, Decoded(None), notes=(how_to_renew_folder(place),))
+                FoundCertificates(place, Decoded(None), notes=(how_to_renew_folder(place),))
                 if foreign
-                else Found(place, decode(files))
+                else FoundCertificates(place, decode(files))
             )
         api, namespace = installed
         return await _read_cluster(api, namespace, place, decode(files))
 
 
-async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> Found:
+async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> FoundCertificates:
     theirs = await provided_by(api, namespace)
     notes = () if theirs is None else (theirs,)
     try:
         registration = await _registration(api)
     except ApiError as error:
-        return Found(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
+        return FoundCertificates(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
     if registration is None:
-        return Found(
+        return FoundCertificates(
             place,
             decoded,
             trusted={},
@@ -409,7 +409,7 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
     webhooks = [webhook for webhook in registration.get("webhooks") or () if isinstance(webhook, dict)]
     trusted = {str(webhook.get("name")): frozenset(by_der(bundle_of(webhook))) for webhook in webhooks}
     addresses = [_address(webhook.get("clientConfig") or {}) for webhook in webhooks]
-    return Found(place, decoded, trusted, next(iter(addresses), None), notes)
+    return FoundCertificates(place, decoded, trusted, next(iter(addresses), None), notes)
 
 
 async def _request_new(where: Location, request: RotationRequest) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.doctor import certificates, events, nodes, pods, policy, registration
-from webhook.doctor.facts import Facts, Level, Result
+from webhook.doctor.facts import ClusterFacts, Level, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Check:
     section: str
     question: str
     needs: str
-    judge: Callable[[Facts], Result]
+    judge: Callable[[ClusterFacts], Result]
 
 
 CHECKS: Final = (
@@ -104,7 +104,7 @@ CHECKS: Final = (
         "pods",
         "are there GPU pods in opted-in namespaces that the webhook has not reviewed",
         "`list` `pods` of these namespaces",
-        pods.untouched,
+        pods.untreated_pods,
     ),
     Check(
         "notes",
@@ -159,7 +159,7 @@ CHECKS: Final = (
 )
 
 
-def examine(facts: Facts) -> Iterator[tuple[Check, Result]]:
+def examine(facts: ClusterFacts) -> Iterator[tuple[Check, Result]]:
     """Every check with its result; only one if the API server does not answer, or nothing is installed."""
     for check in CHECKS:
         result = check.judge(facts)

@@ -27,7 +27,16 @@ from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.address import read_served_certificates
 from webhook.doctor.events import read_reported
-from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Missing, Node, Scheduler, Stored, Trial
+from webhook.doctor.facts import (
+    ClusterFacts,
+    DaemonSet,
+    DeviceClass,
+    Missing,
+    Node,
+    Scheduler,
+    StoredCertificates,
+    Trial,
+)
 from webhook.doctor.nodes import DEVICE_PLUGINS, choices, opted_in_among, schedulers_of, targets
 from webhook.doctor.pods import candidate, resources_text
 from webhook.doctor.read import (
@@ -65,7 +74,7 @@ class _Version(msgspec.Struct, rename="camel"):
     git_version: str = "of an unknown version"
 
 
-async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
+async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFacts:
     """Read all facts.
 
     Args:
@@ -76,11 +85,11 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
     try:
         server: str | Missing = (await read_object(api, "/version", _Version)).git_version
     except UnreachableError as error:
-        return Facts(now, release, Missing(str(error)), reachable=False)
+        return ClusterFacts(now, release, Missing(str(error)), reachable=False)
     except StatusError as error:
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
-            return Facts(now, release, server, reachable=False)
+            return ClusterFacts(now, release, server, reachable=False)
     outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed, reported) = await asyncio.gather(
         tried(policy_now(api, release)),
         tried(list_objects(api, COLLECTION, Object)),
@@ -93,7 +102,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
     )
     return await _read_dependent(
         api,
-        Facts(
+        ClusterFacts(
             now,
             release,
             server,
@@ -109,7 +118,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
     )
 
 
-async def _read_dependent(api: Api, seen: Facts) -> Facts:
+async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
     """Read what depends on the webhook configuration, the policy and the namespaces."""
     spaces = [] if isinstance(seen.namespaces, Missing) else opted_in_among(seen.namespaces, seen.policy, seen.release)
     if seen.nothing_installed:
@@ -171,7 +180,7 @@ async def _device_classes(api: Api) -> list[DeviceClass]:
     return []
 
 
-async def _stored(api: Api, release: str) -> Stored | None:
+async def _stored(api: Api, release: str) -> StoredCertificates | None:
     try:
         data = (await read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", SecretObject)).data
     except StatusError as error:
@@ -179,7 +188,7 @@ async def _stored(api: Api, release: str) -> Stored | None:
             return None
         raise
     serving = _certificates(data.serving_certificate)
-    return Stored(serving[0] if serving else None, _certificates(data.cas))
+    return StoredCertificates(serving[0] if serving else None, _certificates(data.cas))
 
 
 def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:
@@ -195,7 +204,7 @@ async def _pods(api: Api, namespace: str) -> list[Pod]:
     return [Pod(pod.metadata, pod.spec) for pod in found if pod.status.phase not in _ENDED]
 
 
-async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | Missing:
+async def _trial(api: Api, seen: ClusterFacts, spaces: Sequence[Namespace]) -> Trial | Missing:
     if isinstance(seen.namespaces, Missing):
         return seen.namespaces
     chosen = candidate(seen.policy, spaces, seen.nodes)

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.cluster.client.api import Api, list_objects
 from webhook.cluster.client.events import COMPONENT, shortened
-from webhook.doctor.facts import Facts, Missing, Reported, Result, counted, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts, Missing, Reported, Result, counted, ok, unread, warning
 from webhook.doctor.read import EventObject
 
 CLUSTER_WIDE: Final = "default"
@@ -39,7 +39,7 @@ async def read_reported(api: Api, release: str, now: dt.datetime) -> list[Report
     return sorted(recent, key=lambda event: event.last or now, reverse=True)
 
 
-def reported(facts: Facts) -> Result:
+def reported(facts: ClusterFacts) -> Result:
     """Whether the webhook has written Warning Events within the last hour."""
     if isinstance(facts.reported, Missing):
         return unread("the webhook's Events", facts.reported, f"list events in {facts.release} and {CLUSTER_WIDE}")

@@ -15,7 +15,7 @@ from cryptography import x509
 from webhook.admission.decision import Namespace
 from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.cluster.registration.desired import NAME, Service
+from webhook.cluster.registration.desired import NAME, ServiceReference
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
@@ -125,7 +125,7 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredCertificates:
     """The certificates in the webhook's Secret; its keys are never decoded.
 
     Attributes:
@@ -213,7 +213,7 @@ class DaemonSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ForeignVariable:
     """A variable that another system writes into every container.
 
     Attributes:
@@ -247,7 +247,7 @@ class Reported:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ClusterFacts:
     """Everything that the checks look at.
 
     Attributes:
@@ -279,7 +279,7 @@ class Facts:
     configurations: Sequence[Object] | Missing = NOT_TRIED
     backend: Backend | Missing | None = NOT_TRIED
     shown: Sequence[Shown] | Missing = NOT_TRIED
-    stored: Stored | Missing | None = NOT_TRIED
+    stored: StoredCertificates | Missing | None = NOT_TRIED
     namespaces: Sequence[Namespace] | Missing = NOT_TRIED
     pods: Mapping[str, Sequence[Pod] | Missing] = field(default_factory=dict)
     trial: Trial | Missing = NOT_TRIED
@@ -288,7 +288,7 @@ class Facts:
     awaited: Sequence[str] | Missing = NOT_TRIED
     deployed: bool | Missing = NOT_TRIED
     daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
-    choices: Sequence[Choice] | Missing = NOT_TRIED
+    choices: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
     reported: Sequence[Reported] | Missing = NOT_TRIED
     reachable: bool = True
@@ -328,12 +328,14 @@ class Facts:
         return self.stored is None and self.deployed is False and not documents
 
 
-def address_of(webhook: Object) -> Service | str | None:
+def address_of(webhook: Object) -> ServiceReference | str | None:
     """Where an API server calls one webhook of a configuration; None if that cannot be used."""
     config = webhook.get("clientConfig") or {}
     service = config.get("service")
     if isinstance(service, dict):
         port = service.get("port") or 443
-        return Service(str(service.get("namespace")), str(service.get("name")), str(service.get("path") or "/"), port)
+        return ServiceReference(
+            str(service.get("namespace")), str(service.get("name")), str(service.get("path") or "/"), port
+        )
     url = config.get("url")
     return url if isinstance(url, str) else None

@@ -16,12 +16,13 @@ import yaml
 from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.admission.overrides import Overrides, target_of
-from webhook.cluster.client.api import Api, ObjectMetadata, list_objects
+from webhook.cluster.client.api import Api, list_objects
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.doctor.facts import (
     NOT_TRIED,
-    Choice,
+    ClusterFacts,
     DaemonSet,
-    Facts,
+    ForeignVariable,
     Level,
     Missing,
     Node,
@@ -63,7 +64,7 @@ def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if keys.owners(name))
 
 
-def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
+def opted_in_namespaces(facts: ClusterFacts) -> list[Namespace] | Missing:
     """The namespaces that have opted in."""
     if isinstance(facts.namespaces, Missing):
         return facts.namespaces
@@ -95,7 +96,7 @@ LEASE_SECONDS: Final = 60.0
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
-def resources(facts: Facts) -> Result:
+def resources(facts: ClusterFacts) -> Result:
     """Whether some node has the resources that pods will request."""
     if isinstance(facts.nodes, Missing):
         return unread("the nodes", facts.nodes, "list nodes")
@@ -121,7 +122,7 @@ def resources(facts: Facts) -> Result:
     return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
 
 
-def sharing(facts: Facts) -> Result:
+def sharing(facts: ClusterFacts) -> Result:
     """Whether a key has another vendor's meaning on some node: GPUs that are shared under their ordinary name."""
     if isinstance(facts.nodes, Missing):
         return unread("the nodes", facts.nodes, "list nodes")
@@ -139,7 +140,7 @@ def sharing(facts: Facts) -> Result:
     return ok("no node's labels show GPUs shared under a name that has another meaning in the policy")
 
 
-def scheduler(facts: Facts) -> Result:
+def scheduler(facts: ClusterFacts) -> Result:
     """Whether the schedulers of the targets, and those that pods wait for, show signs of working.
 
     The absence of signs is no proof of the opposite.
@@ -180,7 +181,7 @@ def scheduler(facts: Facts) -> Result:
     return ok("; ".join(working))
 
 
-def shim(facts: Facts) -> Result:
+def shim(facts: ClusterFacts) -> Result:
     """Whether exactly one of the webhook and the device plugin brings the shim into containers."""
     injecting = _injecting(facts)
     if isinstance(facts.daemon_sets, Missing):
@@ -276,7 +277,7 @@ def _pods_of(names: Sequence[str]) -> str:
     return f"kubectl get pods --all-namespaces --field-selector spec.schedulerName={names[0]}"
 
 
-def _injecting(facts: Facts) -> list[Shim]:
+def _injecting(facts: ClusterFacts) -> list[Shim]:
     """The shims that are injected from a folder of the node: of the targets, or of all vendors if none is known."""
     chosen = targets(facts.policy, facts.nodes) or [vendor for vendor in facts.policy.in_force if vendor.target]
     shims = [vendor.shim for vendor in chosen if vendor.shim is not None]
@@ -321,7 +322,7 @@ class ConfigMapObject(msgspec.Struct):
     data: dict[str, str] | None = None
 
 
-async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> list[Choice]:
+async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> list[ForeignVariable]:
     """Read the configured variables of the guard lists that this cluster's mappings name.
 
     Raises:
@@ -333,14 +334,16 @@ async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> 
     return [choice for some in found for choice in some]
 
 
-async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
+async def _chosen_at(api: Api, place: ListChoice) -> list[ForeignVariable]:
     maps = await list_objects(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
     found = []
     for config_map in maps:
         value = await asyncio.to_thread(_value, (config_map.data or {}).get(place.key, ""), place.path)
         if value is not None:
             found.append(
-                Choice(f"configmap {config_map.metadata.namespace}/{config_map.metadata.name}", place.env, value)
+                ForeignVariable(
+                    f"configmap {config_map.metadata.namespace}/{config_map.metadata.name}", place.env, value
+                )
             )
     return found
 
@@ -356,7 +359,7 @@ def _value(text: str, path: Iterable[str]) -> str | None:
     return node if isinstance(node, str) else None
 
 
-def variables(facts: Facts) -> Result:
+def variables(facts: ClusterFacts) -> Result:
     """Whether the guard denies a variable that another system writes into every container."""
     if isinstance(facts.choices, Missing):
         return unread("the ConfigMaps of other systems", facts.choices, "list configmaps in all namespaces")
@@ -376,7 +379,7 @@ def variables(facts: Facts) -> Result:
     )
 
 
-def _denied(choice: Choice, facts: Facts) -> Iterator[bool]:
+def _denied(choice: ForeignVariable, facts: ClusterFacts) -> Iterator[bool]:
     excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
     for vendor in _vendors(facts.policy, facts.nodes):
         rule = vendor.guard.catch(choice.env, choice.value)

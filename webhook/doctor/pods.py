@@ -13,7 +13,19 @@ from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, MatchedNames, matched_names_of
-from webhook.doctor.facts import DeviceClass, Facts, Missing, Node, Result, counted, error, listed, ok, unread, warning
+from webhook.doctor.facts import (
+    ClusterFacts,
+    DeviceClass,
+    Missing,
+    Node,
+    Result,
+    counted,
+    error,
+    listed,
+    ok,
+    unread,
+    warning,
+)
 from webhook.doctor.nodes import opted_in_namespaces, targets
 from webhook.doctor.registration import LOGS
 from webhook.labels import MODE, STATUS
@@ -28,7 +40,7 @@ _SHOWN: Final = 10
 """Pods that are listed by name."""
 
 
-def namespaces(facts: Facts) -> Result:
+def namespaces(facts: ClusterFacts) -> Result:
     """Which namespaces have opted in, and whether labels have an effect."""
     chosen = opted_in_namespaces(facts)
     if isinstance(chosen, Missing) or isinstance(facts.namespaces, Missing):
@@ -68,7 +80,7 @@ def namespaces(facts: Facts) -> Result:
     return ok(f"opted in: {listed(list(map(_titled, chosen)))}")
 
 
-def untouched(facts: Facts) -> Result:
+def untreated_pods(facts: ClusterFacts) -> Result:
     """Whether GPU pods of opted-in namespaces bypassed the webhook: created before it, or while it was not called."""
     chosen = opted_in_namespaces(facts)
     if isinstance(chosen, Missing):
@@ -96,7 +108,7 @@ def untouched(facts: Facts) -> Result:
     return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU keys)")
 
 
-def notes(facts: Facts) -> Result:
+def notes(facts: ClusterFacts) -> Result:
     """What the status annotations of pods note, by namespace."""
     chosen = opted_in_namespaces(facts)
     if isinstance(chosen, Missing):
@@ -119,7 +131,7 @@ def notes(facts: Facts) -> Result:
     return ok("the webhook noted nothing on pods")
 
 
-def dry_run(facts: Facts) -> Result:
+def dry_run(facts: ClusterFacts) -> Result:
     """Whether a pod that the API server creates as a dry run is really changed."""
     trial = facts.trial
     if isinstance(trial, Missing):
@@ -231,7 +243,7 @@ MAX_SHOWN: Final = 10
 """Containers that are listed by name."""
 
 
-def claims(facts: Facts) -> Result:
+def claims(facts: ClusterFacts) -> Result:
     """Whether device plugins and DeviceClasses conflict."""
     classes = facts.device_classes
     if isinstance(classes, Missing):
@@ -297,7 +309,7 @@ AMOUNTS: Final = ("1", "100")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class TrialCandidate:
     """A pod that would be changed, and where."""
 
     namespace: str
@@ -305,7 +317,9 @@ class Candidate:
     pod: Object
 
 
-def candidate(policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[Node] | Missing) -> Candidate | None:
+def candidate(
+    policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[Node] | Missing
+) -> TrialCandidate | None:
     """The first pod that the policy changes in one of these namespaces; None if there is none."""
     spaces = list(namespaces)
     for resources in _requests(policy, nodes):
@@ -313,7 +327,7 @@ def candidate(policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[N
         view = decode_pod(msgspec.json.encode(made))
         for space in spaces:
             if decide(view, Context(space), policy).reason is Reason.CHANGED:
-                return Candidate(space.name, resources, made)
+                return TrialCandidate(space.name, resources, made)
     return None
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from webhook.doctor.facts import Facts, Missing, Result, counted, error, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts, Missing, Result, counted, error, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.values import unreadable
 
@@ -14,7 +14,7 @@ _HEADER: Final = re.compile("^[\"']?apiVersion[\"']? *:", re.MULTILINE)
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
-def server(facts: Facts) -> Result:
+def server(facts: ClusterFacts) -> Result:
     """Whether the API server answers, and has a supported version."""
     if isinstance(facts.server, Missing):
         if not facts.reachable:
@@ -32,7 +32,7 @@ def server(facts: Facts) -> Result:
     return ok(f"the API server answers: {facts.server}")
 
 
-def mappings(facts: Facts) -> Result:
+def mappings(facts: ClusterFacts) -> Result:
     """Whether every document of the release's ConfigMaps is in force."""
     if isinstance(facts.outcome, Missing):
         result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")

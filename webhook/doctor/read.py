@@ -5,7 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
-from webhook.cluster.client.api import ApiError, ObjectMetadata, StatusError
+from webhook.cluster.client.api import ApiError, StatusError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.doctor.facts import Missing
 from webhook.pod import Metadata, PodSpec
 
@@ -18,7 +19,7 @@ class NamespaceObject(msgspec.Struct):
     metadata: ObjectMetadata
 
 
-class Condition(msgspec.Struct):
+class NodeCondition(msgspec.Struct):
     """One of ``status.conditions``."""
 
     type: str = ""
@@ -30,7 +31,7 @@ class PodStatus(msgspec.Struct):
     """``status`` of a pod."""
 
     phase: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[NodeCondition] | None = None
 
     def scheduling(self) -> str:
         """The scheduler's reason why it has no node; empty if no scheduler has tried."""

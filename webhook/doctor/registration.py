@@ -5,7 +5,16 @@ from typing import Final
 
 from webhook import __version__
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, GPU_KEYS, NAME, Service, Site, desired_from, selects
+from webhook.cluster.registration.desired import (
+    AUDIT,
+    ENFORCE,
+    GPU_KEYS,
+    NAME,
+    ServiceReference,
+    Site,
+    desired_from,
+    selects,
+)
 from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import (
     Difference,
@@ -15,7 +24,7 @@ from webhook.cluster.registration.update import (
     keeps_selectors,
     other_writers,
 )
-from webhook.doctor.facts import Facts, Missing, Result, address_of, error, listed, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts, Missing, Result, address_of, error, listed, ok, unread, warning
 from webhook.doctor.nodes import opted_in_namespaces
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
@@ -28,7 +37,7 @@ INSTALL: Final = (
 _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 
-def registered(facts: Facts) -> Result:
+def registered(facts: ClusterFacts) -> Result:
     """Check that it exists with both webhooks, and that it was written for the current policy."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
@@ -58,7 +67,7 @@ def registered(facts: Facts) -> Result:
     return ok(f"{NAME} exists, written by version {read.version.text}{other} for policy {read.digest}")
 
 
-def selectors(facts: Facts) -> Result:
+def selectors(facts: ClusterFacts) -> Result:
     """Check that it selects the namespaces and pods that it should, and no others."""
     found = _complete(facts)
     if not isinstance(found, dict):
@@ -83,7 +92,7 @@ def selectors(facts: Facts) -> Result:
     return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
 
 
-def matched_names(facts: Facts) -> Result:
+def matched_names(facts: ClusterFacts) -> Result:
     """Check that every name of the policy lets a pod through, and no other name does."""
     found = _complete(facts)
     if not isinstance(found, dict):
@@ -113,7 +122,7 @@ def matched_names(facts: Facts) -> Result:
     return ok("every name of the policy lets a pod through, and no other name does")
 
 
-def order(facts: Facts) -> Result:
+def order(facts: ClusterFacts) -> Result:
     """Check that webhooks that have to see our changes are called after ours: the API server calls them in order of names."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
@@ -137,7 +146,7 @@ def order(facts: Facts) -> Result:
     return ok(f"webhooks that are called before ours are called again: {listed([*map(_name, earlier)])}")
 
 
-def _calls_to_schedulers(configurations: Iterable[Object], facts: Facts) -> list[str]:
+def _calls_to_schedulers(configurations: Iterable[Object], facts: ClusterFacts) -> list[str]:
     """The configurations that call the Service of a scheduler of a vendor in force, each with these Services."""
     places = [vendor.place for vendor in facts.policy.in_force]
     schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
@@ -145,7 +154,7 @@ def _calls_to_schedulers(configurations: Iterable[Object], facts: Facts) -> list
     return [f"{name} calls {', '.join(services)}" for name, services in called.items() if services]
 
 
-def _complete(facts: Facts) -> Object | Result:
+def _complete(facts: ClusterFacts) -> Object | Result:
     """The webhook configuration if it has both webhooks, or else the result of a check that needs it."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
@@ -160,7 +169,7 @@ def _selects_more(fault: Difference) -> bool:
     return fault.field in {"namespaceSelector", "sideEffects"}
 
 
-def _changes_pods(configuration: Object, facts: Facts) -> bool:
+def _changes_pods(configuration: Object, facts: ClusterFacts) -> bool:
     """Whether it is called for new pods of some opted-in namespace, by its namespace selectors."""
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
@@ -186,14 +195,14 @@ def _name(configuration: Object) -> str:
     return str((configuration.get("metadata") or {}).get("name", ""))
 
 
-def _printed(facts: Facts) -> str:
+def _printed(facts: ClusterFacts) -> str:
     """The command that prints the desired configuration for the current address."""
     webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
-    if isinstance(address, Service):
+    if isinstance(address, ServiceReference):
         return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
     return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
 
 
-def _after_change(facts: Facts) -> str:
+def _after_change(facts: ClusterFacts) -> str:
     return f"after a change this takes up to a minute; if it takes longer: {LOGS.format(release=facts.release)}"

@@ -169,7 +169,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class GlossaryEntry:
     """Everything that is known about a name.
 
     Attributes:
@@ -196,10 +196,10 @@ class Entry:
         return bool(self.uses or self.marks or self.device_class)
 
 
-def look_up(policy: Policy, name: str) -> Entry:
+def look_up(policy: Policy, name: str) -> GlossaryEntry:
     """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
     if name.startswith(DEVICE_CLASS):
-        return Entry(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
+        return GlossaryEntry(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
     uses = [use for vendor in vendors for use in _uses(vendor, name)]
     owners = policy.resources.owners(name)
@@ -209,7 +209,7 @@ def look_up(policy: Policy, name: str) -> Entry:
     others = sorted(sharing - {owner})
     choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
     near = () if uses or marks else similar_names(policy, name)
-    return Entry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near)
+    return GlossaryEntry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near)
 
 
 def _uses(vendor: Vendor, name: str) -> Iterator[Use]:

@@ -60,7 +60,7 @@ class WrittenKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class ShownAmount:
     """One dimension of what was requested, per device, and where it comes from.
 
     Attributes:
@@ -114,7 +114,7 @@ class FindingExplained:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ShownVariable:
     """A variable of a container that is written (`value`) or removed (None); `before` is its value in the pod."""
 
     name: str
@@ -136,7 +136,7 @@ class ShimShown:
     delivery: str | None
     why: str
     mounts: Mapping[str, str] = field(default_factory=dict)
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[ShownVariable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class ContainerExplained:
     vendor: str
     keys: tuple[ShownKey, ...]
     form: str | None = None
-    meaning: tuple[Amount, ...] = ()
+    meaning: tuple[ShownAmount, ...] = ()
     request: Share | None = None
     allocation: Share | None = None
     target: str | None = None

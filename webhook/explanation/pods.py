@@ -23,7 +23,6 @@ from webhook.admission.survey import ContainerKeys, Survey
 from webhook.explanation.correction import correction
 from webhook.explanation.glossary import worth
 from webhook.explanation.model import (
-    Amount,
     ContainerExplained,
     DenialExplained,
     FindingExplained,
@@ -33,8 +32,9 @@ from webhook.explanation.model import (
     Rounding,
     Share,
     ShimShown,
+    ShownAmount,
     ShownKey,
-    Variable,
+    ShownVariable,
     WrittenKey,
 )
 from webhook.finding import Finding
@@ -50,7 +50,7 @@ from webhook.reasons import Reason
 from webhook.request import DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
 
-def placed(plan: Plan) -> tuple[Placed, ...]:
+def shown_placement(plan: Plan) -> tuple[Placed, ...]:
     """Return the changes to where the pod runs, and to its labels and annotations; the scheduler is always included."""
     return tuple(_placed(plan))
 
@@ -126,18 +126,18 @@ def _volume(plan: Plan, mount: Any) -> str:
     return f"emptyDir{f' of {size}' if size else ''}"
 
 
-def _variables(edits: ContainerEdits) -> Iterator[Variable]:
+def _variables(edits: ContainerEdits) -> Iterator[ShownVariable]:
     env = decode_env(edits.slot.container.env)
     for position, value in edits.env_values.items():
-        yield Variable(env[position].name, value, env[position].value)
+        yield ShownVariable(env[position].name, value, env[position].value)
     for position, name in edits.env_names.items():
-        yield Variable(name, f"what {env[position].name} took from elsewhere", None)
+        yield ShownVariable(name, f"what {env[position].name} took from elsewhere", None)
     for entry in edits.env_inserted.values():
-        yield Variable(entry["name"], entry["value"], "a value from elsewhere")
+        yield ShownVariable(entry["name"], entry["value"], "a value from elsewhere")
     for position in sorted(edits.env_removed):
-        yield Variable(env[position].name, None, env[position].value)
+        yield ShownVariable(env[position].name, None, env[position].value)
     for entry in edits.env_appended:
-        yield Variable(entry["name"], entry["value"], None)
+        yield ShownVariable(entry["name"], entry["value"], None)
 
 
 def shown_key(vendor: Vendor, key: Key, entry: KeyValue) -> ShownKey:
@@ -150,12 +150,12 @@ def share_of(request: Request) -> Share:
     return Share(request.devices, amount_text(request.memory), amount_text(request.cores), request.whole)
 
 
-def meaning(container: ContainerRequest, reading: Reading) -> Iterator[Amount]:
+def meaning(container: ContainerRequest, reading: Reading) -> Iterator[ShownAmount]:
     """Yield what the keys of a container mean, dimension by dimension, and why."""
     for dimension in DIMENSIONS:
         value = getattr(reading.request, dimension)
         amount = str(value) if dimension == "devices" else amount_text(value)
-        yield Amount(dimension, amount, *_origin(container, reading, dimension))
+        yield ShownAmount(dimension, amount, *_origin(container, reading, dimension))
 
 
 def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension) -> tuple[From, str]:
@@ -257,7 +257,7 @@ _BY: Final[Mapping[str, str]] = {
 }
 
 
-def explain(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET) -> PodExplained:
+def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET) -> PodExplained:
     """Explain the decision on a pod that is being created.
 
     Args:
@@ -286,7 +286,7 @@ def explain(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TA
     return replace(
         explained,
         containers=tuple(_containers(traced, plan, policy, pod_target)),
-        placed=placed(plan) if plan is not None else (),
+        placed=shown_placement(plan) if plan is not None else (),
         findings=tuple(
             _finding(finding) for finding in dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes))
         ),

@@ -17,8 +17,8 @@ from webhook.mapping.document.extends import (
     Merged,
     guard_lists,
     inherited_names,
-    merge,
-    resolve,
+    merge_documents,
+    resolve_extends,
     unknown_variables,
 )
 from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
@@ -75,7 +75,7 @@ def drafted(document: Document) -> Draft:
     """Prepare a document as far as possible, and collect all its problems; see `prepare`."""
     try:
         with problems_of(document.source, document.lines.get((), 1)):
-            merged = merge(document, builtin())
+            merged = merge_documents(document, builtin())
             inherited = inherited_names(merged, builtin())
             unknown = unknown_variables(merged, builtin())
             vendor, further = _draft_of(merged)
@@ -146,7 +146,10 @@ def builtin() -> Mapping[str, Document]:
         for document in parse(file.read_text(), BUILT_IN)
     }
     whole = {name: document for name, document in documents.items() if EXTENDS not in document.data}
-    return {name: replace(document, data=dict(resolve(document, whole).data)) for name, document in documents.items()}
+    return {
+        name: replace(document, data=dict(resolve_extends(document, whole).data))
+        for name, document in documents.items()
+    }
 
 
 @cache

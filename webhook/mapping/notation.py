@@ -338,7 +338,7 @@ class NameSet:
         return self._glob.fullmatch(name) is not None or any(each.matches(name) for each in self.expressions)
 
 
-def check(text: str) -> None:
+def check_pattern(text: str) -> None:
     """Check that documents may contain an expression.
 
     Raises:

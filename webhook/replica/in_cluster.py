@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Report as CertificateNotice
+from certs.report import Report
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
@@ -26,9 +26,16 @@ from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.registration import desired as registration
-from webhook.cluster.registration.desired import NAME, MatchedNames, Mode, Site, desired_from, matched_names_of
+from webhook.cluster.registration.desired import (
+    NAME,
+    MatchedNames,
+    RegistrationMode,
+    Site,
+    desired_from,
+    matched_names_of,
+)
 from webhook.cluster.registration.reconciler import Reconciler, bundles_in, known_to_peers, watch_registration
-from webhook.cluster.registration.reporter import Report
+from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.mapping.load import load_policy
@@ -36,15 +43,15 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.replica.certificates import Certificates
-from webhook.replica.run import Announce, Options, Service, serve
+from webhook.replica.run import Announce, Options, Service, serve_until_stopped
 from webhook.replica.start import (
     LOOPBACK,
     CertificateOptions,
     StartError,
     certificates_of,
     logger,
-    names_of,
     run_to_end,
+    serving_names,
     started,
 )
 from webhook.server.logs import Throttle
@@ -130,7 +137,7 @@ REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhoo
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReplicaPlace:
     """The installation that a replica belongs to.
 
     Attributes:
@@ -142,7 +149,7 @@ class Place:
 
     release_namespace: str
     site: Site
-    registration: Mode
+    registration: RegistrationMode
     owner: str | None = None
 
 
@@ -152,7 +159,7 @@ class InCluster:
     def __init__(
         self,
         api: Api,
-        place: Place,
+        place: ReplicaPlace,
         log: FilteringBoundLogger,
         certificates: Certificates,
         secret: SecretStore | None = None,
@@ -163,7 +170,7 @@ class InCluster:
         self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
-        self._managed = place.registration is Mode.MANAGED
+        self._managed = place.registration is RegistrationMode.MANAGED
         self._live = LivePolicy(
             api,
             place.release_namespace,
@@ -187,7 +194,7 @@ class InCluster:
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
-        self._off = place.registration is Mode.OFF
+        self._off = place.registration is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
@@ -336,14 +343,14 @@ class InCluster:
     def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)
 
-    def _report_registration(self, notice: Report) -> None:
+    def _report_registration(self, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:
             reason = notice.kind.name.title().replace("_", "")
             self._notices.put_nowait((REGISTRATION, f"Registration{reason}", notice.message))
 
-    def _troubled(self, notice: CertificateNotice) -> None:
+    def _troubled(self, notice: Report) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject
         self._notices.put_nowait((subject, f"Certificate{notice.kind.name.title()}", notice.message))
 
@@ -387,12 +394,12 @@ def serve_clustered(
     own = in_cluster_namespace()
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
-    mode = Mode(where.registration)
-    place = Place(
+    mode = RegistrationMode(where.registration)
+    place = ReplicaPlace(
         release_namespace, Site(address, b"", release_namespace, certificate_options.inject_ca_from), mode, WEBHOOK
     )
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
-    watched = certificate_options.certificate_dir is None or mode is not Mode.OFF
+    watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
     log = logger(log_level)
     certificates = certificates_of(certificate_options, log, watched=watched)
 
@@ -404,7 +411,7 @@ def serve_clustered(
             trusted = str(directory.path / BUNDLE)
         elif certificate_options.state_dir is not None:
             directory = Directory(certificate_options.state_dir)
-            names = [*_names(address, certificate_options.cluster_domain), *names_of(options.listen)]
+            names = [*_names(address, certificate_options.cluster_domain), *serving_names(options.listen)]
             certificates.keep(directory, certificate_options.rules(CA_NAME, names))
             await started(certificates)
             trusted = str(directory.path / BUNDLE)
@@ -421,14 +428,14 @@ def serve_clustered(
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, place, log, certificates, secret)
             service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
-            await serve(service, options, lambda addresses: announce(addresses, trusted))
+            await serve_until_stopped(service, options, lambda addresses: announce(addresses, trusted))
         finally:
             await api.close()
 
     run_to_end(work())
 
 
-def _address(where: ClusterOptions, own: str | None) -> registration.Service | str:
+def _address(where: ClusterOptions, own: str | None) -> registration.ServiceReference | str:
     if where.url is not None and where.service is not None:
         raise StartError("--url and --service exclude each other: use one of them")
     if where.url is not None:
@@ -439,22 +446,22 @@ def _address(where: ClusterOptions, own: str | None) -> registration.Service | s
         namespace, slash, name = where.service.partition("/")
         if not (slash and namespace and name):
             raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
-        return registration.Service(namespace, name)
+        return registration.ServiceReference(namespace, name)
     if own is None:
         raise StartError(
             "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"
         )
-    return registration.Service(where.release_namespace or own, WEBHOOK)
+    return registration.ServiceReference(where.release_namespace or own, WEBHOOK)
 
 
-def _called(address: registration.Service | str) -> str:
+def _called(address: registration.ServiceReference | str) -> str:
     """The name by which API servers call."""
     if isinstance(address, str):
         return urlsplit(address).hostname or ""
     return f"{address.name}.{address.namespace}.svc"
 
 
-def _names(address: registration.Service | str, cluster_domain: str) -> list[str]:
+def _names(address: registration.ServiceReference | str, cluster_domain: str) -> list[str]:
     """The names by which API servers, and others in the cluster, call."""
     called = _called(address)
     return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]

@@ -16,8 +16,8 @@ from webhook.server.limits import InFlight, Lifecycle, Limits
 from webhook.server.listener import Endpoint, listening, raise_descriptors, within
 from webhook.server.logs import Denials, error_fields
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
-from webhook.server.mutate import Current, Decide, Mutate, Namespaces
-from webhook.server.routes import MUTATE, Check, dispatcher, failures, mutate_routes, plain_routes
+from webhook.server.mutate import Current, Decide, Mutate, NamespaceSource
+from webhook.server.routes import MUTATE, ReadyCheck, dispatcher, failures, mutate_routes, plain_routes
 from webhook.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Service:
 
     decide: Decide
     current: Current
-    namespaces: Namespaces
+    namespaces: NamespaceSource
     pod_security_default: PodSecurityLevel
     certificates: Certificates
     log: FilteringBoundLogger
@@ -96,7 +96,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         denials=Denials(service.log),
         peers=service.cluster,
     )
-    checks: dict[str, Check] = {"certificate": certificates.failure}
+    checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
     details = [certificates.lines]
     if service.cluster is not None:
         checks["cluster"] = service.cluster.closed
@@ -128,7 +128,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         yield Addresses(mutate_endpoint, plain_endpoint)
 
 
-async def serve(service: Service, options: Options, announce: Callable[[Addresses], None]) -> None:
+async def serve_until_stopped(service: Service, options: Options, announce: Callable[[Addresses], None]) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
     SIGTERM comes from a kubelet: other replicas take over within the grace period. SIGINT comes from a keyboard, where

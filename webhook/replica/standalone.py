@@ -7,8 +7,8 @@ from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
 from webhook.mapping.model.policy import Policy
-from webhook.replica.run import Announce, Options, Service, serve
-from webhook.replica.start import CertificateOptions, certificates_of, logger, names_of, run_to_end, started
+from webhook.replica.run import Announce, Options, Service, serve_until_stopped
+from webhook.replica.start import CertificateOptions, certificates_of, logger, run_to_end, serving_names, started
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
 
@@ -47,7 +47,7 @@ def serve_standalone(
         if certificate_options.certificate_dir is not None:
             certificates.follow(directory, certificate_options.extra_names, trusting=True)
         else:
-            certificates.keep(directory, certificate_options.rules(CA_NAME, names_of(options.listen)))
+            certificates.keep(directory, certificate_options.rules(CA_NAME, serving_names(options.listen)))
         await started(certificates)
         service = Service(
             decide=decide,
@@ -57,6 +57,6 @@ def serve_standalone(
             certificates=certificates,
             log=log,
         )
-        await serve(service, options, lambda addresses: announce(addresses, str(directory.path / BUNDLE)))
+        await serve_until_stopped(service, options, lambda addresses: announce(addresses, str(directory.path / BUNDLE)))
 
     run_to_end(work())

@@ -134,7 +134,7 @@ def run_to_end(work: Awaitable[None]) -> None:
         raise StartError(f"cannot listen: {error.strerror or error}") from error
 
 
-def names_of(listen: "Endpoint") -> list[str]:
+def serving_names(listen: "Endpoint") -> list[str]:
     """The names by which clients can call a server on this machine."""
     names = [*LOOPBACK, socket.gethostname(), listen.host or ""]
     return list(dict.fromkeys(filter(can_be_called, names)))

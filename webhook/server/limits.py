@@ -57,7 +57,7 @@ class Limits:
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class BodyReading:
     """A body that is being received.
 
     Attributes:
@@ -83,14 +83,14 @@ class InFlight:
 
     reviews: int = 0
     bodies: int = 0
-    readings: dict[Reading, None] = field(default_factory=dict)
+    readings: dict[BodyReading, None] = field(default_factory=dict)
     _none_left: asyncio.Event | None = None
 
     def enter(self) -> None:
         """Count a new review."""
         self.reviews += 1
 
-    def grow(self, reading: Reading, size: int, most: int) -> None:
+    def grow(self, reading: BodyReading, size: int, most: int) -> None:
         """Count more bytes of a body; beyond `most`, give up the oldest bodies: a regular body arrives at once."""
         reading.size += size
         self.bodies += size
@@ -100,7 +100,7 @@ class InFlight:
             first.deadline.reschedule(0)
             self.end(first)
 
-    def end(self, reading: Reading) -> None:
+    def end(self, reading: BodyReading) -> None:
         """Note that a body is complete, or given up."""
         if reading in self.readings:
             del self.readings[reading]

@@ -22,13 +22,13 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
-from webhook.server.limits import InFlight, Lifecycle, Limits, Phase, Reading
+from webhook.server.limits import BodyReading, InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import Denials, error_fields
 from webhook.server.metrics import Metrics
 from webhook.server.protocol import JSON, RETRY_AFTER, STOPPING, HttpError, HttpProtocol, error_response
 
 
-class Answer(web.StreamResponse):
+class ReviewAnswer(web.StreamResponse):
     """A response 200 whose whole body is known.
 
     aiohttp builds headers as a multidict, for handlers that add some, and encodes them: an eighth of a review's time. The
@@ -110,7 +110,7 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
         HttpError: too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
     """
     watch = request.protocol.watch if isinstance(request.protocol, HttpProtocol) else None
-    reading = Reading(asyncio.timeout(limits.body_time))
+    reading = BodyReading(asyncio.timeout(limits.body_time))
     in_flight.readings[reading] = None
     if watch is not None:
         watch.reading(waits=True)
@@ -156,7 +156,7 @@ class NotNowError(Exception):
     """A review cannot be answered now, but soon or by another replica: the API server should retry."""
 
 
-class Namespaces(Protocol):
+class NamespaceSource(Protocol):
     """Looks up namespaces; called for every pod, so it answers from memory."""
 
     def lookup(self, name: str) -> Namespace | None:
@@ -200,7 +200,7 @@ class Mutate:
 
     decide: Decide
     current: Current
-    namespaces: Namespaces
+    namespaces: NamespaceSource
     pod_security_default: PodSecurityLevel
     lifecycle: Lifecycle
     limits: Limits
@@ -247,7 +247,7 @@ class Mutate:
         if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", RETRY_AFTER)
 
-    async def _review(self, body: bytes) -> Answer:
+    async def _review(self, body: bytes) -> ReviewAnswer:
         started = time.perf_counter()
         try:
             review = decode_review(body)
@@ -280,7 +280,7 @@ class Mutate:
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
         if decision.noted:
             self.metrics.noted(decision.noted)
-        return Answer(answer)
+        return ReviewAnswer(answer)
 
     def _contradicts_call(self, namespace: Namespace) -> bool:
         return self.peers is not None and self.peers.contradicts_call(namespace)

@@ -21,7 +21,7 @@ from webhook.server.protocol import HttpError, HttpProtocol, error_response
 
 Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
 """Path → method and handler."""
-Check: TypeAlias = Callable[[], str | None]
+ReadyCheck: TypeAlias = Callable[[], str | None]
 """A condition of readiness: returns None, or why it is not met."""
 
 MUTATE: Final = "/mutate"
@@ -32,7 +32,7 @@ def mutate_routes(mutate: Mutate) -> Routes:
     return {MUTATE: (hdrs.METH_POST, mutate.handle)}
 
 
-def failures(lifecycle: Lifecycle, checks: Mapping[str, Check]) -> list[str]:
+def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str]:
     """Why a server is not ready, by what it depends on; empty where it is."""
     found = [f"{name}: {why}" for name, check in checks.items() if (why := check()) is not None]
     if lifecycle.phase is not Phase.SERVING:
@@ -41,7 +41,7 @@ def failures(lifecycle: Lifecycle, checks: Mapping[str, Check]) -> list[str]:
 
 
 def plain_routes(
-    lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, Check], details: Callable[[], list[str]] = list
+    lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck], details: Callable[[], list[str]] = list
 ) -> Routes:
     """The routes for probes and Prometheus.
 

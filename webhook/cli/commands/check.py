@@ -18,7 +18,7 @@ from webhook.cli.manifests.documents import files_in
 from webhook.cli.options import of_cluster
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.documents import Found
+    from webhook.cli.manifests.documents import FoundDocument
     from webhook.cli.manifests.read import Manifest
     from webhook.mapping.document.problem import Problem
     from webhook.mapping.model.policy import Policy
@@ -71,7 +71,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes
     from webhook.mapping.requests.values import unreadable
 
-    found: list[Found] = []
+    found: list[FoundDocument] = []
     problems: list[Problem] = []
     objects: list[Manifest] = []
     for source, body in _bodies(files):
@@ -105,9 +105,9 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
     from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.checks import examine
     from webhook.doctor.collect import collect_facts
-    from webhook.doctor.facts import Facts, Level
+    from webhook.doctor.facts import ClusterFacts, Level
 
-    async def facts() -> Facts:
+    async def facts() -> ClusterFacts:
         api = await connect(kubeconfig)
         try:
             return await collect_facts(api, namespace, dt.datetime.now(dt.UTC))
@@ -127,7 +127,7 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
         raise click.exceptions.Exit(BROKEN)
 
 
-def _together(found: "Sequence[Found]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
+def _together(found: "Sequence[FoundDocument]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
     """Build the policy of documents, or list every problem, of each alone and of all together.
 
     Args:

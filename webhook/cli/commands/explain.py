@@ -13,7 +13,7 @@ from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in,
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Allocations, SimulatedObject
-    from webhook.cli.output.explained import Explanation
+    from webhook.cli.output.explained import ExplainedObjects
     from webhook.mapping.model.policy import Policy
 
 
@@ -66,11 +66,11 @@ def explain(
 
 def _explained(
     files: tuple[str, ...], policy: "Policy", namespace: str | None, target: str | None, template_paths: tuple[str, ...]
-) -> "Explanation":
+) -> "ExplainedObjects":
     from webhook.admission import decide
     from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, allocations, simulate
-    from webhook.cli.output.explained import Explanation
+    from webhook.cli.output.explained import ExplainedObjects
 
     options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
@@ -79,13 +79,13 @@ def _explained(
     except ManifestError as error:
         raise Failure([str(error)]) from error
     known = allocations(manifests)
-    return Explanation(tuple(_object(simulated, policy, target, known) for simulated in outcome.objects))
+    return ExplainedObjects(tuple(_object(simulated, policy, target, known) for simulated in outcome.objects))
 
 
 def _object(simulated: "SimulatedObject", policy: "Policy", target: str | None, known: "Allocations") -> Any:
     from webhook.cli.output.explained import ObjectExplained, PodPart
     from webhook.explanation.pods import POD_TARGET
-    from webhook.explanation.pods import explain as explained
+    from webhook.explanation.pods import explain_pod as explained
 
     pod_target = POD_TARGET if target is None else f"--to {target}"
     parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, pod_target)) for pod in simulated.pods)

@@ -10,7 +10,7 @@ from webhook.cli.failure import Failure
 from webhook.cli.options import configured, configured_policy
 
 if TYPE_CHECKING:
-    from webhook.cluster.registration.desired import Service
+    from webhook.cluster.registration.desired import ServiceReference
 
 _PEM: Final = b"-----BEGIN CERTIFICATE-----"
 
@@ -44,17 +44,17 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     same policy gives the same bytes.
     """
     from webhook.cli.output.yaml_output import yaml_text
-    from webhook.cluster.registration.desired import Service, Site, desired_from
+    from webhook.cluster.registration.desired import ServiceReference, Site, desired_from
     from webhook.cluster.registration.desired import registration as make
 
     address = _address(service, url)
-    own = release_namespace or (address.namespace if isinstance(address, Service) else None)
+    own = release_namespace or (address.namespace if isinstance(address, ServiceReference) else None)
     policy = configured_policy(mappings, settings)
     click.echo(yaml_text(make(desired_from(policy), Site(address, _bundle(ca_file), own))), nl=False)
 
 
-def _address(service: str | None, url: str | None) -> "Service | str":
-    from webhook.cluster.registration.desired import Service
+def _address(service: str | None, url: str | None) -> "ServiceReference | str":
+    from webhook.cluster.registration.desired import ServiceReference
 
     if (service is None) == (url is None):
         raise click.UsageError("exactly one of --service NS/NAME and --url URL is required")
@@ -62,7 +62,7 @@ def _address(service: str | None, url: str | None) -> "Service | str":
         namespace, slash, name = service.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise click.BadParameter(f"{service!r} is not NS/NAME", param_hint="--service")
-        return Service(namespace, name)
+        return ServiceReference(namespace, name)
     assert url is not None  # noqa: S101  (checked above)
     parts = urlsplit(url)
     # The API server rejects anything else, such as a query or a user.

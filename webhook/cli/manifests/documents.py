@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from webhook.cli.manifests.read import FieldPath, Manifest, ManifestError, read_manifests
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, Kind
+from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import EXTENDS
@@ -33,10 +33,10 @@ _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDocument:
     """A document and its kind."""
 
-    kind: Kind
+    kind: DocumentKind
     document: Document
 
 
@@ -60,14 +60,14 @@ class _ConfigMap:
         return Problem(message, (*self.path, *path), hint, self.manifest.source, self.line(path))
 
 
-def in_manifest(manifest: Manifest, text: str) -> tuple[list[Found], list[Problem]]:
+def in_manifest(manifest: Manifest, text: str) -> tuple[list[FoundDocument], list[Problem]]:
     """Decode the documents in the ConfigMaps of a manifest; return them and their problems.
 
     Args:
         manifest: a manifest of a file.
         text: the text of the whole file.
     """
-    found: list[Found] = []
+    found: list[FoundDocument] = []
     problems: list[Problem] = []
     plain = str(manifest.data.get("apiVersion")).startswith(PREFIX)
     if plain or "kind" not in manifest.data:
@@ -91,7 +91,7 @@ def _config_maps(manifest: Manifest, text: str) -> Iterator[_ConfigMap]:
                 yield _ConfigMap(manifest, text, ("items", index), item)
 
 
-def _documents(config_map: _ConfigMap) -> Iterator[Found]:
+def _documents(config_map: _ConfigMap) -> Iterator[FoundDocument]:
     metadata, texts = _mapping(config_map.data.get("metadata")), _mapping(config_map.data.get("data"))
     label = _mapping(metadata.get("labels")).get(MAPPING)
     if metadata.get("name") == SETTINGS_NAME:
@@ -105,7 +105,7 @@ def _documents(config_map: _ConfigMap) -> Iterator[Found]:
         )
 
 
-def _embedded(config_map: _ConfigMap, kind: Kind, key: str, value: object) -> Found:
+def _embedded(config_map: _ConfigMap, kind: DocumentKind, key: str, value: object) -> FoundDocument:
     path: FieldPath = ("data", key)
     if not isinstance(value, str):
         raise MappingError([config_map.problem(path, f"a text {key} is required")])
@@ -126,7 +126,9 @@ def _embedded(config_map: _ConfigMap, kind: Kind, key: str, value: object) -> Fo
     if len(documents) != 1:
         raise MappingError([config_map.problem(path, f"{len(documents)} documents: a ConfigMap contains exactly one")])
     (document,) = documents
-    return Found(kind, replace(document, lines={place: moved(inner) for place, inner in document.lines.items()}))
+    return FoundDocument(
+        kind, replace(document, lines={place: moved(inner) for place, inner in document.lines.items()})
+    )
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -143,7 +145,7 @@ _HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mappin
 """A line with the kind of a Kubernetes object, not of a mapping or settings document."""
 
 
-def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
+def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Problem]]:
     """Read the documents in a file; return them and the problems. Other objects are skipped.
 
     Args:
@@ -153,7 +155,7 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
     try:
         text = body.decode("utf-8-sig")
         if not _HAS_KIND.search(text):
-            return [Found(_kind_of(document.data), document) for document in parse(text, source)], []
+            return [FoundDocument(_kind_of(document.data), document) for document in parse(text, source)], []
         manifests = read_manifests(body, source)
     except UnicodeDecodeError as error:
         return [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
@@ -161,7 +163,7 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
         return [], [Problem(error.message, source=source, line=error.line)]
     except MappingError as error:
         return [], list(error.problems)
-    found: list[Found] = []
+    found: list[FoundDocument] = []
     problems: list[Problem] = []
     for manifest in manifests:
         more, wrong = in_manifest(manifest, text)
@@ -170,7 +172,7 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
     return found, problems
 
 
-def header_warnings(found: Iterable[Found]) -> Iterator[str]:
+def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
     """Warn of documents that do not specify their schema."""
     for each in found:
         header = {"apiVersion": API_VERSION, "kind": each.kind.capitalize()}
@@ -184,7 +186,7 @@ def objects_in(body: bytes, source: str) -> list[Manifest]:
     return read_manifests(body, source) if _HAS_KIND.search(body.decode("utf-8-sig")) else []
 
 
-def _kind_of(data: Mapping[str, Any]) -> Kind:
+def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
     """The kind of a document: as specified, otherwise by its keys."""
     if data.get("kind") in {"Mapping", "Settings"}:
         return "mapping" if data["kind"] == "Mapping" else "settings"

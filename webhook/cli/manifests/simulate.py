@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import jsonpatch
 import msgspec
@@ -33,11 +33,13 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Reason
-from webhook.server.namespaces import Described
+
+if TYPE_CHECKING:
+    from webhook.server.namespaces import Described
 
 DEFAULT_NAMESPACE: Final = "default"
 
-Decide: TypeAlias = Callable[[Pod, Context], Decision]
+DecideOffline: TypeAlias = Callable[[Pod, Context], Decision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Simulated:
         return any(result.denials for result in self.objects)
 
 
-def simulate(manifests: Sequence[Manifest], decide: Decide, options: SimulateOptions) -> Simulated:
+def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: SimulateOptions) -> Simulated:
     """Simulate what the cluster would store of these documents.
 
     Raises:
@@ -135,7 +137,11 @@ def simulate(manifests: Sequence[Manifest], decide: Decide, options: SimulateOpt
 
 
 def _document(
-    obj: KubeObject, outcome: Simulated, decide: Decide, options: SimulateOptions, namespaces: Mapping[str, Namespace]
+    obj: KubeObject,
+    outcome: Simulated,
+    decide: DecideOffline,
+    options: SimulateOptions,
+    namespaces: Mapping[str, Namespace],
 ) -> dict[str, Any] | None:
     items = list_items(obj)
     if items is None:
@@ -165,7 +171,7 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
 
 
 def _object(
-    obj: KubeObject, decide: Decide, options: SimulateOptions, namespaces: Mapping[str, Namespace]
+    obj: KubeObject, decide: DecideOffline, options: SimulateOptions, namespaces: Mapping[str, Namespace]
 ) -> SimulatedObject:
     places = pod_places(obj, options.template_paths)
     if not places:
@@ -213,7 +219,7 @@ def _untreated(obj: KubeObject) -> tuple[str, ...]:
 
 
 def _place(
-    obj: KubeObject, place: PodPlace, context: Context, decide: Decide, target: str | None
+    obj: KubeObject, place: PodPlace, context: Context, decide: DecideOffline, target: str | None
 ) -> tuple[Pod, Decision, list[Operation]]:
     """Decide on one pod; return it, the decision, and the patch with paths from the object's root."""
     template: Any = obj.data
@@ -407,7 +413,7 @@ def _map(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def load_namespaces(place: Path | None, opt_in: str) -> Described:
+def load_namespaces(place: Path | None, opt_in: str) -> "Described":
     """Read the Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are skipped.
 
     Args:
@@ -428,6 +434,8 @@ def load_namespaces(place: Path | None, opt_in: str) -> Described:
             problems.append(str(error))
     if problems:
         raise Failure(problems)
+    from webhook.server.namespaces import Described
+
     return Described(known, opt_in)
 
 

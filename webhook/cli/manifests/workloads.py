@@ -60,7 +60,7 @@ class KubeObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class PodOwner:
     """The owner that a controller would write into the pods that it creates.
 
     Attributes:
@@ -82,7 +82,7 @@ class PodPlace:
     """
 
     path: FieldPath
-    owner: Owner | None
+    owner: PodOwner | None
 
 
 def kube_object(
@@ -144,7 +144,7 @@ def pod_places(obj: KubeObject, template_paths: Sequence[str]) -> list[PodPlace]
     known = _WORKLOADS.get((obj.group, obj.kind))
     if known is None:
         found = {path: None for each in template_paths for path in _matches(obj.data, parse_path(each), ())}
-        return [PodPlace(path, Owner(obj.kind, obj.name)) for path in found]
+        return [PodPlace(path, PodOwner(obj.kind, obj.name)) for path in found]
     template: Any = obj.data
     for depth, part in enumerate(known):
         if template is None:
@@ -170,13 +170,13 @@ def pointer(path: FieldPath) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _owner(obj: KubeObject) -> Owner:
+def _owner(obj: KubeObject) -> PodOwner:
     """The owner as the controllers name it, with an arbitrary hash or time."""
     if obj.kind == "Deployment":
-        return Owner("ReplicaSet", f"{obj.name}-5d4f8c7b9")
+        return PodOwner("ReplicaSet", f"{obj.name}-5d4f8c7b9")
     if obj.kind == "CronJob":
-        return Owner("Job", f"{obj.name}-28000000")
-    return Owner(obj.kind, obj.name)
+        return PodOwner("Job", f"{obj.name}-28000000")
+    return PodOwner(obj.kind, obj.name)
 
 
 def _matches(value: Any, parts: tuple[str, ...], path: FieldPath) -> Iterator[FieldPath]:

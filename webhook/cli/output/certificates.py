@@ -9,14 +9,14 @@ from certs.ca import names_of
 from certs.state import State, der, fingerprint
 from webhook.cli.output.tables import columns
 from webhook.doctor.address import shown_at
-from webhook.doctor.certificates import Found
+from webhook.doctor.certificates import FoundCertificates
 from webhook.doctor.facts import Shown
 
 SHORT: Final = 16
 """Digits of a fingerprint in the text, enough to distinguish certificates; the JSON has all."""
 
 
-def served_at(found: Found, address: str | None) -> Shown | None:
+def served_at(found: FoundCertificates, address: str | None) -> Shown | None:
     """Connect to a server, and return the certificate that it presents; None without an address.
 
     Args:
@@ -30,7 +30,7 @@ def served_at(found: Found, address: str | None) -> Shown | None:
     return asyncio.run(shown_at(host, int(port)))
 
 
-def report(found: Found, shown: Shown | None) -> dict[str, Any]:
+def report(found: FoundCertificates, shown: Shown | None) -> dict[str, Any]:
     """Build the report, ready for JSON; fingerprints are SHA-256 of the DER, times ISO 8601 in UTC.
 
     Args:
@@ -69,7 +69,7 @@ def text(data: dict[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _cas(state: State, found: Found) -> list[dict[str, Any]]:
+def _cas(state: State, found: FoundCertificates) -> list[dict[str, Any]]:
     until = {retired.certificate: retired.until for retired in state.retired}
     entries = []
     for ca in state.cas:

@@ -6,9 +6,8 @@ from typing import Final
 
 from webhook.cli.output.tables import Row, block, heading, labelled
 from webhook.cli.output.yaml_output import yaml_text
-from webhook.explanation.glossary import Entry, Mark, Use
+from webhook.explanation.glossary import GlossaryEntry, Mark, Use
 from webhook.explanation.model import (
-    Amount,
     ContainerExplained,
     Correction,
     DenialExplained,
@@ -17,6 +16,7 @@ from webhook.explanation.model import (
     Rounding,
     Share,
     ShimShown,
+    ShownAmount,
     ShownKey,
     WrittenKey,
 )
@@ -29,18 +29,18 @@ _MARKS: Final[Mapping[Mark, str]] = {
 }
 
 
-def names_text(entry: Entry) -> str:
+def names_text(entry: GlossaryEntry) -> str:
     """Format for a terminal, with colors, which the caller strips if stdout is not a terminal."""
     return "".join(_lines(entry))
 
 
-def unknown(entry: Entry) -> str:
+def unknown(entry: GlossaryEntry) -> str:
     """The text about a name that is unknown."""
     near = f"; did you mean {' or '.join(entry.near)}?" if entry.near else "; `vgpu-webhook vendors` lists the keys"
     return shown(f"{entry.name} is not a key of any vendor{near}")
 
 
-def _lines(entry: Entry) -> Iterator[str]:
+def _lines(entry: GlossaryEntry) -> Iterator[str]:
     yield heading(entry.name)
     if entry.device_class is not None:
         text = (
@@ -114,7 +114,7 @@ class ObjectExplained:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ExplainedObjects:
     """All objects of the input."""
 
     objects: tuple[ObjectExplained, ...]
@@ -125,7 +125,7 @@ class Explanation:
         return any(not part.pod.allowed for obj in self.objects for part in obj.pods)
 
 
-def pods_text(explanation: Explanation) -> str:
+def pods_text(explanation: ExplainedObjects) -> str:
     """Format for a terminal, with colors, which the caller strips if stdout is not a terminal."""
     return "\n".join("".join(_object(obj)) for obj in explanation.objects)
 
@@ -216,7 +216,7 @@ def _meaning(container: ContainerExplained) -> list[str | Row]:
     return rows
 
 
-def _amount(amount: Amount) -> str:
+def _amount(amount: ShownAmount) -> str:
     if amount.dimension == "devices":
         return _devices(int(amount.amount))
     text = _of(amount.amount, amount.dimension)

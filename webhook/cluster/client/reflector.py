@@ -59,7 +59,7 @@ class WatchConfig:
     settled: float = 10.0
 
 
-class Metadata(Protocol):
+class WatchedMetadata(Protocol):
     """The metadata that a reflector needs."""
 
     @property
@@ -73,14 +73,14 @@ class Metadata(Protocol):
     def resource_version(self) -> str: ...
 
 
-class Object(Protocol):
+class WatchedObject(Protocol):
     """A msgspec struct with the fields of a kind that are decoded."""
 
     @property
-    def metadata(self) -> Metadata: ...
+    def metadata(self) -> WatchedMetadata: ...
 
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=WatchedObject)
 V = TypeVar("V")
 
 
@@ -111,7 +111,7 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
-def key_of(metadata: Metadata) -> str:
+def key_of(metadata: WatchedMetadata) -> str:
     """The key of an object: ``namespace/name``, or its name if it is cluster-wide."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import DocumentCache, Problems, ValidMapping, ValidSettings, read_settings
-from webhook.cluster.registration.desired import expression, matched_names_of
+from webhook.cluster.configuration.documents import (
+    DocumentCache,
+    DocumentProblems,
+    ValidMapping,
+    ValidSettings,
+    read_settings,
+)
+from webhook.cluster.registration.desired import match_expression, matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.validation import placed
@@ -65,7 +71,7 @@ class Compatibility:
             chosen = grown
         return chosen
 
-    def objections(self, name: str, mapping: ValidMapping, chosen: Choice) -> Problems:
+    def objections(self, name: str, mapping: ValidMapping, chosen: Choice) -> DocumentProblems:
         """Why a document is not in force beside others; never empty for one that `best` has left out."""
         document = mapping.prepared.merged.document
         combined = {**chosen, name: mapping}
@@ -92,7 +98,7 @@ class Compatibility:
                 del older[name]
         return newer, older
 
-    def _beyond_capacity(self, mapping: ValidMapping, chosen: Choice) -> Problems:
+    def _beyond_capacity(self, mapping: ValidMapping, chosen: Choice) -> DocumentProblems:
         """The problem if the match conditions have no space for the names of a document beside others."""
         beyond = _capacity_beside(chosen.values()).take(mapping.prepared.vendor.lets_through)
         if not beyond:
@@ -103,10 +109,10 @@ class Compatibility:
     def _in_order(self, choice: Choice) -> list[tuple[str, ValidMapping]]:
         return [(name, choice[name]) for name in self.order if name in choice]
 
-    def _own_problems(self, mapping: ValidMapping) -> Problems:
+    def _own_problems(self, mapping: ValidMapping) -> DocumentProblems:
         return self.memo.probe(mapping, mapping.prepared.vendor, self.largest_card)
 
-    def _problems(self, choice: Choice) -> Problems:
+    def _problems(self, choice: Choice) -> DocumentProblems:
         """The problems of a choice; none if its documents are compatible."""
         winners = by_vendor(choice, self.order)
         policy = compiled({name: mapping.prepared for name, mapping in winners.items()}, self.settings)
@@ -159,7 +165,7 @@ def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, ValidMapping]:
     return winners
 
 
-def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Problems:
+def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | DocumentProblems:
     """Compile mappings (by vendor) over the built-in ones, under the settings that apply to them.
 
     Returns:
@@ -169,7 +175,7 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Proble
     while True:
         try:
             policy = compile_policy(vendors, settings, "")
-            expression(matched_names_of(policy))
+            match_expression(matched_names_of(policy))
         except MappingError as error:
             of_settings = [problem for problem in error.problems if problem.source == SETTINGS]
             if not of_settings:
@@ -209,7 +215,7 @@ class Mappings:
     """
 
     config_maps: Mapping[str, ConfigMap]
-    read: Mapping[str, ValidMapping | Problems]
+    read: Mapping[str, ValidMapping | DocumentProblems]
     newest: Choice
     stable: Choice
 
@@ -260,7 +266,7 @@ def _is_valid(name: str, text: str, memo: DocumentCache) -> bool:
     return isinstance(memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD)), ValidMapping)
 
 
-def settings_now(written: ConfigMap) -> ValidSettings | Problems:
+def settings_now(written: ConfigMap) -> ValidSettings | DocumentProblems:
     """Read the settings of a ConfigMap, or return their problems if they are invalid."""
     text = written.data.get(SETTINGS_KEY)
     return _missing(written, SETTINGS_KEY) if text is None else read_settings(text, _source(written.name, SETTINGS_KEY))
@@ -273,14 +279,14 @@ def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:
     return found if isinstance(found, ValidSettings) else None
 
 
-def _read(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | Problems:
+def _read(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | DocumentProblems:
     text = config_map.data.get(MAPPING_KEY)
     return (
         _missing(config_map, MAPPING_KEY) if text is None else memo.mapping(text, _source(config_map.name, MAPPING_KEY))
     )
 
 
-def _missing(config_map: ConfigMap, key: str) -> Problems:
+def _missing(config_map: ConfigMap, key: str) -> DocumentProblems:
     keys = f"its keys: {', '.join(sorted(config_map.data))}" if config_map.data else "it is empty"
     return (Problem(f"the data has no key {key}", hint=keys, source=f"configmap/{config_map.name}"),)
 

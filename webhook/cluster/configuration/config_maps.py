@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from webhook.cluster.client.api import ObjectMetadata
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.labels import MAPPING
 from webhook.mapping.document.problem import Problem
 
@@ -39,14 +39,14 @@ class ConfigMap:
         return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
 
 
-class Stored(msgspec.Struct):
+class StoredConfigMap(msgspec.Struct):
     """A ConfigMap as the API server sends it."""
 
     metadata: ObjectMetadata
     data: dict[str, str] | None = None
 
 
-def config_map(stored: Stored) -> ConfigMap:
+def config_map(stored: StoredConfigMap) -> ConfigMap:
     """Convert a ConfigMap of the API server."""
     metadata = stored.metadata
     return ConfigMap(
@@ -64,11 +64,11 @@ def document_key(name: str) -> str:
     return SETTINGS_KEY if name == SETTINGS_NAME else MAPPING_KEY
 
 
-decode_stored: Final = msgspec.json.Decoder(Stored).decode
+decode_stored: Final = msgspec.json.Decoder(StoredConfigMap).decode
 """Decodes a ConfigMap from its JSON; raises `msgspec.DecodeError`."""
 
 
-Kind: TypeAlias = Literal["mapping", "settings"]
+DocumentKind: TypeAlias = Literal["mapping", "settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Verdict:
     """
 
     config_map: ConfigMap
-    kind: Kind
+    kind: DocumentKind
     vendor: str | None
     problems: tuple[Problem, ...] = ()
     instead: str = ""

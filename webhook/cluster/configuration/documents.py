@@ -13,7 +13,7 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import Prepared, prepare, probed, settings_of
 from webhook.mapping.model.vendor import Vendor
 
-Problems: TypeAlias = tuple[Problem, ...]
+DocumentProblems: TypeAlias = tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +67,12 @@ class DocumentCache:
     """
 
     passed: frozenset[str] = frozenset()
-    _mappings: dict[tuple[str, str], ValidMapping | Problems] = field(default_factory=dict)
-    _probes: dict[str, Problems] = field(default_factory=dict)
-    _used_mappings: dict[tuple[str, str], ValidMapping | Problems] = field(default_factory=dict)
-    _used_probes: dict[str, Problems] = field(default_factory=dict)
+    _mappings: dict[tuple[str, str], ValidMapping | DocumentProblems] = field(default_factory=dict)
+    _probes: dict[str, DocumentProblems] = field(default_factory=dict)
+    _used_mappings: dict[tuple[str, str], ValidMapping | DocumentProblems] = field(default_factory=dict)
+    _used_probes: dict[str, DocumentProblems] = field(default_factory=dict)
 
-    def mapping(self, text: str, source: str) -> ValidMapping | Problems:
+    def mapping(self, text: str, source: str) -> ValidMapping | DocumentProblems:
         """Read a mapping, or return its problems if it is invalid."""
         key = (text, source)
         found = self._used_mappings.get(key) or self._mappings.get(key)
@@ -81,7 +81,7 @@ class DocumentCache:
         self._used_mappings[key] = found
         return found
 
-    def probe(self, mapping: ValidMapping, vendor: Vendor, largest_card: int) -> Problems:
+    def probe(self, mapping: ValidMapping, vendor: Vendor, largest_card: int) -> DocumentProblems:
         """Probe a mapping; `vendor` is its compiled form in a policy, where it may be inactive."""
         mark = mark_of(mapping, vendor, largest_card)
         found = self._used_probes.get(mark, self._probes.get(mark))
@@ -96,7 +96,7 @@ class DocumentCache:
         self._probes, self._used_probes = self._used_probes, {}
 
 
-def read_settings(text: str, source: str) -> ValidSettings | Problems:
+def read_settings(text: str, source: str) -> ValidSettings | DocumentProblems:
     """Read a settings document, or return its problems if it is invalid. An empty one sets nothing."""
     try:
         with problems_of(source):
@@ -118,7 +118,7 @@ def vendor_named_in(text: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _mapping(text: str, source: str) -> ValidMapping | Problems:
+def _mapping(text: str, source: str) -> ValidMapping | DocumentProblems:
     try:
         with problems_of(source):
             documents = parse(text, source)

@@ -27,11 +27,11 @@ from webhook.cluster.client.api import (
     Api,
     ApiError,
     Object,
-    ObjectMetadata,
     StatusError,
     UnreachableError,
     owner_reference,
 )
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
     SETTINGS_NAME,

@@ -21,7 +21,7 @@ from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaul
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import RETRY_PAUSES, LossReporter, Reporter, is_temporary
+from webhook.cluster.configuration.reporter import RETRY_PAUSES, LossReporter, VerdictReporter, is_temporary
 from webhook.cluster.configuration.sources import Sources
 from webhook.mapping.model.policy import Policy
 
@@ -97,7 +97,7 @@ class LivePolicy:
         self.compilations = 0
         self._record = LastGood(api, namespace, owner)
         self._events = Events(api)
-        self._reporter = Reporter(self._events, namespace, log)
+        self._reporter = VerdictReporter(self._events, namespace, log)
         self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
         self._unstored = asyncio.Event()
         self._losses = LossReporter(self._events, self._record_subject, log, self._unstored.set)

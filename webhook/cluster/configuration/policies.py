@@ -20,10 +20,17 @@ from webhook.cluster.configuration.compatibility import (
     settings_before,
     settings_now,
 )
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_NAME, ConfigMap, Stored, Verdict, config_map
+from webhook.cluster.configuration.config_maps import (
+    MAPPING_KEY,
+    SETTINGS_NAME,
+    ConfigMap,
+    StoredConfigMap,
+    Verdict,
+    config_map,
+)
 from webhook.cluster.configuration.documents import (
     DocumentCache,
-    Problems,
+    DocumentProblems,
     ValidMapping,
     ValidSettings,
     mark_of,
@@ -78,8 +85,8 @@ def combined(chosen: ValidSettings, mappings: Mappings, memo: DocumentCache) -> 
 
 
 def with_settings(
-    now: ValidSettings | Problems, before: ValidSettings | None, mappings: Mappings, memo: DocumentCache
-) -> tuple[EffectivePolicy, Problems]:
+    now: ValidSettings | DocumentProblems, before: ValidSettings | None, mappings: Mappings, memo: DocumentCache
+) -> tuple[EffectivePolicy, DocumentProblems]:
     """Combine mappings under a settings document, or under the last good one if it has problems.
 
     Args:
@@ -107,7 +114,7 @@ def with_settings(
     return (unchanged if problems else effective), problems
 
 
-def _contradictions(effective: EffectivePolicy) -> Problems:
+def _contradictions(effective: EffectivePolicy) -> DocumentProblems:
     """The settings that contradict the vendors in force."""
     try:
         compile_policy(vendors_with(effective.own), effective.chosen.settings, "")
@@ -118,7 +125,7 @@ def _contradictions(effective: EffectivePolicy) -> Problems:
     return ()
 
 
-def _displaced(effective: EffectivePolicy, unchanged: EffectivePolicy, mappings: Mappings) -> Problems:
+def _displaced(effective: EffectivePolicy, unchanged: EffectivePolicy, mappings: Mappings) -> DocumentProblems:
     """Problems of settings under which a mapping that was accepted before would no longer be in force."""
     source = effective.chosen.document.source
     return tuple(
@@ -193,7 +200,7 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
 def _verdict(config_map: ConfigMap, mappings: Mappings, effective: EffectivePolicy, policy: Policy) -> Verdict:
     name, read = config_map.name, mappings.read[config_map.name]
     mapping = effective.choice.get(name)
-    problems: Problems = ()
+    problems: DocumentProblems = ()
     if not isinstance(read, ValidMapping):
         problems = read
     elif mapping is not read:
@@ -214,7 +221,7 @@ def _in_force_instead(vendor: str | None, policy: Policy) -> str:
     return f"the built-in mapping of {vendor}" if source == BUILT_IN else source
 
 
-def _settings_instead(problems: Problems, effective: EffectivePolicy, before: ValidSettings | None) -> str:
+def _settings_instead(problems: DocumentProblems, effective: EffectivePolicy, before: ValidSettings | None) -> str:
     """What is in force instead of settings that have problems."""
     if not problems:
         return ""
@@ -231,7 +238,7 @@ async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
         UnreachableError: there is no answer, or none that can be decoded.
     """
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    stored = [item for selector in SELECTORS for item in await list_objects(api, path, Stored, selector)]
+    stored = [item for selector in SELECTORS for item in await list_objects(api, path, StoredConfigMap, selector)]
     record = await LastGood(api, namespace).read()
     config_maps = {item.metadata.name: config_map(item) for item in stored}
     return policy_of(config_maps.values(), record.texts, DocumentCache(record.marks))

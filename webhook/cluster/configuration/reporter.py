@@ -34,7 +34,7 @@ def is_temporary(error: ApiError) -> bool:
     )
 
 
-class Reporter:
+class VerdictReporter:
     """Remembers the last verdict on each ConfigMap, so that nothing is reported twice.
 
     Args:

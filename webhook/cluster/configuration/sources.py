@@ -9,7 +9,13 @@ from structlog.typing import FilteringBoundLogger
 from webhook import labels
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.reflector import Reflector, WatchConfig
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap, Stored, config_map
+from webhook.cluster.configuration.config_maps import (
+    LAST_GOOD_NAME,
+    SETTINGS_NAME,
+    ConfigMap,
+    StoredConfigMap,
+    config_map,
+)
 
 SELECTORS: Final = (
     {"labelSelector": f"{labels.MAPPING}=true"},
@@ -46,8 +52,8 @@ class Sources:
             changed({key.rpartition("/")[2] for key in keys})
 
         path = f"/api/v1/namespaces/{namespace}/configmaps"
-        self.reflectors: tuple[Reflector[Stored, ConfigMap], ...] = tuple(
-            Reflector(api, path, Stored, config_map, log, changed=changed_keys, query=query, config=config)
+        self.reflectors: tuple[Reflector[StoredConfigMap, ConfigMap], ...] = tuple(
+            Reflector(api, path, StoredConfigMap, config_map, log, changed=changed_keys, query=query, config=config)
             for query in SELECTORS
         )
 

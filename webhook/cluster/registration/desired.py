@@ -31,7 +31,7 @@ from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 from webhook.mapping.notation import glob_pattern
 
 
-class Mode(enum.Enum):
+class RegistrationMode(enum.Enum):
     """Who maintains the webhook configuration: this program (`MANAGED`) or others. `STATIC` compares it, `OFF` does not."""
 
     MANAGED = "managed"
@@ -260,16 +260,16 @@ _OR: Final = "\n  || "
 
 def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod must meet all of them."""
-    named = (*_EXCLUDED, (GPU_KEYS, expression(let_through)))
+    named = (*_EXCLUDED, (GPU_KEYS, match_expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
 
 
 def fits(let_through: MatchedNames) -> bool:
     """Whether the API server accepts the conditions: the length of an expression is limited."""
-    return len(expression(let_through)) <= MAX_EXPRESSION
+    return len(match_expression(let_through)) <= MAX_EXPRESSION
 
 
-def expression(let_through: MatchedNames) -> str:
+def match_expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for pods to let through; the same names make the same text."""
     resources = _OR.join(_resource_tests(let_through)) or "false"
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
@@ -336,7 +336,7 @@ PORT: Final = 443
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceReference:
     """The Service in front of the webhook, whose certificate must be for ``NAME.NAMESPACE.svc``."""
 
     namespace: str
@@ -356,7 +356,7 @@ class Site:
         inject_ca_from: ``NAMESPACE/NAME`` of a Certificate whose CAs cert-manager fills in.
     """
 
-    address: Service | str
+    address: ServiceReference | str
     ca_bundle: bytes = b""
     own_namespace: str | None = None
     inject_ca_from: str | None = None
@@ -467,7 +467,7 @@ def _common_fields(desired: Desired, site: Site) -> Object:
 
 def _client_config(site: Site) -> Object:
     address = site.address
-    if isinstance(address, Service):
+    if isinstance(address, ServiceReference):
         service = {"namespace": address.namespace, "name": address.name, "path": address.path, "port": address.port}
         config: Object = {"service": service}
     else:

@@ -25,7 +25,7 @@ from webhook.cluster.registration.desired import (
     Desired,
     MatchedNames,
     Terms,
-    expression,
+    match_expression,
     parse_names,
 )
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
@@ -212,7 +212,7 @@ def matched_names_in(
     conditions = map(_dict, _list(webhook.get("matchConditions")))
     expressions = {condition.get("name"): condition.get("expression") for condition in conditions}
     for names in (parse_names(_annotations(configuration).get(MATCHED_NAMES)), expected):
-        if names is not None and expression(names) == expressions.get(GPU_KEYS):
+        if names is not None and match_expression(names) == expressions.get(GPU_KEYS):
             return names
     return None
 

@@ -19,11 +19,20 @@ from structlog.typing import FilteringBoundLogger
 from certs.backoff import Backoff
 from certs.ca import by_der
 from webhook import __version__
-from webhook.cluster.client.api import Api, Object, ObjectMetadata, StatusError, UnreachableError, owner_reference
+from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError, owner_reference
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
-from webhook.cluster.registration.desired import COLLECTION, NAME, Desired, MatchedNames, Mode, ReconcileConfig, Site
+from webhook.cluster.registration.desired import (
+    COLLECTION,
+    NAME,
+    Desired,
+    MatchedNames,
+    ReconcileConfig,
+    RegistrationMode,
+    Site,
+)
 from webhook.cluster.registration.observed import Observed, StoredConfiguration, Version, bundle_of, read_observed
-from webhook.cluster.registration.reporter import Report, Reporter
+from webhook.cluster.registration.reporter import RegistrationReport, RegistrationReporter
 from webhook.cluster.registration.update import (
     Change,
     Difference,
@@ -148,9 +157,9 @@ class Reconciler:
         api: Api,
         site: Site,
         desired: Desired,
-        report: Callable[[Report], None],
+        report: Callable[[RegistrationReport], None],
         *,
-        mode: Mode = Mode.MANAGED,
+        mode: RegistrationMode = RegistrationMode.MANAGED,
         owner: str | None = None,
         version: str = __version__,
         timing: ReconcileConfig | None = None,
@@ -178,7 +187,7 @@ class Reconciler:
         self._api = api
         self._registered: Observed | None = None
         self._writer = Writer(Version(version), desired, site)
-        self._reporter = Reporter(report)
+        self._reporter = RegistrationReporter(report)
         self._stored = StoredConfiguration(api)
         self._mode = mode
         self._owner = owner
@@ -212,7 +221,7 @@ class Reconciler:
 
         None before that, and if others maintain it: then its digest does not tell what other replicas know.
         """
-        return self._registered if self._mode is Mode.MANAGED else None
+        return self._registered if self._mode is RegistrationMode.MANAGED else None
 
     @property
     def repairs(self) -> Mapping[Change, int]:
@@ -258,7 +267,7 @@ class Reconciler:
 
         Nothing is raised: failures are reported and retried.
         """
-        if self._mode is Mode.OFF:
+        if self._mode is RegistrationMode.OFF:
             return self._timing.period
         async with self._pass:
             try:
@@ -276,7 +285,7 @@ class Reconciler:
         for _ in range(ATTEMPTS):
             found = await self._stored.read()
             read = self._observe(found)
-            if self._mode is Mode.STATIC or self._left_to_newer(found, read):
+            if self._mode is RegistrationMode.STATIC or self._left_to_newer(found, read):
                 self._compare(found)
                 return self._until_next_pass()
             owner = await owner_reference(self._api, self._owner)
@@ -361,7 +370,7 @@ class Reconciler:
     def _compare(self, found: Object | None) -> None:
         faults = self._differences(found)
         self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
-        if self._mode is Mode.STATIC:
+        if self._mode is RegistrationMode.STATIC:
             self._reporter.static(faults)
         else:
             self._reporter.newer(faults)

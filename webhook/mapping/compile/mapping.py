@@ -13,7 +13,7 @@ from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.owned import Owned, compile_owned
 from webhook.mapping.model.shim import compile_shim
 from webhook.mapping.model.vendor import Default, Key, Vendor
-from webhook.mapping.notation import PatternError, check, expression
+from webhook.mapping.notation import PatternError, check_pattern, expression
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
 
 MAX_NAMES: Final = 2048
@@ -220,7 +220,7 @@ def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:
     for index, entry in enumerate(document.unrenamed):
         for label, pattern in entry.nodes.items():
             try:
-                check(pattern)
+                check_pattern(pattern)
             except PatternError as error:
                 problems.add(("unrenamed", index, "nodes", label), f"the pattern {pattern!r} {error}")
 

@@ -12,7 +12,7 @@ from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import Path
 from webhook.mapping.document.schema import Amount, Texts
 from webhook.mapping.model.vendor import NamePart, Row
-from webhook.mapping.notation import Numbers, PatternError, check
+from webhook.mapping.notation import Numbers, PatternError, check_pattern
 from webhook.request import Memory, Percent, Size
 
 Written: TypeAlias = Amount | list[Amount]
@@ -116,7 +116,7 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
     for key, pattern in (("values", variable.values), ("others", variable.others)):
         if isinstance(pattern, str):
             try:
-                check(pattern)
+                check_pattern(pattern)
             except PatternError as error:
                 problems.add((*path, key), f"invalid regular expression: {error}", _EXPRESSIONS)
     models = _models(path, variable, problems)

@@ -68,21 +68,21 @@ class Merged:
     overridden: frozenset[Path] = frozenset()
 
 
-def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
+def resolve_extends(document: Document, builtin: Mapping[str, Document]) -> Merged:
     """Merge a document over the built-in one that it extends.
 
     Raises:
         MappingError: it extends an unknown document, inherits resource names under another vendor name, or configures an
             unknown variable.
     """
-    merged = merge(document, builtin)
+    merged = merge_documents(document, builtin)
     problems = [*inherited_names(merged, builtin), *unknown_variables(merged, builtin)]
     if problems:
         raise MappingError(problems)
     return merged
 
 
-def merge(document: Document, builtin: Mapping[str, Document]) -> Merged:
+def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merged:
     """Merge a document like `resolve`, but check nothing except what it extends.
 
     Raises:

@@ -285,7 +285,7 @@ def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(f"an emptyDir has no {key}: {value}", path, "write `sizeLimit`, or `medium: Memory`")
 
 
-Entry: TypeAlias = Mapping[str, Any]
+PodEntry: TypeAlias = Mapping[str, Any]
 """An entry of a list in a pod, as JSON data; shared between requests, so never changed."""
 Need: TypeAlias = Literal["memory", "cores"]
 
@@ -334,8 +334,8 @@ class Delivery:
     kind: Literal["hostPath", "none"]
     library: str = ""
     mount_path: str = ""
-    volumes: tuple[Entry, ...] = ()
-    mounts: tuple[Entry, ...] = ()
+    volumes: tuple[PodEntry, ...] = ()
+    mounts: tuple[PodEntry, ...] = ()
     marks: tuple[bytes, ...] = ()
 
     def meets(self, raw: bytes) -> bool:
@@ -388,10 +388,10 @@ class Shim:
     preload: tuple[str, ...]
     variables: tuple[ShimVariable, ...]
     names: frozenset[str]
-    path_alone: Entry
+    path_alone: PodEntry
     path_assumed: str
-    path_before_env_from: Entry
-    preload_alone: Entry
+    path_before_env_from: PodEntry
+    preload_alone: PodEntry
 
     def serves(self, form: str | None) -> bool:
         """Return whether a request in this form gets the shim."""
@@ -473,8 +473,8 @@ def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
     if model == "none":
         return NO_DELIVERY
     host = model.host_path
-    volumes: list[Entry] = [{"name": host.volume, "hostPath": {"path": host.path, "type": host.type}}]
-    mounts: list[Entry] = [{"name": host.volume, "mountPath": host.mount_path, "readOnly": True}]
+    volumes: list[PodEntry] = [{"name": host.volume, "hostPath": {"path": host.path, "type": host.type}}]
+    mounts: list[PodEntry] = [{"name": host.volume, "mountPath": host.mount_path, "readOnly": True}]
     if state is not None:
         volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
         mounts += [

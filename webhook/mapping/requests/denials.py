@@ -40,7 +40,7 @@ def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str
     return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
 
 
-def denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> Denied:
+def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> Denied:
     """Return the denial of a form with ``deny``, with the spellings of the pod and the nearest valid numbers."""
     compared = [key_values[key] for condition in form.when for key in condition.keys if key in key_values]
     entry = compared[0] if compared else None

@@ -9,16 +9,16 @@ from webhook.finding import Denied, Finding, Step, deny
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.defaults import completed, divides, filled_in
-from webhook.mapping.requests.denials import LeftAlone, denied, left_alone, sizes_meant, spelling, without_row
+from webhook.mapping.requests.denials import LeftAlone, form_denied, left_alone, sizes_meant, spelling, without_row
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
     KeyValues,
     Reading,
+    fill_absent,
     form_of,
     format_value,
     row_of,
-    settle,
     unconfigured_size,
     value_of,
 )
@@ -347,7 +347,7 @@ def read(
         return reading
     check_derived_counts(vendor, key_values, container)
     if form is not None:
-        raise denied(vendor, form, key_values, container)
+        raise form_denied(vendor, form, key_values, container)
     keys_text = ", ".join(str(entry) for entry in key_values.values()) or "amounts of 0"
     binding = {name: value for entry in key_values.values() for name, value in entry.binding}
     listed = ", ".join(spelling(key, binding) for key in vendor.keys.values() if key.kind == "amount")
@@ -402,7 +402,7 @@ def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, 
     elif "cores" in defaults and specified_memory != ALL:
         filled["cores"] = defaults["cores"]
         cores = _as_cores(_amount(defaults["cores"]))
-    request = settle(Request(devices, memory, cores), form.absent)
+    request = fill_absent(Request(devices, memory, cores), form.absent)
     if not request.settled:
         raise _incomplete(reader, request) if unknown is None else _no_row(reader, unknown, home=home)
     return Reading(

@@ -172,7 +172,7 @@ def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
     return Size(amount) if key.sized and dimension == "memory" else Percent(amount)
 
 
-def settle(request: Request, absent: Request) -> Request:
+def fill_absent(request: Request, absent: Request) -> Request:
     """Fill missing dimensions with their meaning; a dimension without one stays None."""
     memory = absent.memory if request.memory is None else request.memory
     cores = absent.cores if request.cores is None else request.cores
@@ -194,7 +194,7 @@ def for_device_size(request: Request, device_size: int) -> Request | None:
     if memory.bytes > device_size:
         return None
     percent = Percent(simplest(Fraction(memory.bytes) * 100 / device_size))
-    return settle(Request(request.devices, percent, request.cores), Request())
+    return fill_absent(Request(request.devices, percent, request.cores), Request())
 
 
 def step_between(dimension: Dimension, before: Memory | None, after: Memory | None) -> Step:

@@ -15,9 +15,9 @@ from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
     Reading,
+    fill_absent,
     format_value,
     number_for,
-    settle,
     unconfigured_size,
     value_of,
 )
@@ -255,7 +255,7 @@ def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: 
         NoEquivalent: it may not.
     """
     value = getattr(request, dimension)
-    meant = settle(
+    meant = fill_absent(
         Request(
             request.devices,
             request.memory if dimension != "memory" else None,
