@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webhook.mapping.document.problem import Path
+    from webhook.mapping.document.problem import FieldPath
     from webhook.mapping.model.vendor import Vendor
 
 _KEYS: Final = """\
@@ -482,7 +482,7 @@ def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
     return f"{head}{marked(text, vendor.overridden)}"
 
 
-def marked(text: str, overridden: Iterable["Path"]) -> str:
+def marked(text: str, overridden: Iterable["FieldPath"]) -> str:
     """Add a comment to the line of each path in the YAML of a document; removed paths are listed first."""
     from webhook.mapping.document.problem import path_text
     from webhook.mapping.document.strict_yaml import parse

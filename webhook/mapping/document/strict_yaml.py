@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from yaml import events
 
-from webhook.mapping.document.problem import MappingError, Path, Problem, problems_of
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, problems_of
 
 MAX_BYTES: Final = 1024 * 1024
 """The longest text in bytes: the limit of a ConfigMap (``MaxSecretSize`` of the API server)."""
@@ -54,7 +54,26 @@ class Document:
 
     source: str
     data: dict[str, Any]
-    lines: Mapping[Path, int]
+    lines: Mapping[FieldPath, int]
+
+    def line(self, path: FieldPath) -> int:
+        """Return the line of a path, or of the nearest known parent."""
+        return next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
+
+
+def events_of(text: str) -> Iterator[events.Event]:
+    """Parse a text to events: only they still have tags, anchors, the style of scalars, and lines.
+
+    Raises:
+        yaml.YAMLError: while the events are read.
+    """
+    stream: Iterator[events.Event] = yaml.parse(text, Loader=_LOADER)
+    return stream
+
+
+def line_of(event: events.Event) -> int:
+    """Return the line of an event from 1."""
+    return 1 if event.start_mark is None else int(event.start_mark.line) + 1
 
 
 def parse(text: str, source: str) -> list[Document]:
@@ -76,18 +95,19 @@ def _parsed(text: str, source: str) -> list[Document]:
     try:
         if len(text.encode()) > MAX_BYTES:
             raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
-        documents = reader.read(yaml.parse(text, Loader=_LOADER))
+        documents = reader.read(events_of(text))
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise MappingError([*reader.problems, Problem("not Unicode text", source=source, line=line)]) from error
     except yaml.YAMLError as error:
-        raise MappingError([*reader.problems, _syntax(error, text, source)]) from error
+        raise MappingError([*reader.problems, syntax_problem(error, text, source)]) from error
     if reader.problems:
         raise MappingError(reader.problems)
     return documents
 
 
-def _syntax(error: yaml.YAMLError, text: str, source: str) -> Problem:
+def syntax_problem(error: yaml.YAMLError, text: str, source: str) -> Problem:
+    """Return the problem of a text that is not YAML, with its line."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         return Problem(f"a character that YAML does not permit: {error.reason}", source=source, line=line)
@@ -107,7 +127,7 @@ class _TooMany(Exception):  # noqa: N818  (not an error: it ends the reading)
 class _Open:
     """A mapping or list whose end has not been read."""
 
-    path: Path
+    path: FieldPath
     value: dict[str, Any] | list[Any]
     key: str | None = None
     used: dict[str, int] = field(default_factory=dict)
@@ -134,7 +154,7 @@ class _Reader:
         return documents
 
     def _document(self, stream: Iterator[events.Event]) -> Document | None:
-        lines: dict[Path, int] = {}
+        lines: dict[FieldPath, int] = {}
         root: Any = None
         stack: list[_Open] = []
         for event in stream:
@@ -143,7 +163,7 @@ class _Reader:
             if isinstance(event, events.CollectionEndEvent):
                 stack.pop()
                 continue
-            line = _line(event)
+            line = line_of(event)
             top = stack[-1] if stack else None
             if top is not None and isinstance(top.value, dict) and top.key is None:
                 top.key = self._key(event, top, line)
@@ -167,10 +187,10 @@ class _Reader:
             return None
         return Document(self._source, root, lines)
 
-    def _node(self, event: events.Event, top: _Open | None, line: int) -> tuple[Path, Any]:
+    def _node(self, event: events.Event, top: _Open | None, line: int) -> tuple[FieldPath, Any]:
         """Read a value and store it in its collection; return its path and the value."""
         if top is None:
-            path: Path = ()
+            path: FieldPath = ()
         elif isinstance(top.value, list):
             path = (*top.path, len(top.value))
         else:
@@ -213,7 +233,7 @@ class _Reader:
         top.used.setdefault(key, line)
         return key
 
-    def _scalar(self, event: events.ScalarEvent, path: Path, line: int) -> str | int | bool | None:
+    def _scalar(self, event: events.ScalarEvent, path: FieldPath, line: int) -> str | int | bool | None:
         text: str = event.value
         if not _plain(event):
             return text
@@ -233,7 +253,7 @@ class _Reader:
             return text
         return int(text)
 
-    def _check_features(self, event: events.Event, path: Path, line: int) -> None:
+    def _check_features(self, event: events.Event, path: FieldPath, line: int) -> None:
         if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) is not None:
             sign = "*" if isinstance(event, events.AliasEvent) else "&"
             hint = f"write it out, or quote a text that begins with {sign}"
@@ -246,12 +266,12 @@ class _Reader:
                 f"tags are not supported: {tag}", path, line, hint="remove it, or quote a text that begins with !"
             )
 
-    def _check_depth(self, stack: list[_Open], path: Path, line: int) -> None:
+    def _check_depth(self, stack: list[_Open], path: FieldPath, line: int) -> None:
         if len(stack) >= MAX_DEPTH:
             self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
             raise _TooMany
 
-    def _report(self, message: str, path: Path, line: int, hint: str | None = None) -> None:
+    def _report(self, message: str, path: FieldPath, line: int, hint: str | None = None) -> None:
         self.problems.append(Problem(message, path, hint, self._source, line))
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooMany
@@ -259,7 +279,3 @@ class _Reader:
 
 def _plain(event: events.ScalarEvent) -> bool:
     return bool(event.implicit[0])
-
-
-def _line(event: events.Event) -> int:
-    return 1 if event.start_mark is None else int(event.start_mark.line) + 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.schema import OwnedLabel, Variable
 from webhook.mapping.notation import Expression, PatternError, expression, glob_pattern, literal
 
@@ -81,7 +81,7 @@ def _any_of(sets: Iterable[Keys]) -> Keys:
 
 
 def compile_owned(
-    owned: Sequence[str | OwnedLabel], hints: Sequence[str], variables: Mapping[str, Variable], path: Path
+    owned: Sequence[str | OwnedLabel], hints: Sequence[str], variables: Mapping[str, Variable], path: FieldPath
 ) -> tuple[Owned, list[Problem]]:
     """Compile the owned keys and hints of a document; the result is usable only if there are no problems.
 
@@ -99,7 +99,7 @@ def compile_owned(
     return Owned(*compiled), problems
 
 
-def _keys(keys: Mapping[Path, str], variables: Mapping[str, Variable], problems: list[Problem]) -> Keys:
+def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: list[Problem]) -> Keys:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     exact: set[str] = set()
     patterns: list[str] = []
