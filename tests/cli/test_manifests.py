@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, read_manifests
 from webhook.cli.output.yaml_output import yaml_text
-from webhook.mapping.document import strict_yaml
+from webhook.mapping.document import yaml_events
 from webhook.mapping.document.problem import path_text
 
 
@@ -18,7 +18,7 @@ from webhook.mapping.document.problem import path_text
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The C parser and the pure one."""
     if request.param == "pure":
-        monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
+        monkeypatch.setattr(yaml_events, "_LOADER", yaml.SafeLoader)
 
 
 def read(text: str) -> list[dict[str, object]]:
@@ -170,6 +170,12 @@ def test_what_json_cannot_be_read(text: str, line: int, part: str) -> None:
         read(text)
     assert caught.value.problem.line == line
     assert part in caught.value.problem.message
+
+
+def test_the_deepest_nesting_is_read() -> None:
+    """It ends with a message at `MAX_DEPTH`, not before, where Python's stack ends."""
+    lists = MAX_DEPTH - 1
+    assert len(read(f"a: {'[' * lists}1{']' * lists}\n")) == 1
 
 
 def test_bytes_that_are_no_text() -> None:

@@ -17,7 +17,8 @@ import yaml
 from yaml import events
 
 from webhook.mapping.document.problem import FieldPath, Problem
-from webhook.mapping.document.strict_yaml import Document, events_of, line_of, syntax_problem
+from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document.yaml_events import Walker, events_of, line_of, syntax_problem
 
 MAX_DEPTH: Final = 150
 """Maximum depth of nesting; schemas in CustomResourceDefinitions have about sixty levels."""
@@ -72,54 +73,58 @@ def read_yaml(text: str, source: str) -> Iterator[Manifest]:
         yaml.YAMLError: it is not YAML.
         ManifestError: it is YAML, but not a manifest.
     """
-    stream = events_of(text)
-    for event in stream:
-        if isinstance(event, events.DocumentStartEvent):
-            reader = _Reader(stream, source)
-            try:
-                data = reader.node(next(stream), (), 0)
-            except RecursionError as error:  # aliases in aliases
-                raise _error(source, reader.lines[()], f"nested deeper than {MAX_DEPTH} levels") from error
-            if data is None:
-                continue
-            if not isinstance(data, dict):
-                raise _error(source, reader.lines[()], "the document is not a mapping of keys")
-            yield Manifest(source, data, reader.lines)
+    reader = _Reader(events_of(text), source)
+    try:
+        for data, lines in reader.documents():
+            if data is not None and not isinstance(data, dict):
+                raise _error(source, lines[()], "the document is not a mapping of keys")
+            if data is not None:
+                yield Manifest(source, data, lines)
+    except RecursionError as error:  # aliases in aliases
+        raise _error(source, reader.lines[()], f"nested deeper than {MAX_DEPTH} levels") from error
 
 
-class _Reader:
-    """Builds one document from parser events."""
+class _Reader(Walker):
+    """Builds documents, and ends at the first mistake."""
 
     def __init__(self, stream: Iterator[events.Event], source: str) -> None:
-        self.lines: dict[FieldPath, int] = {}
-        self._stream = stream
+        super().__init__(stream)
         self._source = source
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
+        self._merged: dict[FieldPath, list[dict[str, Any]]] = {}
 
-    def node(self, event: events.Event, path: FieldPath, depth: int) -> Any:
-        """Build the value that begins with an event."""
-        self.lines.setdefault(path, line_of(event))
+    def node(self, event: events.Event, path: FieldPath) -> Any:
+        """Build the value that begins with an event, and remember it for aliases."""
+        if not path:
+            self._anchors, self._nodes = {}, 0
         before = self._nodes
         self._nodes += 1
-        if isinstance(event, events.AliasEvent):
-            return self._alias(event)
-        if depth > MAX_DEPTH:
-            raise self._error(event, f"nested deeper than {MAX_DEPTH} levels")
-        value: Any
-        if isinstance(event, events.ScalarEvent):
-            value = self._scalar(event)
-        else:
-            if event.tag not in {None, "!", f"{_TAG}map", f"{_TAG}seq"}:  # type: ignore[attr-defined]
-                raise self._error(event, f"a tag that Kubernetes does not read: {event.tag}")  # type: ignore[attr-defined]
-            mapping = isinstance(event, events.MappingStartEvent)
-            value = self._mapping(path, depth) if mapping else self._list(path, depth)
-        anchor = event.anchor  # type: ignore[attr-defined]
-        if anchor is not None:
-            self._anchors[anchor] = value, self._nodes - before
+        value = super().node(event, path)
+        if not isinstance(event, events.AliasEvent) and event.anchor is not None:  # type: ignore[attr-defined]
+            self._anchors[event.anchor] = value, self._nodes - before  # type: ignore[attr-defined]
         return value
 
-    def _alias(self, event: events.AliasEvent) -> Any:
+    def content(self, event: events.Event, path: FieldPath) -> Any:
+        """Build a list or mapping; what is merged into it does not replace its own keys."""
+        value = super().content(event, path)
+        for more in self._merged.pop(path, ()):
+            for key, each in more.items():
+                value.setdefault(key, each)
+        return value
+
+    def check(self, event: events.Event, path: FieldPath) -> None:
+        """Permit only tags of JSON's types, and no deep nesting."""
+        if isinstance(event, events.AliasEvent):
+            return
+        if len(path) > MAX_DEPTH:
+            raise self._error(event, f"nested deeper than {MAX_DEPTH} levels")
+        tag = getattr(event, "tag", None)
+        if isinstance(event, events.CollectionStartEvent) and tag not in {None, "!", f"{_TAG}map", f"{_TAG}seq"}:
+            raise self._error(event, f"a tag that Kubernetes does not read: {tag}")
+
+    def alias(self, event: events.AliasEvent) -> Any:
+        """Return a copy of the value with the anchor."""
         if event.anchor not in self._anchors:
             raise self._error(event, f"the alias *{event.anchor} has no anchor before it")
         value, nodes = self._anchors[event.anchor]
@@ -128,42 +133,26 @@ class _Reader:
             raise self._error(event, f"more than {MAX_NODES} values with aliases expanded")
         return copy.deepcopy(value)
 
-    def _list(self, path: FieldPath, depth: int) -> list[Any]:
-        values: list[Any] = []
-        while not isinstance(event := next(self._stream), events.SequenceEndEvent):
-            values.append(self.node(event, (*path, len(values)), depth + 1))
-        return values
-
-    def _mapping(self, path: FieldPath, depth: int) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        merged: list[dict[str, Any]] = []
-        while not isinstance(event := next(self._stream), events.MappingEndEvent):
-            if isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value == "<<":
-                merged += self._merge(event, path, depth)
-                continue
-            key = self._key(event)
-            if key in values:
-                first = self.lines[*path, key]
-                raise self._error(event, f"the key {key} occurs twice in one mapping, first in line {first}")
-            self.lines[*path, key] = line_of(event)
-            values[key] = self.node(next(self._stream), (*path, key), depth + 1)
-        for more in merged:
-            for key, value in more.items():
-                values.setdefault(key, value)
-        return values
-
-    def _merge(self, event: events.ScalarEvent, path: FieldPath, depth: int) -> list[dict[str, Any]]:
-        value = self.node(next(self._stream), (*path, "<<"), depth + 1)
-        merged = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, dict) for each in merged):
-            raise self._error(event, "only mappings can be merged with <<")
-        return merged
+    def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
+        """Return a key that does not occur twice; read a merge with its value."""
+        if isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value == "<<":
+            value = self.node(next(self._stream), (*path, "<<"))
+            merged = value if isinstance(value, list) else [value]
+            if not all(isinstance(each, dict) for each in merged):
+                raise self._error(event, "only mappings can be merged with <<")
+            self._merged.setdefault(path, []).extend(merged)
+            return None
+        key = self._key(event)
+        if key in values:
+            first = self.lines[*path, key]
+            raise self._error(event, f"the key {key} occurs twice in one mapping, first in line {first}")
+        return key
 
     def _key(self, event: events.Event) -> str:
         """Read a key as text: numbers and booleans are converted back to text, as in Kubernetes."""
         value = self._anchors.get(event.anchor or "", (None, 0))[0] if isinstance(event, events.AliasEvent) else None
         if isinstance(event, events.ScalarEvent):
-            value = self._scalar(event)
+            value = self.scalar(event, ())
             if event.anchor is not None:
                 self._anchors[event.anchor] = value, 1
         if isinstance(value, bool):
@@ -172,7 +161,8 @@ class _Reader:
             return str(value)
         raise self._error(event, "a key is not a string")
 
-    def _scalar(self, event: events.ScalarEvent) -> str | int | float | bool | None:
+    def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | int | float | bool | None:  # noqa: ARG002
+        """Return a value as Kubernetes resolves it."""
         tag = event.tag
         if tag is None and not event.implicit[0]:
             return str(event.value)
