@@ -8,16 +8,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifests import read as yaml_manifests
-from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, path_text, read_manifests
+from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, read_manifests
 from webhook.cli.output.yaml_output import yaml_text
+from webhook.mapping.document import yaml_events
+from webhook.mapping.document.problem import path_text
 
 
 @pytest.fixture(params=["fast", "pure"])
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The C parser and the pure one."""
     if request.param == "pure":
-        monkeypatch.setattr(yaml_manifests, "_LOADER", yaml.SafeLoader)
+        monkeypatch.setattr(yaml_events, "_LOADER", yaml.SafeLoader)
 
 
 def read(text: str) -> list[dict[str, object]]:
@@ -145,9 +146,9 @@ def test_what_cannot_be_read(text: str, line: int, part: str) -> None:
     """Named with file and line."""
     with pytest.raises(ManifestError) as caught:
         read(text)
-    assert caught.value.source == "a.yaml"
-    assert caught.value.line == line
-    assert part in caught.value.message
+    assert caught.value.problem.source == "a.yaml"
+    assert caught.value.problem.line == line
+    assert part in caught.value.problem.message
     assert str(caught.value).startswith(f"a.yaml:{line}: ")
 
 
@@ -167,8 +168,14 @@ def test_what_json_cannot_be_read(text: str, line: int, part: str) -> None:
     """As for YAML; the line is that of the document."""
     with pytest.raises(ManifestError) as caught:
         read(text)
-    assert caught.value.line == line
-    assert part in caught.value.message
+    assert caught.value.problem.line == line
+    assert part in caught.value.problem.message
+
+
+def test_the_deepest_nesting_is_read() -> None:
+    """It ends with a message at `MAX_DEPTH`, not before, where Python's stack ends."""
+    lists = MAX_DEPTH - 1
+    assert len(read(f"a: {'[' * lists}1{']' * lists}\n")) == 1
 
 
 def test_bytes_that_are_no_text() -> None:
@@ -222,6 +229,6 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     try:
         manifests = read_manifests(body, "a.yaml")
     except ManifestError as error:
-        assert error.source == "a.yaml"  # noqa: PT017
+        assert error.problem.source == "a.yaml"  # noqa: PT017
     else:
         assert all(isinstance(manifest.data, dict) for manifest in manifests)

@@ -8,7 +8,7 @@ import webhook
 from tests.cli.conftest import Run
 from webhook.cli.output.vendor_pages import matrix_page, page_row
 from webhook.mapping.load import load_policy
-from webhook.mapping.matrix.rows import Matrix
+from webhook.mapping.matrix import Matrix
 
 DOCS = Path(webhook.__file__).parent.parent / "docs"
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,7 +89,7 @@ def test_one_row_says_how_far_and_why_not_further(run: Run) -> None:
 
 
 def test_one_cell_lists_its_intervals(run: Run) -> None:
-    """With a target, too: from where to where which fate holds."""
+    """With a target, too: from where to where requests have which outcome, and why."""
     lines = run("vendors", "vcuda", "--matrix", "--to", "mthreads").stdout.splitlines()
     assert [line.split() for line in lines[1:3]] == [
         ["whole", "devices", "1", "to", "4096", "100", "%", "100", "%", "exact"],

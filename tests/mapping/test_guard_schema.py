@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from webhook.mapping.compile.mapping import compile_vendor
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import guard_lists
-from webhook.mapping.document.problem import MappingError, Path, Problem
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
 from webhook.mapping.model.owned import Owned, compile_owned, union
 from webhook.mapping.model.shim import Shim, compile_shim
@@ -149,7 +149,7 @@ MISTAKES: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("rule, path, message", MISTAKES)
-def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: Path, message: str) -> None:
+def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: FieldPath, message: str) -> None:
     """Every mistake is one problem; a rule may catch none of the values that the shim itself writes."""
     _, problems = compiled({"env": "FINE", "unless": []}, rule, with_shim=shim(SWITCH="True", COUNT="{devices}"))
     assert [problem.path for problem in problems] == [("guard", 1, *path)]
@@ -249,7 +249,7 @@ def test_owned_key_is_never_a_hint() -> None:
     ],
 )
 def test_mistake_in_keys_is_reported_with_its_place(
-    keys: list[Any], hints: tuple[str, ...], path: Path, message: str
+    keys: list[Any], hints: tuple[str, ...], path: FieldPath, message: str
 ) -> None:
     """Owned keys and hints are checked alike."""
     _, problems = owned(*keys, hints=hints)

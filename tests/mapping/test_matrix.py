@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from tests.mapping.vendors import vendor
+from tests.promises import promised
 from webhook.cli.output.vendor_pages import cell_table, sign
 from webhook.finding import Denied
 from webhook.mapping.load import load_policy
-from webhook.mapping.matrix.outcomes import Cell, Rendering
-from webhook.mapping.matrix.rows import Matrix
+from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried, cell_of
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write
-from webhook.request import UNLIMITED, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 MIB, GIB = 1024**2, 1024**3
 CARD = 12 * MIB
@@ -140,74 +140,94 @@ def became(target: Vendor, request: Request) -> Rendering:
 @pytest.mark.parametrize("source", VENDORS)
 @pytest.mark.parametrize("target", VENDORS)
 def test_every_request_is_as_its_cell_says(source: str, target: str) -> None:
-    """None is left out; and each part that rounds, drops or denies has a request that shows it."""
+    """None is written or denied against the cell, which has the outcome and the limits that all of them have together."""
     if source == target:
         return
     cell = MATRIX.cell(source, target)
-    shown: set[object] = set()
-    for form, request in every_request(source):
-        outcome, what = cell.of(form, request), became(VENDORS[target], request)
-        assert outcome is what or (outcome is Rendering.ROUNDS and what is Rendering.EXACT), (form, request, cell)
-        shown |= {(part, what) for part in cell.parts if part.holds(form, request)}
-    for part in cell.parts:
-        assert part.devices[0] > 4 or (part, part.outcome) in shown, part
+    every = [Tried(form, request, became(VENDORS[target], request), "") for form, request in every_request(source)]
+    for each in every:
+        assert each.outcome in promised(cell, each.request), (each, sign(cell))
+    few = cell_of(each for each in cell.tried if (each.request.devices or 1) <= 4)
+    assert cell_of(every).outcome is few.outcome
+    assert sign(cell_of(every)) == sign(few)
 
 
-def test_counts_that_no_request_has_divide_nothing() -> None:
-    """Of a source that takes 1 and even counts, a target whose bounds depend on the count made a part for each even one."""
-    parts = MATRIX.cell("paired", "totals").parts
-    assert len(parts) < 40
-    assert {part.devices[0] % 2 for part in parts if part.devices[0] > 1} == {0}
+@pytest.mark.parametrize("source", VENDORS)
+@pytest.mark.parametrize("target", VENDORS)
+def test_what_a_cell_tried_became_so(source: str, target: str) -> None:
+    """Each outcome is the engine's, of a request that the source makes."""
+    if source == target:
+        return
+    possible = set(every_request(source))
+    for each in MATRIX.cell(source, target).tried:
+        assert each.outcome is became(VENDORS[target], each.request), each
+        assert (each.request.devices or 1) > 4 or (each.form, each.request) in possible, each
 
 
 def test_a_target_may_drop_cores() -> None:
     """What is dropped is neither exact nor denied."""
-    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), Percent(10))) is Rendering.DROPS
-    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), UNLIMITED)) is Rendering.EXACT
+    outcomes = {each.request.cores is UNLIMITED: each.outcome for each in MATRIX.cell("plain", "dropping").tried}
+    assert outcomes[False] is Rendering.DROPS
     assert sign(MATRIX.cell("listed", "dropping")) == "!"
 
 
 BUILT_IN = Matrix(POLICY)
 
 
-@pytest.mark.parametrize("source, form", [("aliyun", "one device"), ("intel", "share"), ("tensor-fusion", "share")])
-def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
-    """Quarters, halves and full devices, each with its memory; they were all called refused."""
+@pytest.mark.parametrize("source", ["aliyun", "intel", "tensor-fusion"])
+def test_kunlun_takes_parts_that_it_has(source: str) -> None:
+    """Quarters, halves and full devices, each with its memory: both sides of each boundary are tried."""
     cell = BUILT_IN.cell(source, "kunlun")
-    for percent, least, most in ((25, 0, 24), (50, 24, 48), (100, 48, 96)):
-        cores = Percent(percent)
-        assert cell.of(form, Request(1, Size(most * GIB), cores)) is Rendering.ROUNDS
-        assert cell.of(form, Request(1, Size((most + 1) * GIB), cores)) is Rendering.DENIED
-        assert least == 0 or cell.of(form, Request(1, Size(least * GIB), cores)) is Rendering.DENIED
-    assert cell.of(form, Request(1, Size(GIB), Percent(30))) is Rendering.DENIED
+    parts = {25: (0, 24), 50: (24, 48), 100: (48, 96)}
+    seen: set[tuple[object, bool]] = set()
+    for each in cell.tried:
+        request = each.request
+        if request.devices != 1 or not isinstance(request.memory, Size) or not isinstance(request.cores, Percent):
+            continue
+        least, most = next(parts[part] for part in sorted(parts) if request.cores.value <= part)
+        fits = request.cores.value in parts and least * GIB < request.memory.bytes <= most * GIB
+        assert each.outcome.written == fits, each
+        seen.add((request.cores.value, fits))
+    assert seen >= {(part, fits) for part in parts for fits in (True, False)} | {
+        (5 if source == "aliyun" else 1, False)
+    }
     assert sign(cell) == "?"
 
 
+@pytest.mark.parametrize("source", ["vcuda", "iluvatar", "hygon", "volcano-legacy", "gpushare"])
+def test_mthreads_ends_at_48_gib(source: str) -> None:
+    """A bound of the target stands in the cell, although no rule of the source has it."""
+    sizes = [
+        (each.request.memory.bytes, each.outcome.written)
+        for each in BUILT_IN.cell(source, "mthreads").tried
+        if isinstance(each.request.memory, Size)
+    ]
+    assert (48 * GIB, True) in sizes
+    assert all(written == (size <= 48 * GIB) for size, written in sizes)
+    assert min(size for size, written in sizes if not written) <= 49 * GIB
+    assert sign(BUILT_IN.cell(source, "mthreads")) == "~ ≤ 48 GiB"
+
+
 @pytest.mark.parametrize(
-    "source, form, cores",
+    "source, target, limits, request_",
     [
-        ("vcuda", "share", Percent(50)),
-        ("iluvatar", "share", Percent(50)),
-        ("hygon", "share", Percent(50)),
-        ("volcano-legacy", "part of one device", UNLIMITED),
-        ("gpushare", "part of one device", UNLIMITED),
+        ("hygon", "aliyun", "~ size", Request(1, ALL, Percent(1))),
+        ("intel", "enflame", "?", Request(1, UNLIMITED, UNLIMITED)),
+        ("kunlun", "nano-gpu", "= whole, 1 GPU", Request(1, Size(24 * GIB), Percent(25))),
     ],
 )
-def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:
-    """A bound of the target stands in the cell; the first were once shown as rounded, the last as exact."""
-    cell = BUILT_IN.cell(source, "mthreads")
-    assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Rendering.ROUNDS
-    assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Rendering.DENIED
-    assert sign(cell) == "~ ≤ 48 GiB"
+def test_a_limit_holds_for_each_request(source: str, target: str, limits: str, request_: Request) -> None:
+    """`shares` and `1 GPU` once stood here, although this share of one device is denied."""
+    cell = BUILT_IN.cell(source, target)
+    assert sign(cell) == limits
+    assert {each.outcome for each in cell.tried if each.request == request_} == {Rendering.DENIED}
 
 
 def test_printed_bounds_are_exact() -> None:
-    """Bounds of neighboring parts differ by one byte, and are printed without rounding."""
-    table = cell_table(POLICY, "intel", "kunlun")
-    assert "1 B to 24 GiB" in table
-    assert f"{24 * GIB + 1} B to 48 GiB" in table
-    assert f"{96 * GIB + 1} B to 1 TiB" in table
-    assert " MiB to " not in table
+    """A bound that is no whole number of a unit is printed without rounding."""
+    table = cell_table(POLICY, "vcuda", "mthreads")
+    assert "256 MiB to 48 GiB" in table
+    assert "49408 MiB to 1 TiB" in table
 
 
 def test_of_two_that_share_a_name_one_is_active() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
@@ -29,7 +29,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def compiled(changes: dict[Path, Any] | None = None) -> tuple[Shim, list[Problem]]:
+def compiled(changes: dict[FieldPath, Any] | None = None) -> tuple[Shim, list[Problem]]:
     """The good document with some places changed; None takes a key away."""
     document = copy.deepcopy(GOOD)
     for path, value in (changes or {}).items():
@@ -43,7 +43,7 @@ def compiled(changes: dict[Path, Any] | None = None) -> tuple[Shim, list[Problem
     return compile_shim(schema.Shim.model_validate(document), ["share", "whole"], ("shim",))
 
 
-def shim(changes: dict[Path, Any] | None = None) -> Shim:
+def shim(changes: dict[FieldPath, Any] | None = None) -> Shim:
     """A shim without problems."""
     made, problems = compiled(changes)
     assert problems == []
@@ -166,7 +166,7 @@ MISTAKES: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("changes, path, keys", MISTAKES)
-def test_mistake_is_reported_with_its_place(changes: dict[Path, Any], path: Path, keys: str) -> None:
+def test_mistake_is_reported_with_its_place(changes: dict[FieldPath, Any], path: FieldPath, keys: str) -> None:
     """Every rule that types cannot express is one problem at its place in the document."""
     _, problems = compiled(changes)
     assert [problem.path for problem in problems] == [("shim", *path)]

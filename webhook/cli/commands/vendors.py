@@ -31,7 +31,9 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
     help="Show how each vendor's requests translate to each other vendor; all pairs take half a minute.",
 )
 @click.option(
-    "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests, for one target."
+    "--to",
+    metavar="TARGET",
+    help="With NAME and --matrix: which of NAME's requests have which outcome, for one target.",
 )
 @click.option(
     "--markdown",

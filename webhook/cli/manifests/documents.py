@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.cli.manifests.read import FieldPath, Manifest, ManifestError, read_manifests
+from webhook.cli.manifests.read import Manifest, ManifestError, read_manifests
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import EXTENDS
-from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import API_VERSION, Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
@@ -51,10 +51,7 @@ class _ConfigMap:
 
     def line(self, path: FieldPath) -> int:
         """The line of the value at a path in it, or of the nearest known parent."""
-        whole = (*self.path, *path)
-        return next(
-            self.manifest.lines[whole[:end]] for end in range(len(whole), -1, -1) if whole[:end] in self.manifest.lines
-        )
+        return self.manifest.line((*self.path, *path))
 
     def problem(self, path: FieldPath, message: str, hint: str | None = None) -> Problem:
         return Problem(message, (*self.path, *path), hint, self.manifest.source, self.line(path))
@@ -160,7 +157,7 @@ def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Pr
     except UnicodeDecodeError as error:
         return [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
     except ManifestError as error:
-        return [], [Problem(error.message, source=source, line=error.line)]
+        return [], [error.problem]
     except MappingError as error:
         return [], list(error.problems)
     found: list[FoundDocument] = []

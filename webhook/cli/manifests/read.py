@@ -11,13 +11,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import yaml
 from yaml import events
 
-FieldPath: TypeAlias = tuple[str | int, ...]
+from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document.yaml_events import Walker, events_of, line_of, syntax_problem
 
 MAX_DEPTH: Final = 150
 """Maximum depth of nesting; schemas in CustomResourceDefinitions have about sixty levels."""
@@ -28,50 +29,26 @@ WHOLE: Final = range(-(2**63), 2**64)
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be read.
+    """A manifest that cannot be read; `problem` says where and why."""
 
-    Attributes:
-        source: the file.
-        line: line in it from 1, or None where it is not known.
-        message: what is wrong.
-    """
-
-    def __init__(self, source: str, line: int | None, message: str) -> None:
-        self.source = source
-        self.line = line
-        self.message = message
-        super().__init__(f"{source}: {message}" if line is None else f"{source}:{line}: {message}")
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(str(problem))
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """One document of a file.
+class Manifest(Document):
+    """One document of a file, as JSON data; the line of the document itself is always known."""
 
-    Attributes:
-        source: the file.
-        data: the document, as JSON data.
-        lines: line from 1 of keys and list elements by their path; ``()`` is the document's own and always there.
-    """
-
-    source: str
-    data: dict[str, Any]
-    lines: Mapping[FieldPath, int]
+    __slots__ = ()
 
     def error(self, path: FieldPath, message: str) -> ManifestError:
         """Make the error for a path; its line is that of the path or of the nearest known parent."""
-        line = next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
-        return ManifestError(self.source, line, f"{path_text(path)}: {message}" if path else message)
-
-
-def path_text(path: FieldPath) -> str:
-    """Format a path: ``spec.containers[0].name``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+        return ManifestError(Problem(message, path, source=self.source, line=self.line(path)))
 
 
 MAX_NODES: Final = 1_000_000
 """Most values in one document with its aliases expanded (against the "billion laughs" attack)."""
 
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTANTS: Final[Mapping[str, bool | None]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
@@ -96,54 +73,58 @@ def read_yaml(text: str, source: str) -> Iterator[Manifest]:
         yaml.YAMLError: it is not YAML.
         ManifestError: it is YAML, but not a manifest.
     """
-    stream = yaml.parse(text, Loader=_LOADER)
-    for event in stream:
-        if isinstance(event, events.DocumentStartEvent):
-            reader = _Reader(stream, source)
-            try:
-                data = reader.node(next(stream), (), 0)
-            except RecursionError as error:  # aliases in aliases
-                raise ManifestError(source, reader.lines[()], f"nested deeper than {MAX_DEPTH} levels") from error
-            if data is None:
-                continue
-            if not isinstance(data, dict):
-                raise ManifestError(source, reader.lines[()], "the document is not a mapping of keys")
-            yield Manifest(source, data, reader.lines)
+    reader = _Reader(events_of(text), source)
+    try:
+        for data, lines in reader.documents():
+            if data is not None and not isinstance(data, dict):
+                raise _error(source, lines[()], "the document is not a mapping of keys")
+            if data is not None:
+                yield Manifest(source, data, lines)
+    except RecursionError as error:  # aliases in aliases
+        raise _error(source, reader.lines[()], f"nested deeper than {MAX_DEPTH} levels") from error
 
 
-class _Reader:
-    """Builds one document from parser events."""
+class _Reader(Walker):
+    """Builds documents, and ends at the first mistake."""
 
     def __init__(self, stream: Iterator[events.Event], source: str) -> None:
-        self.lines: dict[FieldPath, int] = {}
-        self._stream = stream
+        super().__init__(stream)
         self._source = source
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
+        self._merged: dict[FieldPath, list[dict[str, Any]]] = {}
 
-    def node(self, event: events.Event, path: FieldPath, depth: int) -> Any:
-        """Build the value that begins with an event."""
-        self.lines.setdefault(path, _line(event))
+    def node(self, event: events.Event, path: FieldPath) -> Any:
+        """Build the value that begins with an event, and remember it for aliases."""
+        if not path:
+            self._anchors, self._nodes = {}, 0
         before = self._nodes
         self._nodes += 1
-        if isinstance(event, events.AliasEvent):
-            return self._alias(event)
-        if depth > MAX_DEPTH:
-            raise self._error(event, f"nested deeper than {MAX_DEPTH} levels")
-        value: Any
-        if isinstance(event, events.ScalarEvent):
-            value = self._scalar(event)
-        else:
-            if event.tag not in {None, "!", f"{_TAG}map", f"{_TAG}seq"}:  # type: ignore[attr-defined]
-                raise self._error(event, f"a tag that Kubernetes does not read: {event.tag}")  # type: ignore[attr-defined]
-            mapping = isinstance(event, events.MappingStartEvent)
-            value = self._mapping(path, depth) if mapping else self._list(path, depth)
-        anchor = event.anchor  # type: ignore[attr-defined]
-        if anchor is not None:
-            self._anchors[anchor] = value, self._nodes - before
+        value = super().node(event, path)
+        if not isinstance(event, events.AliasEvent) and event.anchor is not None:  # type: ignore[attr-defined]
+            self._anchors[event.anchor] = value, self._nodes - before  # type: ignore[attr-defined]
         return value
 
-    def _alias(self, event: events.AliasEvent) -> Any:
+    def content(self, event: events.Event, path: FieldPath) -> Any:
+        """Build a list or mapping; what is merged into it does not replace its own keys."""
+        value = super().content(event, path)
+        for more in self._merged.pop(path, ()):
+            for key, each in more.items():
+                value.setdefault(key, each)
+        return value
+
+    def check(self, event: events.Event, path: FieldPath) -> None:
+        """Permit only tags of JSON's types, and no deep nesting."""
+        if isinstance(event, events.AliasEvent):
+            return
+        if len(path) > MAX_DEPTH:
+            raise self._error(event, f"nested deeper than {MAX_DEPTH} levels")
+        tag = getattr(event, "tag", None)
+        if isinstance(event, events.CollectionStartEvent) and tag not in {None, "!", f"{_TAG}map", f"{_TAG}seq"}:
+            raise self._error(event, f"a tag that Kubernetes does not read: {tag}")
+
+    def alias(self, event: events.AliasEvent) -> Any:
+        """Return a copy of the value with the anchor."""
         if event.anchor not in self._anchors:
             raise self._error(event, f"the alias *{event.anchor} has no anchor before it")
         value, nodes = self._anchors[event.anchor]
@@ -152,42 +133,26 @@ class _Reader:
             raise self._error(event, f"more than {MAX_NODES} values with aliases expanded")
         return copy.deepcopy(value)
 
-    def _list(self, path: FieldPath, depth: int) -> list[Any]:
-        values: list[Any] = []
-        while not isinstance(event := next(self._stream), events.SequenceEndEvent):
-            values.append(self.node(event, (*path, len(values)), depth + 1))
-        return values
-
-    def _mapping(self, path: FieldPath, depth: int) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        merged: list[dict[str, Any]] = []
-        while not isinstance(event := next(self._stream), events.MappingEndEvent):
-            if isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value == "<<":
-                merged += self._merge(event, path, depth)
-                continue
-            key = self._key(event)
-            if key in values:
-                first = self.lines[*path, key]
-                raise self._error(event, f"the key {key} occurs twice in one mapping, first in line {first}")
-            self.lines[*path, key] = _line(event)
-            values[key] = self.node(next(self._stream), (*path, key), depth + 1)
-        for more in merged:
-            for key, value in more.items():
-                values.setdefault(key, value)
-        return values
-
-    def _merge(self, event: events.ScalarEvent, path: FieldPath, depth: int) -> list[dict[str, Any]]:
-        value = self.node(next(self._stream), (*path, "<<"), depth + 1)
-        merged = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, dict) for each in merged):
-            raise self._error(event, "only mappings can be merged with <<")
-        return merged
+    def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
+        """Return a key that does not occur twice; read a merge with its value."""
+        if isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value == "<<":
+            value = self.node(next(self._stream), (*path, "<<"))
+            merged = value if isinstance(value, list) else [value]
+            if not all(isinstance(each, dict) for each in merged):
+                raise self._error(event, "only mappings can be merged with <<")
+            self._merged.setdefault(path, []).extend(merged)
+            return None
+        key = self._key(event)
+        if key in values:
+            first = self.lines[*path, key]
+            raise self._error(event, f"the key {key} occurs twice in one mapping, first in line {first}")
+        return key
 
     def _key(self, event: events.Event) -> str:
         """Read a key as text: numbers and booleans are converted back to text, as in Kubernetes."""
         value = self._anchors.get(event.anchor or "", (None, 0))[0] if isinstance(event, events.AliasEvent) else None
         if isinstance(event, events.ScalarEvent):
-            value = self._scalar(event)
+            value = self.scalar(event, ())
             if event.anchor is not None:
                 self._anchors[event.anchor] = value, 1
         if isinstance(value, bool):
@@ -196,7 +161,8 @@ class _Reader:
             return str(value)
         raise self._error(event, "a key is not a string")
 
-    def _scalar(self, event: events.ScalarEvent) -> str | int | float | bool | None:
+    def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | int | float | bool | None:  # noqa: ARG002
+        """Return a value as Kubernetes resolves it."""
         tag = event.tag
         if tag is None and not event.implicit[0]:
             return str(event.value)
@@ -235,11 +201,11 @@ class _Reader:
         return text
 
     def _error(self, event: events.Event, message: str) -> ManifestError:
-        return ManifestError(self._source, _line(event), message)
+        return _error(self._source, line_of(event), message)
 
 
-def _line(event: events.Event) -> int:
-    return 1 if event.start_mark is None else int(event.start_mark.line) + 1
+def _error(source: str, line: int, message: str) -> ManifestError:
+    return ManifestError(Problem(message, source=source, line=line))
 
 
 class _Misread(Exception):  # noqa: N818  (internal: becomes a ManifestError where the line is known)
@@ -266,15 +232,15 @@ def read_json(text: str, source: str) -> Iterator[Manifest]:
             data, end = decoder.raw_decode(text, start)
             json.dumps(data, ensure_ascii=False).encode()
         except _Misread as error:
-            raise ManifestError(source, line, str(error)) from error
+            raise _error(source, line, str(error)) from error
         except UnicodeEncodeError as error:
-            raise ManifestError(source, line, "not Unicode text: half of a surrogate pair") from error
+            raise _error(source, line, "not Unicode text: half of a surrogate pair") from error
         except RecursionError as error:
-            raise ManifestError(source, line, f"nested deeper than {MAX_DEPTH} levels") from error
+            raise _error(source, line, f"nested deeper than {MAX_DEPTH} levels") from error
         if not isinstance(data, dict):
-            raise ManifestError(source, line, "the document is not a mapping of keys")
+            raise _error(source, line, "the document is not a mapping of keys")
         if _deeper(data, MAX_DEPTH):
-            raise ManifestError(source, line, f"nested deeper than {MAX_DEPTH} levels")
+            raise _error(source, line, f"nested deeper than {MAX_DEPTH} levels")
         yield Manifest(source, data, {(): line})
 
 
@@ -405,7 +371,7 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ManifestError(source, body.count(b"\n", 0, error.start) + 1, "not UTF-8 text") from error
+        raise _error(source, body.count(b"\n", 0, error.start) + 1, "not UTF-8 text") from error
     try:
         if text.lstrip()[:1] == "{":
             # JSON is nearly YAML, except for tabs, surrogate pairs and documents without a marker between them.
@@ -414,13 +380,5 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
             except json.JSONDecodeError:
                 pass
         return list(read_yaml(text, source))
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ManifestError(source, line, f"a character that YAML does not permit: {error.reason}") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        reason = ", ".join(part for part in (error.problem, error.context) if part)
-        last = text.rstrip("\n").count("\n")  # libyaml reports the end of a text one line too late
-        raise ManifestError(
-            source, None if mark is None else min(mark.line, last) + 1, f"not YAML: {reason}"
-        ) from error
+    except yaml.YAMLError as error:
+        raise ManifestError(syntax_problem(error, text, source)) from error

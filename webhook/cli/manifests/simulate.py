@@ -18,7 +18,7 @@ from webhook.admission.decision import Context, Decision, Namespace
 from webhook.admission.own_keys import unread_keys
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import files_in
-from webhook.cli.manifests.read import FieldPath, Manifest, ManifestError, decode_error, path_text, read_manifests
+from webhook.cli.manifests.read import Manifest, ManifestError, decode_error, read_manifests
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodPlace,
@@ -29,6 +29,7 @@ from webhook.cli.manifests.workloads import (
     untreated_templates,
 )
 from webhook.finding import Finding
+from webhook.mapping.document.problem import FieldPath, path_text
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes

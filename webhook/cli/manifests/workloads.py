@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webhook.cli.manifests.read import FieldPath, Manifest
+from webhook.cli.manifests.read import Manifest
+from webhook.mapping.document.problem import FieldPath
 
 _TEMPLATE: Final[FieldPath] = ("spec", "template")
 _WORKLOADS: Final[Mapping[tuple[str, str], FieldPath]] = {

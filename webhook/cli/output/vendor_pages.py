@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Key, Vendor
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from webhook.cli.output.tables import columns
-from webhook.mapping.matrix.outcomes import Cell, Part, Rendering, place_of
-from webhook.mapping.matrix.rows import Matrix
-from webhook.request import ALL, MAX_DEVICES, UNLIMITED, Memory, Percent, Size
+from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried
+from webhook.quantity import Number
+from webhook.request import ALL, MAX_DEVICES, UNLIMITED, Memory, Percent, Request, Size
 
 if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webhook.mapping.document.problem import Path
+    from webhook.mapping.document.problem import FieldPath
     from webhook.mapping.model.vendor import Vendor
 
 _KEYS: Final = """\
@@ -149,7 +150,7 @@ Every cell is derived from the two mappings, as if both vendors were active; if 
 active. The table is for the built-in mappings without changes: what has to be configured first ([vendors.md](vendors.md)) is
 denied. It assumes that the model of the device is unknown; [mapping.md](mapping.md) describes the effect of a known one.
 `vgpu-webhook vendors SOURCE --matrix` shows one row for the mappings in force, and `vgpu-webhook vendors SOURCE --matrix --to
-TARGET` all intervals of one cell, with the reasons.
+TARGET` from where to where its requests have which outcome, with the reasons.
 
 """
 
@@ -222,78 +223,93 @@ def row_table(policy: "Policy", source: str) -> str:
     return columns(rows) + f"\n{_LEGEND}\n"
 
 
+_AMOUNT: Final = re.compile(r"[\d.]+ (?:B|[KMGT]iB|%)")
+
+
 def cell_table(policy: "Policy", source: str, target: str) -> str:
-    """Format all parts of one pair for a terminal."""
+    """Format one pair for a terminal: the requests with one outcome, by form, kind of amounts and reason."""
     rows = [("FORM", "GPUS", "MEMORY EACH", "CORES EACH", "OUTCOME", "WHY")]
-    for part in Matrix(policy).cell(source, target).parts:
-        counts = (
-            f"{part.devices[0]} to {part.devices[1]}" if part.devices[1] > part.devices[0] else f"{part.devices[0]}"
+    alike: dict[object, list[Tried]] = {}
+    for each in Matrix(policy).cell(source, target).tried:
+        kinds = _kind_of(each.request.memory), _kind_of(each.request.cores)
+        exact = each.outcome in {Rendering.EXACT, Rendering.ROUNDS}
+        why = _AMOUNT.sub("", each.why)
+        alike.setdefault((each.form, kinds, exact or each.outcome, why), []).append(each)
+    for group in alike.values():
+        requests = [each.request for each in group]
+        counts = sorted({request.devices or 1 for request in requests})
+        outcome = max((each.outcome for each in group), key=list(Rendering).index)
+        rows.append(
+            (
+                group[0].form,
+                f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}",
+                _amounts([request.memory for request in requests]),
+                _amounts([request.cores for request in requests]),
+                outcome.value,
+                _shown(group[0].why),
+            )
         )
-        outcome = "denied" if part.outcome is Rendering.DENIED else part.outcome.value
-        rows.append((part.form, counts, _amounts(part.memory), _amounts(part.cores), outcome, part.why))
-    return columns(rows)
+    return columns(rows) + "\nWhere rows overlap, several keys together decide, as WHY says.\n"
 
 
-def _amounts(amounts: tuple[Memory, Memory]) -> str:
-    low, high = amounts
-    return str(low) if low == high else f"{low} to {high}"
+def _kind_of(amount: Memory | None) -> object:
+    return amount if amount in {ALL, UNLIMITED} else type(amount)
+
+
+def _amounts(amounts: list[Memory | None]) -> str:
+    """Format the least and the greatest of amounts of one kind."""
+    ordered = sorted(set(amounts), key=_worth)
+    return str(ordered[0]) if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
+def _worth(amount: Memory | None) -> Number:
+    return amount.bytes if isinstance(amount, Size) else amount.value if isinstance(amount, Percent) else 0
 
 
 def sign(cell: Cell) -> str:
     """Format a cell for the page."""
     if cell.outcome is not Rendering.CONDITIONAL:
         return _SIGNS[cell.outcome]
-    limits = _limits(cell)
-    written = {part.outcome for part in cell.parts if part.outcome.written}
-    return _SIGNS[max(written, key=list(Rendering).index)] + " " + ", ".join(limits) if limits else "?"
+    chosen = limits(cell)
+    written = {each.outcome for each in cell.tried if each.outcome.written}
+    return _SIGNS[max(written, key=list(Rendering).index)] + " " + ", ".join(chosen) if chosen else "?"
 
 
-def _limits(cell: Cell) -> list[str]:
-    """The fewest limits that separate what is written from what is denied; empty if none do."""
-    written = [part for part in cell.parts if part.outcome.written]
-    denied = [part for part in cell.parts if not part.outcome.written]
-    if any(part.outcome is Rendering.CONDITIONAL for part in denied):
-        return []
-    useful = {text: within for text, within in _known_limits(written) if all(map(within, written))}
-    known = list(useful)
-    chosen: list[str] = []
-    while denied and useful:
-        best = max(useful, key=lambda text: sum(not useful[text](part) for part in denied))
-        within = useful.pop(best)
-        left = [part for part in denied if within(part)]
-        if len(left) == len(denied):
-            return []
-        chosen.append(best)
-        denied = left
-    return [] if denied else sorted(chosen, key=known.index)
+def limits(cell: Cell) -> dict[str, Callable[[Request], bool]]:
+    """Return the fewest limits that separate what is written from what is denied; none if no limits do."""
+    written = [each.request for each in cell.tried if each.outcome.written]
+    denied = [each.request for each in cell.tried if not each.outcome.written]
+    known = {text: within for text, within in _known_limits(written) if all(map(within, written))}
+    beyond = {frozenset(text for text, within in known.items() if not within(request)) for request in denied}
+    for count in range(1, len(known) + 1):
+        for chosen in itertools.combinations(known, count):
+            if all(not texts.isdisjoint(chosen) for texts in beyond):
+                return {text: known[text] for text in chosen}
+    return {}
 
 
-def _known_limits(written: list[Part]) -> Iterator[tuple[str, Callable[[Part], bool]]]:
-    yield "whole", _whole
-    yield "shares", lambda part: not part.memory[1] == part.cores[1] == ALL
-    yield "1 GPU", lambda part: part.devices[1] == 1
-    count = max((part.devices[1] for part in written), default=1)
+def _known_limits(written: list[Request]) -> Iterator[tuple[str, Callable[[Request], bool]]]:
+    yield "whole", lambda request: request.whole
+    yield "shares", lambda request: not request.whole
+    yield "1 GPU", lambda request: request.devices == 1
+    count = max((request.devices or 1 for request in written), default=1)
     if 1 < count < MAX_DEVICES:
-        yield f"≤ {count} GPUs", lambda part: part.devices[0] <= count
-    sizes = [part.memory[1].bytes for part in written if isinstance(part.memory[1], Size)]
+        yield f"≤ {count} GPUs", lambda request: (request.devices or 1) <= count
+    sizes = [request.memory.bytes for request in written if isinstance(request.memory, Size)]
     if sizes:
         most = max(sizes)
-        yield f"≤ {Size(most)}", lambda part: not isinstance(part.memory[0], Size) or part.memory[0].bytes <= most
-    yield "size", lambda part: isinstance(part.memory[0], Size)
-    yield "percent", lambda part: isinstance(part.memory[0], Percent)
-    yield "no cores", lambda part: part.cores[0] is UNLIMITED
-    yield "cores", lambda part: part.cores[0] is not UNLIMITED
-    shares = [part.cores[1].value for part in written if isinstance(part.cores[1], Percent) and not _whole(part)]
+        yield f"≤ {Size(most)}", lambda request: not isinstance(request.memory, Size) or request.memory.bytes <= most
+    yield "size", lambda request: isinstance(request.memory, Size)
+    yield "percent", lambda request: isinstance(request.memory, Percent)
+    yield "no cores", lambda request: request.cores is UNLIMITED
+    yield "cores", lambda request: request.cores is not UNLIMITED
+    shares = [request.cores.value for request in written if isinstance(request.cores, Percent) and not request.whole]
     if shares:
         top = max(shares)
         yield (
             f"cores ≤ {Percent(top)}",
-            lambda part: _whole(part) or part.cores[0] is UNLIMITED or place_of(part.cores[0]) <= (1, top),
+            lambda request: request.whole or not isinstance(request.cores, Percent) or request.cores.value <= top,
         )
-
-
-def _whole(part: Part) -> bool:
-    return part.memory[0] == part.cores[0] == ALL
 
 
 _GUARD_HEADINGS: Final = ("VENDOR", "GUARDED", "VALUES", "EFFECT", "CONTAINERS")
@@ -466,7 +482,7 @@ def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
     return f"{head}{marked(text, vendor.overridden)}"
 
 
-def marked(text: str, overridden: Iterable["Path"]) -> str:
+def marked(text: str, overridden: Iterable["FieldPath"]) -> str:
     """Add a comment to the line of each path in the YAML of a document; removed paths are listed first."""
     from webhook.mapping.document.problem import path_text
     from webhook.mapping.document.strict_yaml import parse

@@ -7,7 +7,7 @@ from typing import Literal
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER, Template
-from webhook.mapping.document.problem import MappingError, Path, Problem
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import Texts
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace
 from webhook.mapping.notation import (
@@ -31,7 +31,7 @@ class Problems:
         self._source = source
         self._found: list[Problem] = []
 
-    def add(self, path: Path, message: str, hint: str | None = None) -> None:
+    def add(self, path: FieldPath, message: str, hint: str | None = None) -> None:
         """Add a problem."""
         self._found.append(Problem(message, path, hint))
 
@@ -53,7 +53,7 @@ class Problems:
         if self._found:
             raise MappingError(self.found)
 
-    def numbers(self, path: Path, written: schema.WrittenNumbers | None) -> Numbers | None:
+    def numbers(self, path: FieldPath, written: schema.WrittenNumbers | None) -> Numbers | None:
         """Parse a set of legal numbers."""
         if written is None:
             return None
@@ -63,7 +63,7 @@ class Problems:
             self.add(path, str(error))
             return None
 
-    def number(self, path: Path, written: schema.Amount | None, default: Number) -> Number:
+    def number(self, path: FieldPath, written: schema.Amount | None, default: Number) -> Number:
         """Parse a quantity above 0."""
         if written is None:
             return default
@@ -76,7 +76,7 @@ class Problems:
             self.add(path, f"{written} is not above 0")
         return number
 
-    def memory(self, path: Path, written: schema.Amount | None) -> Memory | None:
+    def memory(self, path: FieldPath, written: schema.Amount | None) -> Memory | None:
         """Parse an amount of memory."""
         try:
             return None if written is None else parse_memory(written)
@@ -84,7 +84,7 @@ class Problems:
             self.add(path, str(error))
             return None
 
-    def default_memory(self, path: Path, written: schema.Amount | None) -> Memory | None:
+    def default_memory(self, path: FieldPath, written: schema.Amount | None) -> Memory | None:
         """Parse an amount of memory for a default."""
         try:
             return None if written is None else parse_default_memory(written)
@@ -92,7 +92,7 @@ class Problems:
             self.add(path, str(error))
             return None
 
-    def cores(self, path: Path, written: schema.Amount | None) -> Cores | None:
+    def cores(self, path: FieldPath, written: schema.Amount | None) -> Cores | None:
         """Parse a percentage of the cores."""
         try:
             return None if written is None else parse_cores(written)
@@ -103,7 +103,7 @@ class Problems:
 
 def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Variable], problems: Problems) -> Key:
     """Compile a key, with its unit."""
-    path: Path = ("keys", name)
+    path: FieldPath = ("keys", name)
     by_place: dict[KeyPlace, Texts | None] = {
         "resource": model.resource,
         "label": model.label,
@@ -171,13 +171,15 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
     )
 
 
-def _ceiling(path: Path, model: schema.Key, problems: Problems) -> tuple[str, Number] | None:
+def _ceiling(path: FieldPath, model: schema.Key, problems: Problems) -> tuple[str, Number] | None:
     if model.ceiling is None:
         return None
     return model.ceiling.of, problems.number((*path, "ceiling", "per"), model.ceiling.per, 1)
 
 
-def _check_variables(path: Path, templates: Iterable[Template], variables: Collection[str], problems: Problems) -> None:
+def _check_variables(
+    path: FieldPath, templates: Iterable[Template], variables: Collection[str], problems: Problems
+) -> None:
     """Report variables of a key that are not defined, or occur twice."""
     for template in templates:
         if len(set(template.variables)) < len(template.variables):
@@ -187,7 +189,7 @@ def _check_variables(path: Path, templates: Iterable[Template], variables: Colle
         problems.add(path, f"the variable {{{variable}}} is not defined", "add it under `variables`")
 
 
-def compile_override(path: Path, key: Key, rule: schema.KeyRule | None, problems: Problems) -> Key:
+def compile_override(path: FieldPath, key: Key, rule: schema.KeyRule | None, problems: Problems) -> Key:
     """Compile a key with the changes of one form."""
     if rule is None:
         return key
@@ -205,7 +207,7 @@ def compile_override(path: Path, key: Key, rule: schema.KeyRule | None, problems
 
 
 def _unit(
-    path: Path, model: schema.KeyRule, dimensions: tuple[Dimension, ...], problems: Problems
+    path: FieldPath, model: schema.KeyRule, dimensions: tuple[Dimension, ...], problems: Problems
 ) -> tuple[Number | None, bool]:
     memory = "memory" in dimensions
     if model.unit is None:
@@ -250,7 +252,7 @@ class FormCompiler:
     def compile(self, index: int, form: schema.Form) -> Form:
         """Compile the form at `index`."""
         keys = self._keys
-        path: Path = ("forms", index)
+        path: FieldPath = ("forms", index)
         when = tuple(self._condition((*path, "when", key), key, value) for key, value in form.when.items())
         devices: int | Derived | None = None
         if isinstance(form.devices, schema.Derived):
@@ -290,7 +292,7 @@ class FormCompiler:
             self._check_no_other_keys(path, form)
         return compiled
 
-    def _check_dimensions(self, path: Path, form: Form) -> None:
+    def _check_dimensions(self, path: FieldPath, form: Form) -> None:
         rows = [row for variable in self._document.variables.values() for row in (variable.rows or {}).values()]
         for dimension in DIMENSIONS:
             by_row = any(getattr(row, dimension) is not None for row in rows)
@@ -305,7 +307,7 @@ class FormCompiler:
                 path, f"nothing defines {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`"
             )
 
-    def _check_no_other_keys(self, path: Path, form: schema.Form) -> None:
+    def _check_no_other_keys(self, path: FieldPath, form: schema.Form) -> None:
         key, effect = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._keys and (name not in VALUES or key == "leave"):
@@ -315,7 +317,7 @@ class FormCompiler:
         ):
             self._problems.add(path, f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
 
-    def _condition(self, path: Path, name: str, value: schema.WrittenNumbers) -> Condition:
+    def _condition(self, path: FieldPath, name: str, value: schema.WrittenNumbers) -> Condition:
         keys, by_dimension = self._keys, self._by_dimension
         items = value if isinstance(value, list) else [value]
         numbers = [item for item in items if item not in {"absent", "present"}]

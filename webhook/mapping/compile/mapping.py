@@ -7,7 +7,7 @@ from webhook.mapping.compile.keys import FormCompiler, Problems, compile_key
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import Template
-from webhook.mapping.document.problem import MappingError, Path, Problem
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.owned import Owned, compile_owned
@@ -20,7 +20,7 @@ MAX_NAMES: Final = 2048
 """The most names that one document may list."""
 
 
-def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()) -> Vendor:
+def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPath] = frozenset()) -> Vendor:
     """Compile a document; for the arguments see `draft_vendor`.
 
     Raises:
@@ -33,7 +33,7 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
 
 
 def draft_vendor(
-    document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()
+    document: schema.Mapping, source: str, overridden: frozenset[FieldPath] = frozenset()
 ) -> tuple[Vendor | None, tuple[Problem, ...]]:
     """Compile a document as far as possible, and collect all problems; the vendor is usable only without any.
 
@@ -52,7 +52,7 @@ def draft_vendor(
         raise
 
 
-def _vendor(document: schema.Mapping, source: str, overridden: frozenset[Path], problems: Problems) -> Vendor:
+def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPath], problems: Problems) -> Vendor:
     keys = {name: compile_key(name, key, document.variables, problems) for name, key in document.keys.items()}
     used = {variable for key in keys.values() for variable in (*key.variables, key.picks)}
     marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
@@ -140,7 +140,7 @@ def _variables_in_marks(document: schema.Mapping) -> set[str]:
     return {variable for name in names for variable in Template(name).variables}
 
 
-def _inherited_variables(document: schema.Mapping, overridden: frozenset[Path]) -> set[str]:
+def _inherited_variables(document: schema.Mapping, overridden: frozenset[FieldPath]) -> set[str]:
     """Return the variables of the document that this one extends, changed or not; none if it extends none."""
     if not overridden or ("variables",) in overridden:
         return set()
@@ -195,7 +195,7 @@ def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collecti
     """Report keys and forms in rows that do not exist."""
     for name, variable in document.variables.items():
         for value, row in (variable.rows or {}).items():
-            path: Path = ("variables", name, "rows", value)
+            path: FieldPath = ("variables", name, "rows", value)
             for where, numbers in (("values", row.values), ("all", row.all)):
                 for key in numbers.keys() - keys:
                     problems.add((*path, where, key), f"no key is called {key!r}", f"keys are {', '.join(keys)}")

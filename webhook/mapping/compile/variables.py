@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from webhook.mapping.compile.keys import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER
-from webhook.mapping.document.problem import Path
+from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.document.schema import Amount, Texts
 from webhook.mapping.model.vendor import NamePart, Row
 from webhook.mapping.notation import Numbers, PatternError, check_pattern
@@ -18,7 +18,7 @@ from webhook.request import Memory, Percent, Size
 Written: TypeAlias = Amount | list[Amount]
 ByModel: TypeAlias = Written | Mapping[str, Amount] | Mapping[str, Written] | None
 """A dimension of a row: one amount for all models, or one for each."""
-Parse: TypeAlias = Callable[[Path, Amount | None], Memory | None]
+Parse: TypeAlias = Callable[[FieldPath, Amount | None], Memory | None]
 """A parser for amounts of a dimension."""
 _COMPARABLE: Final[Mapping[str | int, str]] = {
     "memory": "write sizes for all models, or `all` for all models",
@@ -86,7 +86,7 @@ def _check_effect(name: str, variable: schema.Variable, problems: Problems, *, m
 
     A document may give the keys that it inherits other names, and so lose the use of an inherited variable.
     """
-    path: Path = ("variables", name)
+    path: FieldPath = ("variables", name)
     hint = f"add it to a key, or {f'write `{name}: null`' if inherited else 'remove it'}"
     if variable.write is not None:
         problems.add((*path, "write"), f"has no effect: no key contains {{{name}}}", hint)
@@ -98,7 +98,7 @@ def _check_row_of_all(
     name: str, variable: schema.Variable, variables: Mapping[str, schema.Variable], problems: Problems
 ) -> None:
     """Check a variable with rows that is in no key: it defines the size of every device, and no other variable may, too."""
-    path: Path = ("variables", name)
+    path: FieldPath = ("variables", name)
     others = [other for other, definition in variables.items() if definition.rows is not None and other != name]
     if others:
         message = f"is in no key, so its row is the size of every device; so are the rows of {', '.join(others)}"
@@ -112,7 +112,7 @@ def _check_row_of_all(
 
 
 def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> NamePart:
-    path: Path = ("variables", name)
+    path: FieldPath = ("variables", name)
     for key, pattern in (("values", variable.values), ("others", variable.others)):
         if isinstance(pattern, str):
             try:
@@ -133,7 +133,7 @@ def _texts(written: Texts | None) -> tuple[str, ...]:
     return (written,) if isinstance(written, str) else tuple(written or ())
 
 
-def _models(path: Path, variable: schema.Variable, problems: Problems) -> frozenset[str] | None:
+def _models(path: FieldPath, variable: schema.Variable, problems: Problems) -> frozenset[str] | None:
     """Return the models of devices that the cluster has; None if they are not configured."""
     chosen = _texts(variable.model)
     if not chosen:
@@ -158,7 +158,9 @@ def _nearest_model(model: str, known: Collection[str]) -> str:
     return f"did you mean {' or '.join(f'`{name}`' for name in suggested)}?"
 
 
-def _check_written(path: Path, variable: schema.Variable, available: Mapping[str, Row], problems: Problems) -> None:
+def _check_written(
+    path: FieldPath, variable: schema.Variable, available: Mapping[str, Row], problems: Problems
+) -> None:
     listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
     for value in _texts(variable.write):
         if variable.rows is not None and value not in variable.rows:
@@ -182,7 +184,7 @@ def _models_of(row: schema.Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model for amounts in _by_model(row) for model in amounts))
 
 
-def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
+def _row(path: FieldPath, row: schema.Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
     """Compile a row for these models, or for all; None if none of the models has it."""
     by_model = _by_model(row)
     if len(by_model) > 1 and by_model[0].keys() != by_model[1].keys():
@@ -211,7 +213,9 @@ def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: P
     )
 
 
-def _range(path: Path, amounts: ByModel, models: frozenset[str] | None, parse: Parse, problems: Problems) -> _Range:
+def _range(
+    path: FieldPath, amounts: ByModel, models: frozenset[str] | None, parse: Parse, problems: Problems
+) -> _Range:
     """Return the range over the models; all amounts are parsed, so that every mistake is reported."""
     if not isinstance(amounts, Mapping):
         return _bounds(path, amounts, parse, problems)
@@ -227,7 +231,7 @@ def _range(path: Path, amounts: ByModel, models: frozenset[str] | None, parse: P
     return _Range(least[0], most[-1])
 
 
-def _bounds(path: Path, written: Written | None, parse: Parse, problems: Problems) -> _Range:
+def _bounds(path: FieldPath, written: Written | None, parse: Parse, problems: Problems) -> _Range:
     amounts = [parse(path, amount) for amount in (written if isinstance(written, list) else [written])]
     if None not in amounts and _ordered(amounts) is None:
         problems.add(path, f"cannot be compared: {_shown(written)}", "write [least, most] as two sizes")

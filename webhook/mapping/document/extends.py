@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from webhook.mapping.document.problem import MappingError, Path, Problem, nearest_known, shown
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known, shown
 from webhook.mapping.document.schema import Guard, Long, Name, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import validated
@@ -65,7 +65,7 @@ class Merged:
 
     data: Mapping[str, Any]
     document: Document
-    overridden: frozenset[Path] = frozenset()
+    overridden: frozenset[FieldPath] = frozenset()
 
 
 def resolve_extends(document: Document, builtin: Mapping[str, Document]) -> Merged:
@@ -95,12 +95,14 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
         hint = nearest_known(str(base), builtin)
         raise MappingError([_problem(document, (EXTENDS,), f"{shown(repr(base))} is not a built-in mapping", hint)])
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
-    overridden: set[Path] = set()
+    overridden: set[FieldPath] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
     return Merged(data, document, frozenset(overridden))
 
 
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, overridden: set[Path]) -> dict[str, Any]:
+def _merge(
+    base: Mapping[str, Any], changes: Mapping[str, Any], path: FieldPath, overridden: set[FieldPath]
+) -> dict[str, Any]:
     merged = dict(base)
     for key, value in changes.items():
         here = (*path, key)
@@ -163,5 +165,5 @@ def _defines_nothing(variable: object) -> bool:
     return variable is None or (isinstance(variable, dict) and not {"values", "rows"} & variable.keys())
 
 
-def _problem(document: Document, path: Path, message: str, hint: str | None) -> Problem:
+def _problem(document: Document, path: FieldPath, message: str, hint: str | None) -> Problem:
     return Problem(message, path, hint, document.source, document.lines.get(path, document.lines.get(())))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 1000
 """The longest message or hint in characters: it may quote a document of a megabyte."""
@@ -29,7 +29,7 @@ class Problem:
     """
 
     message: str
-    path: Path = ()
+    path: FieldPath = ()
     hint: str | None = None
     source: str = ""
     line: int | None = None
@@ -40,9 +40,9 @@ class Problem:
         return text if self.hint is None else f"{text} ({shown(self.hint)})"
 
 
-def path_text(path: Path) -> str:
+def path_text(path: FieldPath) -> str:
     """Format a path: ``forms[0].when``."""
-    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip("."))
+    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix("."))
 
 
 def shown(text: str, most: int = MAX_SHOWN) -> str:

@@ -12,13 +12,14 @@ Stricter than the core schema of YAML 1.2:
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 from yaml import events
 
-from webhook.mapping.document.problem import MappingError, Path, Problem, problems_of
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, problems_of
+from webhook.mapping.document.yaml_events import Walker, events_of, line_of, syntax_problem
 
 MAX_BYTES: Final = 1024 * 1024
 """The longest text in bytes: the limit of a ConfigMap (``MaxSecretSize`` of the API server)."""
@@ -32,7 +33,6 @@ MAX_DIGITS: Final = 40
 MAX_PROBLEMS: Final = 20
 """The most problems that are reported for one text."""
 
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTANTS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _AMBIGUOUS: Final = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
@@ -54,7 +54,11 @@ class Document:
 
     source: str
     data: dict[str, Any]
-    lines: Mapping[Path, int]
+    lines: Mapping[FieldPath, int]
+
+    def line(self, path: FieldPath) -> int:
+        """Return the line of a path, or of the nearest known parent."""
+        return next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
 
 
 def parse(text: str, source: str) -> list[Document]:
@@ -72,131 +76,63 @@ def parse(text: str, source: str) -> list[Document]:
 
 
 def _parsed(text: str, source: str) -> list[Document]:
-    reader = _Reader(source)
+    reader = _Reader(events_of(text), source)
     try:
         if len(text.encode()) > MAX_BYTES:
             raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
-        documents = reader.read(yaml.parse(text, Loader=_LOADER))
+        documents = reader.read()
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise MappingError([*reader.problems, Problem("not Unicode text", source=source, line=line)]) from error
     except yaml.YAMLError as error:
-        raise MappingError([*reader.problems, _syntax(error, text, source)]) from error
+        raise MappingError([*reader.problems, syntax_problem(error, text, source)]) from error
     if reader.problems:
         raise MappingError(reader.problems)
     return documents
-
-
-def _syntax(error: yaml.YAMLError, text: str, source: str) -> Problem:
-    if isinstance(error, yaml.reader.ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        return Problem(f"a character that YAML does not permit: {error.reason}", source=source, line=line)
-    if isinstance(error, yaml.MarkedYAMLError):
-        text_ = ", ".join(part for part in (error.problem, error.context) if part)
-        mark = error.problem_mark or error.context_mark
-        last = text.rstrip("\n").count("\n")  # libyaml reports the end of a text one line below it
-        return Problem(f"not YAML: {text_}", source=source, line=1 if mark is None else min(mark.line, last) + 1)
-    return Problem(f"not YAML: {error}", source=source, line=1)
 
 
 class _TooMany(Exception):  # noqa: N818  (not an error: it ends the reading)
     """`MAX_PROBLEMS` have been found."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """A mapping or list whose end has not been read."""
+class _Reader(Walker):
+    """Builds documents, and collects what is wrong."""
 
-    path: Path
-    value: dict[str, Any] | list[Any]
-    key: str | None = None
-    used: dict[str, int] = field(default_factory=dict)
-
-
-class _Reader:
-    """Build documents from parser events: only events still have tags, anchors and the style of scalars."""
-
-    def __init__(self, source: str) -> None:
+    def __init__(self, stream: Iterator[events.Event], source: str) -> None:
+        super().__init__(stream)
         self.problems: list[Problem] = []
         self._source = source
 
-    def read(self, stream: Iterator[events.Event]) -> list[Document]:
-        """Read all documents of a stream; add what is wrong to `problems`."""
+    def read(self) -> list[Document]:
+        """Read all documents; add what is wrong to `problems`."""
         documents = []
         try:
-            for event in stream:
-                if isinstance(event, events.DocumentStartEvent):
-                    document = self._document(stream)
-                    if document is not None:
-                        documents.append(document)
+            for root, lines in self.documents():
+                if isinstance(root, dict):
+                    documents.append(Document(self._source, root, lines))
+                elif root is not None:
+                    hint = "write `key: value` lines"
+                    self._report("the document is not a mapping of keys", (), lines[()], hint=hint)
         except _TooMany:
             pass
         return documents
 
-    def _document(self, stream: Iterator[events.Event]) -> Document | None:
-        lines: dict[Path, int] = {}
-        root: Any = None
-        stack: list[_Open] = []
-        for event in stream:
-            if isinstance(event, events.DocumentEndEvent):
-                break
-            if isinstance(event, events.CollectionEndEvent):
-                stack.pop()
-                continue
-            line = _line(event)
-            top = stack[-1] if stack else None
-            if top is not None and isinstance(top.value, dict) and top.key is None:
-                top.key = self._key(event, top, line)
-                lines.setdefault((*top.path, top.key), line)
-                if not isinstance(event, events.CollectionStartEvent):
-                    continue
-                # A list or mapping as a key is reported already: its content is dropped, and the next node is its value.
-                stack.append(_Open((*top.path, top.key), [] if isinstance(event, events.SequenceStartEvent) else {}))
-                continue
-            path, value = self._node(event, top, line)
-            lines.setdefault(path, line)
-            if top is None:
-                root = value
-            if isinstance(event, events.CollectionStartEvent):
-                self._check_depth(stack, path, line)
-                stack.append(_Open(path, value))
-        if root is None:
-            return None
-        if not isinstance(root, dict):
-            self._report("the document is not a mapping of keys", (), lines[()], hint="write `key: value` lines")
-            return None
-        return Document(self._source, root, lines)
-
-    def _node(self, event: events.Event, top: _Open | None, line: int) -> tuple[Path, Any]:
-        """Read a value and store it in its collection; return its path and the value."""
-        if top is None:
-            path: Path = ()
-        elif isinstance(top.value, list):
-            path = (*top.path, len(top.value))
-        else:
-            path = (*top.path, top.key or "")
+    def check(self, event: events.Event, path: FieldPath) -> None:
+        """Report anchors, aliases, tags and deep nesting."""
+        line = line_of(event)
         self._check_features(event, path, line)
-        value: Any = None
-        if isinstance(event, events.ScalarEvent):
-            value = self._scalar(event, path, line)
-        elif isinstance(event, events.MappingStartEvent):
-            value = {}
-        elif isinstance(event, events.SequenceStartEvent):
-            value = []
-        if top is not None:
-            if isinstance(top.value, list):
-                top.value.append(value)
-            else:
-                top.value.setdefault(top.key or "", value)
-                top.key = None
-        return path, value
+        if isinstance(event, events.CollectionStartEvent) and len(path) >= MAX_DEPTH:
+            self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
+            raise _TooMany
 
-    def _key(self, event: events.Event, top: _Open, line: int) -> str:
-        path = top.path
+    def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str:
+        """Return a key, or ``?`` for what cannot be one: its content is dropped, and the next node is its value."""
+        line = line_of(event)
         self._check_features(event, path, line)
         if not isinstance(event, events.ScalarEvent):
             if not isinstance(event, events.AliasEvent):
                 self._report("a key is a list or mapping", path, line, hint="write text as the key")
+                self.content(event, (*path, "?"))
             return "?"
         key: str = event.value
         if _plain(event):
@@ -208,13 +144,16 @@ class _Reader:
                 self._report(
                     f"the key {key} is a boolean or null to some parsers", path, line, hint=f'quote it: "{key}"'
                 )
-        if key in top.used:
-            self._report(f"duplicate key {key}", (*path, key), line, hint=f"first in line {top.used[key]}")
-        top.used.setdefault(key, line)
+        if key in values:
+            self._report(f"duplicate key {key}", (*path, key), line, hint=f"first in line {self.lines[*path, key]}")
         return key
 
-    def _scalar(self, event: events.ScalarEvent, path: Path, line: int) -> str | int | bool | None:
-        text: str = event.value
+    def alias(self, event: events.AliasEvent) -> None:
+        """Return nothing: aliases are reported."""
+
+    def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | int | bool | None:
+        """Return a value; report one that parsers read differently."""
+        text, line = str(event.value), line_of(event)
         if not _plain(event):
             return text
         if text in _CONSTANTS:
@@ -233,7 +172,7 @@ class _Reader:
             return text
         return int(text)
 
-    def _check_features(self, event: events.Event, path: Path, line: int) -> None:
+    def _check_features(self, event: events.Event, path: FieldPath, line: int) -> None:
         if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) is not None:
             sign = "*" if isinstance(event, events.AliasEvent) else "&"
             hint = f"write it out, or quote a text that begins with {sign}"
@@ -246,12 +185,7 @@ class _Reader:
                 f"tags are not supported: {tag}", path, line, hint="remove it, or quote a text that begins with !"
             )
 
-    def _check_depth(self, stack: list[_Open], path: Path, line: int) -> None:
-        if len(stack) >= MAX_DEPTH:
-            self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
-            raise _TooMany
-
-    def _report(self, message: str, path: Path, line: int, hint: str | None = None) -> None:
+    def _report(self, message: str, path: FieldPath, line: int, hint: str | None = None) -> None:
         self.problems.append(Problem(message, path, hint, self._source, line))
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooMany
@@ -259,7 +193,3 @@ class _Reader:
 
 def _plain(event: events.ScalarEvent) -> bool:
     return bool(event.implicit[0])
-
-
-def _line(event: events.Event) -> int:
-    return 1 if event.start_mark is None else int(event.start_mark.line) + 1

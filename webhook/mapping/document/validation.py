@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from webhook.mapping.document.problem import MappingError, Path, Problem, shown
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, shown
 from webhook.mapping.document.schema import Strict
 from webhook.mapping.document.strict_yaml import Document
 
@@ -76,11 +76,11 @@ def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
     return False
 
 
-def _relevant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Path, ErrorDetails]]:
+def _relevant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[FieldPath, ErrorDetails]]:
     """Choose one error for each path: among the alternatives of a union, the one whose type fits is the relevant one."""
     paths = {id(error): _document_path(error, data) for error in errors}
     same_type = [error for error in errors if not error["type"].endswith("_type")]
-    found: dict[Path, ErrorDetails] = {}
+    found: dict[FieldPath, ErrorDetails] = {}
     for error in (*same_type, *errors):
         path = paths[id(error)]
         deeper = any(len(other) > len(path) and other[: len(path)] == path for other in paths.values())
@@ -94,7 +94,7 @@ def placed(problem: Problem, document: Document) -> Problem:
     return Problem(problem.message, problem.path, problem.hint, document.source, _line(problem.path, document))
 
 
-def _line(path: Path, document: Document) -> int | None:
+def _line(path: FieldPath, document: Document) -> int | None:
     """Return the line of the deepest part of a path that the document itself contains."""
     for length in range(len(path), -1, -1):
         if path[:length] in document.lines:
@@ -102,7 +102,7 @@ def _line(path: Path, document: Document) -> int | None:
     return None
 
 
-def _problem(error: ErrorDetails, path: Path, document: Document, model: type[Strict]) -> Problem:
+def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: type[Strict]) -> Problem:
     message, hint = error["msg"], None
     if error["type"] == "extra_forbidden":
         message = f"unknown key {shown(repr(path[-1]))}"
@@ -131,7 +131,7 @@ def _problem(error: ErrorDetails, path: Path, document: Document, model: type[St
     return Problem(message, path, hint, document.source, _line(path, document))
 
 
-def _document_path(error: ErrorDetails, data: Any) -> Path:
+def _document_path(error: ErrorDetails, data: Any) -> FieldPath:
     """Return the path of an error in the document, without the alternatives of unions that pydantic adds."""
     path: list[int | str] = []
     location = error["loc"]
@@ -152,7 +152,7 @@ def _json_schema(model: type[Strict]) -> Mapping[str, Any]:
     return model.model_json_schema(by_alias=True)
 
 
-def _keys(json_schema: Mapping[str, Any], path: Path) -> list[str]:
+def _keys(json_schema: Mapping[str, Any], path: FieldPath) -> list[str]:
     """Return the keys that the schema has at a path of a document."""
     nodes = [json_schema]
     for part in path:

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import GuardList, guard_lists
-from webhook.mapping.document.problem import Path, Problem, nearest_known
+from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
 from webhook.mapping.model.shim import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD, Shim, ShimVariable
 from webhook.mapping.notation import NameSet, glob_pattern
 
@@ -196,7 +196,7 @@ class Guards:
         return any(rule.hides and name in rule.listed and value in (rule.harmless or ()) for rule in self.rules)
 
 
-def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path) -> tuple[Guards, list[Problem]]:
+def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: FieldPath) -> tuple[Guards, list[Problem]]:
     """Compile the guard of a document; the result is usable only if there are no problems.
 
     Args:
@@ -220,7 +220,7 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
     return Guards(tuple(rules), places, (b"\\", *sorted(marks)) if marks else ()), problems
 
 
-def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: Path) -> Iterator[Problem]:
+def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: FieldPath) -> Iterator[Problem]:
     """Report guarded keys that the vendor itself writes into pods: a second pass would deny the first.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import Template
-from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.vendor import Key, LetsThrough
 from webhook.mapping.notation import glob_pattern
@@ -38,7 +38,7 @@ class _MatchName(NamedTuple):
     """A name or pattern (``*`` matches any text), and its path in the document."""
 
     glob: str
-    path: Path
+    path: FieldPath
 
 
 def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> tuple[LetsThrough, list[Problem]]:
@@ -89,7 +89,7 @@ def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable],
                     yield _MatchName(glob, ("keys", key.name, place))
 
 
-def _owned(document: schema.Mapping) -> Iterator[tuple[str, Path]]:
+def _owned(document: schema.Mapping) -> Iterator[tuple[str, FieldPath]]:
     for index, mark in enumerate(document.owned):
         yield mark if isinstance(mark, str) else mark.label, ("owned", index)
 

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.schema import OwnedLabel, Variable
 from webhook.mapping.notation import Expression, NameSet, PatternError, expression, literal
 
@@ -41,7 +41,7 @@ def union(sets: Iterable[Owned]) -> Owned:
 
 
 def compile_owned(
-    owned: Sequence[str | OwnedLabel], hints: Sequence[str], variables: Mapping[str, Variable], path: Path
+    owned: Sequence[str | OwnedLabel], hints: Sequence[str], variables: Mapping[str, Variable], path: FieldPath
 ) -> tuple[Owned, list[Problem]]:
     """Compile the owned keys and hints of a document; the result is usable only if there are no problems.
 
@@ -59,7 +59,7 @@ def compile_owned(
     return Owned(*compiled), problems
 
 
-def _keys(keys: Mapping[Path, str], variables: Mapping[str, Variable], problems: list[Problem]) -> NameSet:
+def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: list[Problem]) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     names: list[str] = []
     expressions: list[Expression] = []

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.quantity import MIB, QuantityError, parse_quantity
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
@@ -184,7 +184,7 @@ def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
         kinds.add(kind)
         if delivery == "none":
             continue
-        path: Path = ("delivery", index, "hostPath")
+        path: FieldPath = ("delivery", index, "hostPath")
         yield from _volume_problems(delivery.host_path.volume, (*path, "volume"))
         yield from _path_problems(delivery.host_path.path, (*path, "path"))
         yield from _path_problems(delivery.host_path.mount_path, (*path, "mountPath"))
@@ -198,7 +198,7 @@ def _state_problems(model: schema.Shim) -> Iterator[Problem]:
     if not model.state.mounts:
         yield Problem("the volume is mounted nowhere", ("state", "mounts"), "write `mounts: {/some/path: folder}`")
     for mount_path, sub_path in model.state.mounts.items():
-        path: Path = ("state", "mounts", mount_path)
+        path: FieldPath = ("state", "mounts", mount_path)
         yield from _path_problems(mount_path, path)
         if _RELATIVE.fullmatch(sub_path) is None:
             yield Problem(
@@ -241,7 +241,7 @@ def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
 
 def _env_problems(model: schema.Shim) -> Iterator[Problem]:
     for name, value in model.env.items():
-        path: Path = ("env", name)
+        path: FieldPath = ("env", name)
         if name in {LD_LIBRARY_PATH, LD_PRELOAD, KEPT_LIBRARY_PATH}:
             yield Problem(
                 f"{name} cannot be set here", path, "use `libraryPath` or `preload`, which keep the user's value"
@@ -262,12 +262,12 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
             yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
 
 
-def _volume_problems(name: str, path: Path) -> Iterator[Problem]:
+def _volume_problems(name: str, path: FieldPath) -> Iterator[Problem]:
     if _DNS_LABEL.fullmatch(name) is None:
         yield Problem(f"{name!r} is not a name of a volume", path, "use at most 63 of a-z, 0-9 and `-`")
 
 
-def _path_problems(text: str, path: Path) -> Iterator[Problem]:
+def _path_problems(text: str, path: FieldPath) -> Iterator[Problem]:
     if _ABSOLUTE.fullmatch(text) is None:
         hint = "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace"
         yield Problem(f"{text!r} is not a plain absolute path", path, hint)
@@ -275,7 +275,7 @@ def _path_problems(text: str, path: Path) -> Iterator[Problem]:
 
 def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
     for key, value in empty_dir.items():
-        path: Path = ("state", "emptyDir", key)
+        path: FieldPath = ("state", "emptyDir", key)
         if key == "sizeLimit":
             try:
                 parse_quantity(value)
@@ -423,7 +423,7 @@ class Shim:
         }
 
 
-def compile_shim(model: schema.Shim, forms: Collection[str], path: Path) -> tuple[Shim, list[Problem]]:
+def compile_shim(model: schema.Shim, forms: Collection[str], path: FieldPath) -> tuple[Shim, list[Problem]]:
     """Compile the shim of a document; the result is usable only if there are no problems.
 
     Args:
