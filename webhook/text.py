@@ -21,3 +21,8 @@ def shorten(text: str, most: int) -> str:
 def shown(text: str) -> str:
     """A text in which every character is seen: hidden ones are replaced."""
     return text if text.isascii() and text.isprintable() else _HIDDEN.sub("�", text)
+
+
+def without_middle(text: str, most: int = 1000) -> str:
+    """Shorten a text to about `most` characters by cutting its middle: the end often says what is wrong."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"

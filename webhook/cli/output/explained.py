@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.cli.output.tables import Row, block, heading, labelled
+from webhook.cli.output.tables import LabelledRow, block, heading, labelled
 from webhook.cli.output.yaml_output import yaml_text
 from webhook.explanation.glossary import GlossaryEntry, Mark, Use
 from webhook.explanation.model import (
@@ -158,7 +158,7 @@ def _pod(title: str, pod: PodExplained) -> Iterator[str]:
         yield from _denial(pod.denial)
 
 
-def _placed(field: str, before: str | None, after: str | None) -> Row:
+def _placed(field: str, before: str | None, after: str | None) -> LabelledRow:
     if before == after:
         return f"{field}: {after}", "unchanged"
     if after is None:
@@ -195,22 +195,22 @@ def _title(container: ContainerExplained) -> Iterator[str]:
     yield from (f"  {line}\n" for line in heading(title).splitlines())
 
 
-def _rows(label: str, rows: Iterable[str | Row], color: str = "cyan") -> Iterator[str]:
+def _rows(label: str, rows: Iterable[str | LabelledRow], color: str = "cyan") -> Iterator[str]:
     return labelled(label, rows, _STEP, color)
 
 
-def _shown_key(key: ShownKey) -> Row:
+def _shown_key(key: ShownKey) -> LabelledRow:
     place = "" if key.place == "resource" else f"{key.place} "
     return f"{place}{key.key}: {key.value}", key.meaning
 
 
-def _written_key(key: WrittenKey) -> Row:
+def _written_key(key: WrittenKey) -> LabelledRow:
     place = "" if key.place == "resource" else f"{key.place} "
     return f"{place}{key.key}: {key.value}", f"{key.meaning}; {key.why}" if key.meaning else key.why
 
 
-def _meaning(container: ContainerExplained) -> list[str | Row]:
-    rows: list[str | Row] = [(_amount(amount), amount.where) for amount in container.meaning]
+def _meaning(container: ContainerExplained) -> list[str | LabelledRow]:
+    rows: list[str | LabelledRow] = [(_amount(amount), amount.where) for amount in container.meaning]
     if all(amount.amount == "100%" for amount in container.meaning if amount.dimension != "devices"):
         rows.append("whole devices: not shared with other pods")
     return rows
@@ -245,7 +245,7 @@ def _share(request: Share) -> str:
     return f"{_devices(request.devices)}, each with {_of(request.memory, 'memory')} and {_of(request.cores, 'cores')}"
 
 
-def _rounding(rounding: Rounding) -> Row:
+def _rounding(rounding: Rounding) -> LabelledRow:
     difference = f", {_spaced(rounding.difference)}" if rounding.difference else ""
     return f"{rounding.what}: {_limit(rounding.before)} became {_limit(rounding.after)}{difference}", rounding.code
 
@@ -255,7 +255,7 @@ def _limit(amount: str) -> str:
 
 
 def _shim(shim: ShimShown) -> Iterator[str]:
-    rows: list[str | Row] = [f"{shim.delivery}: {shim.why}" if shim.delivery else shim.why]
+    rows: list[str | LabelledRow] = [f"{shim.delivery}: {shim.why}" if shim.delivery else shim.why]
     rows += [(f"mount {path}", volume) for path, volume in shim.mounts.items()]
     for variable in shim.variables:
         if variable.value is None:

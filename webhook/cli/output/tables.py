@@ -41,11 +41,11 @@ def wrapped(text: str, indent: int, further: int = 2) -> list[str]:
     )
 
 
-Row: TypeAlias = tuple[str, str]
+LabelledRow: TypeAlias = tuple[str, str]
 """A left and a right text."""
 
 
-def labelled(label: str, rows: Iterable[str | Row], indent: int = 2, color: str = "cyan") -> Iterator[str]:
+def labelled(label: str, rows: Iterable[str | LabelledRow], indent: int = 2, color: str = "cyan") -> Iterator[str]:
     """Format rows with one label beside the first; the right texts are aligned."""
     listed = [(row, "") if isinstance(row, str) else row for row in rows]
     start = indent + LABEL + 1

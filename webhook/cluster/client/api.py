@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from webhook.mapping.document.problem import shown
+from webhook.text import without_middle
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""
@@ -89,9 +89,9 @@ class StatusError(ApiError):
         self.status = status
         self.reason = reason
         # A message may quote the whole request, and explain only at its end what is wrong.
-        self.message = shown(message, 4 * SHOWN)
+        self.message = without_middle(message, 4 * SHOWN)
         self.retry_after = retry_after
-        short = shown(message, 2 * SHOWN)
+        short = without_middle(message, 2 * SHOWN)
         super().__init__(f"{status} {reason}: {short}" if reason else f"{status}: {short}")
 
     @classmethod

@@ -15,8 +15,8 @@ from webhook.mapping.model.vendor import NamePart, Row
 from webhook.mapping.notation import Numbers, PatternError, check_pattern
 from webhook.request import Memory, Percent, Size
 
-Written: TypeAlias = Amount | list[Amount]
-ByModel: TypeAlias = Written | Mapping[str, Amount] | Mapping[str, Written] | None
+WrittenAmounts: TypeAlias = Amount | list[Amount]
+ByModel: TypeAlias = WrittenAmounts | Mapping[str, Amount] | Mapping[str, WrittenAmounts] | None
 """A dimension of a row: one amount for all models, or one for each."""
 Parse: TypeAlias = Callable[[FieldPath, Amount | None], Memory | None]
 """A parser for amounts of a dimension."""
@@ -231,7 +231,7 @@ def _range(
     return _Range(least[0], most[-1])
 
 
-def _bounds(path: FieldPath, written: Written | None, parse: Parse, problems: Problems) -> _Range:
+def _bounds(path: FieldPath, written: WrittenAmounts | None, parse: Parse, problems: Problems) -> _Range:
     amounts = [parse(path, amount) for amount in (written if isinstance(written, list) else [written])]
     if None not in amounts and _ordered(amounts) is None:
         problems.add(path, f"cannot be compared: {_shown(written)}", "write [least, most] as two sizes")
@@ -240,7 +240,7 @@ def _bounds(path: FieldPath, written: Written | None, parse: Parse, problems: Pr
     return _Range(amounts[0], amounts[-1])
 
 
-def _shown(written: Written | None) -> str:
+def _shown(written: WrittenAmounts | None) -> str:
     return f"[{', '.join(map(str, written))}]" if isinstance(written, list) else str(written)
 
 

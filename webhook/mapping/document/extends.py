@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known, shown
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import Guard, Long, Name, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import validated
+from webhook.text import without_middle
 
 
 class ListChoice(Strict):
@@ -93,7 +94,9 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         hint = nearest_known(str(base), builtin)
-        raise MappingError([_problem(document, (EXTENDS,), f"{shown(repr(base))} is not a built-in mapping", hint)])
+        raise MappingError(
+            [_problem(document, (EXTENDS,), f"{without_middle(repr(base))} is not a built-in mapping", hint)]
+        )
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[FieldPath] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
@@ -153,7 +156,7 @@ def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[P
         _problem(
             document,
             ("variables", name),
-            f"{base} has no variable called {shown(repr(name))}",
+            f"{base} has no variable called {without_middle(repr(name))}",
             nearest_known(name, defined) if defined else "remove it",
         )
         for name, variable in variables.items()

@@ -8,12 +8,10 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+
+from webhook.text import without_middle
 
 FieldPath = tuple[str | int, ...]
-
-MAX_SHOWN: Final = 1000
-"""The longest message or hint in characters: it may quote a document of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +34,15 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
-        text = ": ".join(part for part in (place, path_text(self.path), shown(self.message)) if part)
-        return text if self.hint is None else f"{text} ({shown(self.hint)})"
+        text = ": ".join(part for part in (place, path_text(self.path), without_middle(self.message)) if part)
+        return text if self.hint is None else f"{text} ({without_middle(self.hint)})"
 
 
 def path_text(path: FieldPath) -> str:
     """Format a path: ``forms[0].when``."""
-    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix("."))
-
-
-def shown(text: str, most: int = MAX_SHOWN) -> str:
-    """Shorten a text to about `most` characters by cutting its middle: the end often says what is wrong."""
-    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
+    return without_middle(
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    )
 
 
 def nearest_known(name: str, known: Iterable[str]) -> str:

@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, shown
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import Strict
 from webhook.mapping.document.strict_yaml import Document
+from webhook.text import without_middle
 
 Model = TypeVar("Model", bound=Strict)
 
@@ -105,14 +106,14 @@ def _line(path: FieldPath, document: Document) -> int | None:
 def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: type[Strict]) -> Problem:
     message, hint = error["msg"], None
     if error["type"] == "extra_forbidden":
-        message = f"unknown key {shown(repr(path[-1]))}"
+        message = f"unknown key {without_middle(repr(path[-1]))}"
         known = _keys(_json_schema(model), path[:-1])
         close = difflib.get_close_matches(str(path[-1])[:64], known, n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
     elif error["type"] == "missing":
         message = f"the key {path[-1]!r} is missing"
     elif error["type"] == "literal_error":
-        message = f"{shown(repr(error['input']))} is not one of {error['ctx']['expected']}"
+        message = f"{without_middle(repr(error['input']))} is not one of {error['ctx']['expected']}"
     elif error["type"] == "too_short":
         message, hint = f"is an empty {'map' if error['input'] == {} else 'list'}", "write one entry or more"
     elif error["type"] == "too_long":
@@ -127,7 +128,7 @@ def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: ty
         written = json.dumps(error["input"])
         message, hint = f"{written} is not text", f'write "{written}" in quotes'
     else:
-        message = f"{message[:1].lower()}{message[1:]}, not {shown(repr(error['input']))}"
+        message = f"{message[:1].lower()}{message[1:]}, not {without_middle(repr(error['input']))}"
     return Problem(message, path, hint, document.source, _line(path, document))
 
 
