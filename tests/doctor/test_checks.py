@@ -69,7 +69,6 @@ GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
-LOST = but(outcome=replace(OUTCOME, lost=("acme",)))
 REPORTED = but(
     reported=[
         Reported("RegistrationRepaired", "mutatingwebhookconfiguration/00-vgpu-webhook", "x" * 900, 3, NOW),
@@ -145,7 +144,6 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("mappings", WARNING, "1 document without apiVersion", but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor cannot be read yet", but(outcome=UNREADABLE)),
     ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
-    ("mappings", WARNING, "1 document of a ConfigMap that vanished without a deletion", LOST),
     ("events", OK, "nothing within the last hour", HEALTHY),
     ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationRepaired", REPORTED),
     ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),

@@ -282,28 +282,3 @@ async def test_what_the_webhook_reported() -> None:
     assert {(each.subject, each.message) for each in reported} == {("configmap/bad", "why")}
     queries = [query for _, path, query in api.requests if path.endswith("/events")]
     assert {query["fieldSelector"] for query in queries} == {"source=vgpu-webhook,type=Warning"}
-
-
-async def test_documents_that_vanished_are_in_force_as_in_the_replicas() -> None:
-    """By the record; one that somebody has written again is not lost."""
-    record = {
-        "metadata": {"name": "vgpu-webhook-last-good"},
-        "data": {
-            "vgpu-webhook-settings": "timeoutSeconds: 7\n",
-            "_lost": "vgpu-webhook-settings 2026-05-01T00:00:00Z",
-        },
-    }
-    api = reading(
-        {
-            "/api/v1/namespaces/gpu/configmaps": [],
-            "/api/v1/namespaces/gpu/configmaps/vgpu-webhook-last-good": record,
-        }
-    )
-    outcome = (await collect_facts(api, "gpu", NOW)).outcome
-    assert not isinstance(outcome, Missing)
-    assert (outcome.policy.settings.timeout_seconds, outcome.lost) == (7, ("vgpu-webhook-settings",))
-    again = {"metadata": {"name": "vgpu-webhook-settings"}, "data": {"settings.yaml": "timeoutSeconds: 8\n"}}
-    api.answers["/api/v1/namespaces/gpu/configmaps"] = [again]
-    outcome = (await collect_facts(api, "gpu", NOW)).outcome
-    assert not isinstance(outcome, Missing)
-    assert (outcome.policy.settings.timeout_seconds, outcome.lost) == (8, ())

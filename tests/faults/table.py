@@ -63,7 +63,7 @@ LOST: Final = Signs(
     events=("ConfigMapsLost",),
     metrics=("vgpu_webhook_config_maps_lost",),
     alerts=("VgpuWebhookConfigMapsLost",),
-    checks=(Finding("mappings", "vanished without a deletion"), Finding("events", "ConfigMapsLost: configmap/")),
+    checks=(Finding("events", "ConfigMapsLost: configmap/"),),
 )
 LAST_GOOD_INVALID: Final = Signs(
     log=("last_good_invalid",),
@@ -359,7 +359,7 @@ FAULTS: Final = (
         before=in_installation.settings_and_controllers,
     ),
     Fault(
-        "all ConfigMaps of the webhook are deleted at once, and all replicas restart one after the other",
+        "all ConfigMaps of the webhook are deleted at once",
         in_installation.config_maps_lost,
         LOST,
         before=in_installation.settings,

@@ -32,7 +32,7 @@ CHECKS: Final = (
     Check(
         "mappings",
         "cluster",
-        "are the documents of all ConfigMaps in force, has none vanished, and can the keys of all vendors in force be read",
+        "are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read",
         "`get`, `list` `configmaps` of the webhook's namespace",
         policy.mappings,
     ),

@@ -3,7 +3,6 @@
 import re
 from typing import Final
 
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME
 from webhook.doctor.facts import Facts, Missing, Result, counted, error, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.values import unreadable
@@ -46,12 +45,6 @@ def mappings(facts: Facts) -> Result:
             f"{counted(len(rejected), 'document')} not in force",
             *(line for verdict in rejected for line in verdict.lines()),
             hint=f"kubectl edit --namespace {facts.release} {rejected[0].name}",
-        )
-    if facts.outcome.lost:
-        return warning(
-            f"{counted(len(facts.outcome.lost), 'document')} of a ConfigMap that vanished without a deletion",
-            *facts.outcome.lost,
-            hint=f"create it again: its text is in the ConfigMap {LAST_GOOD_NAME} of {facts.release} (docs/runbook.md)",
         )
     unread_vendors = list(unreadable(facts.policy.vendors.values()))
     if unread_vendors:

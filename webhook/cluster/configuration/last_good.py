@@ -4,19 +4,17 @@ Every replica writes what it has accepted, against the version that it has read;
 For a ConfigMap whose current document is invalid, the stored text takes precedence over a replica's memory, so that all
 replicas agree.
 
-ConfigMaps that vanished without being deleted on purpose: with their namespace, or together with the record.
+ConfigMaps that vanished without being deleted on purpose: together with the record, as all do with their namespace.
 
 A user who deletes a single ConfigMap wants its document to be no longer in force. A namespace that is lost says nothing
-about the policy: the documents stay in force until a ConfigMap of that name is created. Their names are in the record of
-last good documents, for replicas that start.
+about the policy: the documents stay in force in the running replicas until a ConfigMap of that name is created.
 """
 
 import asyncio
-import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
@@ -28,7 +26,6 @@ from webhook.cluster.client.api import (
     Api,
     ApiError,
     Object,
-    ObjectMetadata,
     StatusError,
     UnreachableError,
     owner_reference,
@@ -41,16 +38,12 @@ from webhook.cluster.configuration.config_maps import (
     decode_stored,
     document_key,
 )
-from webhook.labels import MAPPING
 
 MAX_DATA: Final = 1024 * 1024
 """The most bytes of data in a ConfigMap (``MaxSecretSize`` of the API server)."""
 
 MARKS: Final = "_passed"
 """The data key of the marks of probes; no ConfigMap has an underscore in its name."""
-
-LOST: Final = "_lost"
-"""The data key of the ConfigMaps that vanished without a deletion: a line for each, its name and its creation time."""
 
 ATTEMPTS: Final = 5
 """Writes of one change that may lose against other replicas: that many may start at once."""
@@ -67,20 +60,11 @@ class Record:
         texts: documents by the name of their ConfigMap.
         marks: identify the probes that they have passed.
         version: the resourceVersion of the record; empty if there is none.
-        lost: the creation times of ConfigMaps that vanished without a deletion, by name; each has a text.
     """
 
     texts: Mapping[str, str]
     marks: frozenset[str] = frozenset()
     version: str = ""
-    lost: Mapping[str, str] = field(default_factory=dict)
-
-    def lost_config_maps(self) -> list[ConfigMap]:
-        """The ConfigMaps that vanished without a deletion, as they were when their documents were accepted."""
-        return [
-            ConfigMap(name, {document_key(name): self.texts[name]}, {MAPPING: "true"}, created=created)
-            for name, created in self.lost.items()
-        ]
 
 
 NOTHING: Final = Record({})
@@ -94,26 +78,22 @@ class Accepted:
         ours: texts that are in force, by the name of their ConfigMap.
         others: the last good texts of the other ConfigMaps, as far as this replica knows them.
         marks: identify the probes that were passed.
-        lost: the creation times of those ConfigMaps that vanished without a deletion, by name.
     """
 
     ours: Mapping[str, str]
     others: Mapping[str, str]
     marks: frozenset[str]
-    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 def record_of(stored: ConfigMap) -> Record:
     """The record in a ConfigMap."""
-    texts = {name: text for name, text in stored.data.items() if name not in {MARKS, LOST}}
-    lines = [line.partition(" ") for line in stored.data.get(LOST, "").splitlines()]
-    lost = {name: created for name, _, created in lines if name in texts}
-    return Record(texts, frozenset(stored.data.get(MARKS, "").split()), stored.version, lost)
+    texts = {name: text for name, text in stored.data.items() if name != MARKS}
+    return Record(texts, frozenset(stored.data.get(MARKS, "").split()), stored.version)
 
 
-def within_limit(texts: Mapping[str, str], lost: Mapping[str, str] | None = None) -> dict[str, str]:
-    """As many of the texts as a ConfigMap can contain, with a line for those lost: the settings first, then the smallest."""
-    space, stored = MAX_DATA - len(_lines(lost or {})), {}
+def within_limit(texts: Mapping[str, str]) -> dict[str, str]:
+    """As many of the texts as a ConfigMap can contain: the settings first, then the smallest."""
+    space, stored = MAX_DATA, {}
     for name, text in sorted(texts.items(), key=lambda item: (item[0] != SETTINGS_NAME, len(item[1]), item[0])):
         space -= len(name) + len(text.encode())
         if space < 0:
@@ -162,15 +142,14 @@ class LastGood:
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
             others = {name: current.texts.get(name, text) for name, text in accepted.others.items()}
-            texts = within_limit({**others, **accepted.ours}, accepted.lost)
-            lost = {name: created for name, created in accepted.lost.items() if name in texts}
-            if (texts, lost) == (current.texts, current.lost) and accepted.marks <= current.marks:
+            texts = within_limit({**others, **accepted.ours})
+            if texts == current.texts and accepted.marks <= current.marks:
                 return current
             if not current.version:
                 await self._create()
                 continue
             body = self._body(
-                Record(texts, accepted.marks, current.version, lost), await owner_reference(self._api, self._owner)
+                Record(texts, accepted.marks, current.version), await owner_reference(self._api, self._owner)
             )
             answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
@@ -203,17 +182,11 @@ class LastGood:
         if owner is not None:
             metadata["ownerReferences"] = [owner]
         data = dict(sorted(record.texts.items()))
-        if record.lost:
-            data[LOST] = _lines(record.lost)
         marks = "\n".join(sorted(record.marks))
         # Marks only save time, so they are stored only if there is space.
         if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MAX_DATA:
             data[MARKS] = marks
         return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-
-
-def _lines(lost: Mapping[str, str]) -> str:
-    return "\n".join(f"{name} {created}" for name, created in sorted(lost.items()))
 
 
 def _read(body: bytes) -> Record:
@@ -233,13 +206,6 @@ _UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
 """Statuses that reveal nothing about the object, and that a retry would not change."""
 
 
-class _Namespace(msgspec.Struct):
-    metadata: ObjectMetadata
-
-
-_decode_namespace = msgspec.json.Decoder(_Namespace).decode
-
-
 class VanishedConfigMaps:
     """The ConfigMaps that vanished from one namespace, and stay in force.
 
@@ -247,9 +213,12 @@ class VanishedConfigMaps:
         api: the API server.
         namespace: the namespace of the ConfigMaps.
         report: called with the names of all of them, whenever they change.
-        restore: put those in force that only the record knows; otherwise they are counted and reported.
         clock: monotonic seconds.
         delay: `DELAY`, for tests.
+
+    Attributes:
+        config_maps: all of them by name, each with the document that was accepted last.
+        undecided: whether the API server's answers did not allow a decision; call `completed` again.
     """
 
     def __init__(
@@ -258,45 +227,20 @@ class VanishedConfigMaps:
         namespace: str,
         report: Callable[[Collection[str]], None],
         *,
-        restore: bool = True,
         clock: Callable[[], float] = time.monotonic,
         delay: float = DELAY,
     ) -> None:
+        self.config_maps: Mapping[str, ConfigMap] = {}
+        self.undecided = False
         self._api = api
-        self._path = f"/api/v1/namespaces/{namespace}"
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{LAST_GOOD_NAME}"
         self._report = report
-        self._restore = restore
         self._clock = clock
         self._delay = delay
         self._present: Mapping[str, ConfigMap] = {}
-        self._vanished: dict[str, ConfigMap] = {}
-        self._recorded: dict[str, ConfigMap] = {}
-        self._withheld: dict[str, ConfigMap] = {}
-        self._undecided: Collection[str] = ()
-        self._uid = ""
         self._record_uid = ""
         self._record_ended: float | None = None
         self._gone_since: float | None = None
-
-    @property
-    def config_maps(self) -> Mapping[str, ConfigMap]:
-        """All of them by name, each with the document that was accepted last."""
-        return {**self._withheld, **self._vanished}
-
-    @property
-    def undecided(self) -> bool:
-        """Whether the API server's answers did not allow a decision; call `completed` again."""
-        return bool(self._undecided)
-
-    @property
-    def decided(self) -> Mapping[str, ConfigMap]:
-        """Those that were not deleted on purpose for certain; a deletion must not spread to other replicas as a loss."""
-        return {name: config_map for name, config_map in self.config_maps.items() if name not in self._undecided}
-
-    @property
-    def in_force(self) -> Collection[str]:
-        """The names of those that are in force although they are gone."""
-        return self._vanished.keys()
 
     def record(self, stored: ConfigMap | None) -> None:
         """Note the current record; None if there is none."""
@@ -304,18 +248,6 @@ class VanishedConfigMaps:
         if self._record_uid and uid != self._record_uid:
             self._record_ended = self._clock()
         self._record_uid = uid
-
-    def recorded(self, lost: Iterable[ConfigMap]) -> bool:
-        """Note what the record calls lost, for the next `completed`; whether any of it is news.
-
-        One replica that saw a loss is enough: another may have started after it.
-        """
-        self._recorded = {
-            config_map.name: config_map
-            for config_map in lost
-            if config_map.name not in self._present and config_map.name not in self.config_maps
-        }
-        return bool(self._recorded)
 
     async def completed(
         self, present: Callable[[], Sequence[ConfigMap]], accepted: Mapping[str, str]
@@ -331,69 +263,40 @@ class VanishedConfigMaps:
             await asyncio.sleep(self._delay)
             current = _by_name(present())
         gone = {
-            name: config_map for name, config_map in self._present.items() if name not in current and name in accepted
+            name: replace(config_map, data={document_key(name): accepted[name]})
+            for name, config_map in self._present.items()
+            if name not in current and name in accepted
         }
-        before = sorted(self.config_maps)
-        self._undecided = ()
+        kept = {
+            name: config_map
+            for name, config_map in self.config_maps.items()
+            if name not in current and name not in gone
+        }
+        before, self.undecided = self.config_maps.keys(), False
         if gone:
             self._gone_since = self._gone_since or self._clock()
-            await self._decide({name: _as_accepted(config_map, accepted[name]) for name, config_map in gone.items()})
-        elif any(
-            name not in self._present or config_map.uid != self._present[name].uid
-            for name, config_map in current.items()
-        ):
-            # A new ConfigMap shows that the namespace is not being deleted.
-            with contextlib.suppress(ApiError, msgspec.DecodeError):
-                await self._namespace_exists()
-        (self._vanished if self._restore else self._withheld).update(self._recorded)
-        self._recorded = {}
+            if not await self._deleted_on_purpose(self._gone_since):
+                kept |= gone
         # What is not decided yet stays known, to be decided later.
         self._present = {**gone, **current} if self.undecided else current
         self._gone_since = self._gone_since if self.undecided else None
-        self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in current}
-        known = current.keys() | self._vanished.keys()
-        self._withheld = {name: config_map for name, config_map in self._withheld.items() if name not in known}
-        if before != sorted(self.config_maps):
-            self._report(sorted(self.config_maps))
-        return [*current.values(), *self._vanished.values()]
+        self.config_maps = kept
+        if before != kept.keys():
+            self._report(sorted(kept))
+        return [*current.values(), *kept.values()]
 
-    async def _decide(self, gone: Mapping[str, ConfigMap]) -> None:
-        """Remember missing ConfigMaps, unless they were deleted on purpose."""
+    async def _deleted_on_purpose(self, since: float) -> bool:
+        """Whether the record is still there; it is read, because its watch may be late."""
         try:
-            intended = await self._namespace_exists() and await self._record_exists()
+            answer = await self._api.request("GET", self._path)
+            if answer.status not in _UNKNOWN:
+                missing = answer.status == HTTPStatus.NOT_FOUND
+                self.record(None if missing else config_map(decode_stored(answer.accepted())))
         except (ApiError, msgspec.DecodeError):
-            self._undecided, intended = gone.keys(), False
-        self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in gone}
-        if not intended:
-            self._vanished |= gone
-
-    async def _namespace_exists(self) -> bool:
-        """Whether the namespace is still the same one, and is not being deleted."""
-        answer = await self._api.request("GET", self._path)
-        if answer.status in _UNKNOWN:
-            return True
-        if answer.status == HTTPStatus.NOT_FOUND:
+            self.undecided = True
             return False
-        found = _decode_namespace(answer.accepted()).metadata
-        same = self._uid in {"", found.uid}
-        if found.deletion_timestamp is None:
-            self._uid = found.uid
-        return same and found.deletion_timestamp is None
-
-    async def _record_exists(self) -> bool:
-        """Whether the record was not deleted together with others; it is read, because its watch may be late."""
-        answer = await self._api.request("GET", f"{self._path}/configmaps/{LAST_GOOD_NAME}")
-        if answer.status not in _UNKNOWN:
-            missing = answer.status == HTTPStatus.NOT_FOUND
-            self.record(None if missing else config_map(decode_stored(answer.accepted())))
-        ended, gone = self._record_ended, self._gone_since
-        return ended is None or gone is None or gone - ended > TOGETHER
+        return self._record_ended is None or since - self._record_ended > TOGETHER
 
 
 def _by_name(config_maps: Sequence[ConfigMap]) -> dict[str, ConfigMap]:
     return {config_map.name: config_map for config_map in config_maps if config_map.name != LAST_GOOD_NAME}
-
-
-def _as_accepted(config_map: ConfigMap, text: str) -> ConfigMap:
-    """A ConfigMap as it was when its document was accepted."""
-    return replace(config_map, data={document_key(config_map.name): text})

@@ -8,20 +8,21 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from certs.backoff import Backoff
-from webhook.cluster.client.api import Api, ApiError
-from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
+from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.configuration.compatibility import invalid_in
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict, document_key
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import RETRY_PAUSES, LossReporter, Reporter, is_temporary
+from webhook.cluster.configuration.reporter import Reporter
 from webhook.cluster.configuration.sources import Sources
 from webhook.mapping.model.policy import Policy
 
@@ -37,6 +38,11 @@ RECORD_FULL: Final = (
 )
 
 RECORD_GONE: Final = "This record was deleted. A replica writes again what it knows of it"
+
+MAPS_LOST: Final = (
+    "These ConfigMaps vanished without a deletion. Create them again: their last good documents, in this ConfigMap, stay "
+    "in force in the running replicas, but not in one that starts"
+)
 
 INVALID_RECORD: Final = (
     "This record contains invalid documents, written by hand or by another version. The previous ones stay in force. "
@@ -64,11 +70,10 @@ class LivePolicy:
         api: the API server.
         namespace: the webhook's own.
         log: for rejected documents, those that are accepted again, and new policies.
+        events: where Events about all of these are written.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
-        restore: trust the record on which ConfigMaps vanished without a deletion before this process started.
         report: called on the event loop with the verdict on every ConfigMap, after every compilation.
-        notice: called on the event loop with the object, reason and message of an Event to be written.
         debounce: how long changes are collected.
         config: the time limits of the watches.
 
@@ -84,12 +89,11 @@ class LivePolicy:
         api: Api,
         namespace: str,
         log: FilteringBoundLogger,
+        events: EventQueue,
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
-        restore: bool = True,
         report: Callable[[Sequence[Verdict]], None] = lambda _: None,
-        notice: Callable[[Subject, str, str], None] = lambda *_: None,
         debounce: Debounce | None = None,
         config: WatchConfig | None = None,
     ) -> None:
@@ -98,16 +102,14 @@ class LivePolicy:
         self.outcome: PolicyOutcome | None = None
         self.compilations = 0
         self._record = LastGood(api, namespace, owner)
-        self._events = Events(api)
-        self._reporter = Reporter(self._events, namespace, log)
-        self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
+        self._reporter = Reporter(events, namespace, log)
+        self._notice = partial(events.put, Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", ""))
         self._unstored = asyncio.Event()
-        self._losses = LossReporter(self._events, self._record_subject, log, self._unstored.set, restore=restore)
-        self._lost = VanishedConfigMaps(api, namespace, self._losses.take, restore=restore)
+        self._lost = VanishedConfigMaps(api, namespace, self._report_lost)
+        self._noticed_lost: Collection[str] = ()
         self._log = log
         self._in_force = in_force
         self._report = report
-        self._notice = notice
         self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._last_good: Mapping[str, str] = {}
@@ -124,8 +126,6 @@ class LivePolicy:
             await self._load()
             tasks.create_task(self._compile_repeatedly())
             tasks.create_task(self._store_repeatedly())
-            tasks.create_task(self._reporter.run())
-            tasks.create_task(self._losses.run())
 
     @property
     def lost(self) -> Collection[str]:
@@ -143,10 +143,7 @@ class LivePolicy:
             return ["policy: none yet"]
         policy = self.outcome.policy
         first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
-        lost = [
-            f"configmap/{name}: vanished without a deletion; {'still' if name in self._lost.in_force else 'not'} in force"
-            for name in sorted(self.lost)
-        ]
+        lost = [f"configmap/{name}: vanished without a deletion; still in force" for name in sorted(self.lost)]
         return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
 
     def _changed(self, names: Collection[str]) -> None:
@@ -167,14 +164,12 @@ class LivePolicy:
         if stored is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
-                self._notice(self._record_subject, "LastGoodRestored", RECORD_GONE)
+                self._notice("LastGoodRestored", RECORD_GONE)
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
-            if self._lost.recorded(record.lost_config_maps()):
-                self._compile_again()
-            if set(self.lost) - record.lost.keys():
-                # Written by a replica that has not heard of them yet.
+            if set(self.lost) - record.texts.keys():
+                # Written by a replica that started after the loss. There may be no other copy of these documents.
                 self._unstored.set()
 
     def _adopt(self, record: Record) -> None:
@@ -194,7 +189,6 @@ class LivePolicy:
         if record is not None:
             self._adopted = record
             self._memo = DocumentCache(record.marks)
-            self._lost.recorded(record.lost_config_maps())
         self._dirty.set()
 
     async def _compile_repeatedly(self) -> None:
@@ -217,7 +211,7 @@ class LivePolicy:
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._faults = replace(self._faults, not_compiled=True)
-                self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
+                self._notice("PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._activate(outcome)
 
@@ -226,7 +220,13 @@ class LivePolicy:
         if not names:
             return
         self._log.warning("last_good_invalid", config_maps=sorted(names))
-        self._notice(self._record_subject, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+        self._notice("LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+
+    def _report_lost(self, names: Collection[str]) -> None:
+        if names:
+            self._log.error("config_maps_lost", config_maps=list(names))
+        else:
+            self._log.info("config_maps_restored")
 
     async def _debounced(self) -> None:
         """Return when nothing has changed for a while, at the latest some time after the first change."""
@@ -270,24 +270,28 @@ class LivePolicy:
         self._faults = replace(self._faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
-            self._notice(self._record_subject, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+            self._notice("LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+        # An Event cannot be written before its namespace exists again, and neither can the record.
+        if (lost := sorted(self.lost)) != self._noticed_lost:
+            self._noticed_lost = lost
+            if lost:
+                self._notice("ConfigMapsLost", f"{MAPS_LOST}: {', '.join(lost)}")
         return record
 
     def _to_store(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
-        lost = self._lost.decided
-        # Of a lost document there may be no other copy, so it stays recorded where it is not in force, too.
-        texts = {name: config_map.data[document_key(name)] for name, config_map in lost.items()}
-        texts.update(outcome.accepted)
+        texts = outcome.accepted
         return Accepted(
             {name: text for name, text in texts.items() if name in ours},
             {name: text for name, text in texts.items() if name not in ours},
             outcome.marks,
-            {name: config_map.created for name, config_map in lost.items()},
         )
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:
-        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change."""
+        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change.
+
+        While ConfigMaps are lost, their namespace may be, too: it, and the rights in it, may come back.
+        """
         backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
@@ -295,6 +299,6 @@ class LivePolicy:
             except ApiError as error:
                 if backoff.failures == 0:
                     self._log.error(event, error=str(error))
-                if not is_temporary(error):
+                if not is_temporary(error) and not self.lost:
                     return None
             await asyncio.sleep(backoff.failed())

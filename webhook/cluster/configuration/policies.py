@@ -5,7 +5,7 @@ and what is in force instead: its last good version, or else the built-in mappin
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from webhook.cluster.client.api import Api, list_objects
@@ -150,14 +150,12 @@ class PolicyOutcome:
         verdicts: one for each ConfigMap: that of the settings first, then of mappings, the oldest first.
         accepted: the texts to store as last good, by the name of their ConfigMap.
         marks: identify the probes that the documents in force have passed, for the `DocumentCache` of a later process.
-        lost: the names of those of its ConfigMaps that vanished without a deletion, as far as the record says.
     """
 
     policy: Policy
     verdicts: tuple[Verdict, ...]
     accepted: Mapping[str, str]
     marks: frozenset[str]
-    lost: tuple[str, ...] = ()
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
@@ -228,8 +226,6 @@ def _settings_instead(problems: Problems, effective: EffectivePolicy, before: Va
 async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
     """Read the ConfigMaps of a namespace and the record of the last good ones, and compile the policy.
 
-    ConfigMaps that vanished without a deletion count as present, as in the replicas.
-
     Raises:
         StatusError: the server answers with an error.
         UnreachableError: there is no answer, or none that can be decoded.
@@ -238,6 +234,4 @@ async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
     stored = [item for selector in SELECTORS for item in await list_objects(api, path, Stored, selector)]
     record = await LastGood(api, namespace).read()
     config_maps = {item.metadata.name: config_map(item) for item in stored}
-    lost = [config_map for config_map in record.lost_config_maps() if config_map.name not in config_maps]
-    outcome = policy_of([*config_maps.values(), *lost], record.texts, DocumentCache(record.marks))
-    return replace(outcome, lost=tuple(sorted(config_map.name for config_map in lost)))
+    return policy_of(config_maps.values(), record.texts, DocumentCache(record.marks))
