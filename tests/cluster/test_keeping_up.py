@@ -12,9 +12,10 @@ from structlog.testing import CapturingLogger
 
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
+from webhook.cluster.client import events
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
-from webhook.cluster.client.events import MAX_MESSAGE, Events, Subject, shortened
-from webhook.cluster.configuration import live, reporter
+from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Events, Subject, Type, shortened
+from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import invalid_in
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, PolicyFaults
 from webhook.cluster.configuration.documents import DocumentCache
@@ -158,6 +159,18 @@ async def test_events_of_what_has_no_namespace() -> None:
     assert shortened("abc", 3) == "abc"
 
 
+class Overheard(EventQueue):
+    """One that tells what is put into it about the record."""
+
+    put_before: Callable[[str], None]
+
+    def put(self, subject: Subject, reason: str, message: str, type_: Type = "Warning") -> None:
+        """Tell it, and have it written."""
+        if subject.name == LAST_GOOD_NAME:
+            self.put_before(f"{subject.name} {reason}: {message}")
+        super().put(subject, reason, message, type_)
+
+
 class Following:
     """A live policy on a storing API, and its reports."""
 
@@ -166,13 +179,9 @@ class Following:
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.notices: list[str] = []
-        self.live = LivePolicy(
-            api,
-            PLACE,
-            log,
-            in_force=self.policies.append,
-            notice=lambda subject, reason, message: self.notices.append(f"{subject.name} {reason}: {message}"),
-        )
+        self.events = Overheard(Events(api), log)
+        self.events.put_before = self.notices.append
+        self.live = LivePolicy(api, PLACE, log, self.events, in_force=self.policies.append)
 
     @property
     def logged(self) -> list[str]:
@@ -188,13 +197,14 @@ class Following:
 async def following(api: FakeApi) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
     follower = Following(api)
-    task = asyncio.create_task(follower.live.run())
+    tasks = {asyncio.create_task(each) for each in (follower.live.run(), follower.events.run())}
     try:
         yield follower
-        assert not task.done()
+        assert not any(task.done() for task in tasks)
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 async def until(probe: Callable[[], object], seconds: float = 60) -> None:
@@ -213,7 +223,7 @@ def config_map(name: str, text: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are short."""
-    for module in (live, reporter):
+    for module in (live, events):
         monkeypatch.setattr(module, "RETRY_PAUSES", (0.01, 60.0))
 
 
@@ -266,6 +276,37 @@ async def test_events_that_nobody_may_write() -> None:
         await asyncio.sleep(0.05)
     assert follower.logged.count("event_not_written") == 1
     assert request_count(api, "POST events") == 3
+
+
+async def test_events_while_the_api_server_is_away() -> None:
+    """Of each object and reason the newest is written as soon as it can be; and then others."""
+    api, logger = FakeApi(), CapturingLogger()
+    log = structlog.wrap_logger(logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+    trouble: Exception | Answer | None = UnreachableError("away")
+
+    def before(_method: str, _path: str) -> Answer | None:
+        if isinstance(trouble, Exception):
+            raise trouble
+        return trouble
+
+    api.before = before
+    queue = EventQueue(Events(api), log)
+    task = asyncio.create_task(queue.run())
+    queue.put(SUBJECT, "Bad", "one")
+    await until(lambda: request_count(api, "POST events") > 1)
+    queue.put(SUBJECT, "Worse", "two")
+    queue.put(SUBJECT, "Bad", "three")
+    trouble = None
+    await until(lambda: len(api.objects) == 2)
+    assert [each["message"] for each in api.objects.values()] == ["three", "two"]
+    for answer in (Answer(403, b"{}"), Answer(403, b"{}"), None, Answer(403, b"{}")):
+        trouble = answer
+        count = request_count(api, "POST events")
+        queue.put(SUBJECT, "Good", str(count), "Normal")
+        await until(lambda count=count: request_count(api, "POST events") > count)  # type: ignore[misc]
+        await asyncio.sleep(0.01)
+    assert [call.kwargs["event"] for call in logger.calls] == ["event_not_written"] * 2, "again after a success"
+    task.cancel()
 
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,17 +378,6 @@ async def test_a_deleted_record_is_reported() -> None:
         await until(lambda: "last_good_restored" in follower.logged)
         await until(lambda: RECORD in api.objects and api.objects[RECORD]["data"]["acme"] == good)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodRestored: {RECORD_GONE}"]
-
-
-async def test_what_was_deleted_while_no_replica_runs() -> None:
-    """Nothing of it is in force or recorded, and nobody calls it lost, however it was deleted."""
-    api = FakeApi()
-    api.put(RECORD, record(vendor("acme", about="one")))
-    async with following(api) as follower:
-        await until(lambda: api.objects[RECORD]["data"].keys() <= {"_passed"})
-        assert "acme" not in follower.policies[-1].vendors
-        assert follower.live.faults.lost == 0
-        assert "config_maps_lost" not in follower.logged
 
 
 async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid_again() -> None:

@@ -1,18 +1,23 @@
 """What vanishes by an act is no longer in force; what is lost is, until it is written again."""
 
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from tests.cluster.config_maps import vendor
 from tests.cluster.fake_api import PLACE, FakeApi
+from tests.cluster.test_keeping_up import MAPPINGS, MAPS, RECORD, Changing, Following, config_map, following, until
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.last_good import TOGETHER, VanishedConfigMaps
+from webhook.cluster.configuration.live import MAPS_LOST
 from webhook.labels import MAPPING
 
-NAMESPACE = f"/api/v1/namespaces/{PLACE}"
-RECORD = f"{NAMESPACE}/configmaps/{LAST_GOOD_NAME}"
+SETTINGS = "timeoutSeconds: 7\n"
+DEFAULT = 5
 ACCEPTED = {SETTINGS_NAME: "a: 1", "acme": "vendor: acme"}
 
 
@@ -24,7 +29,6 @@ class World:
         self.now = 1000.0
         self.reported: list[list[str]] = []
         self.present: list[ConfigMap] = []
-        self.namespace("1")
         self.record("1")
         self.write(SETTINGS_NAME)
         self.write("acme")
@@ -32,13 +36,12 @@ class World:
             self.api, PLACE, lambda names: self.reported.append(list(names)), clock=lambda: self.now, delay=0.0
         )
 
-    def namespace(self, uid: str | None, **metadata: Any) -> None:
-        """Make it, or end it."""
-        self._keep(NAMESPACE, uid, {"name": PLACE, **metadata})
-
     def record(self, uid: str | None) -> None:
         """Make the record, or end it."""
-        self._keep(RECORD, uid, {"name": LAST_GOOD_NAME})
+        if uid is None:
+            self.api.objects.pop(RECORD, None)
+        else:
+            self.api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME, "uid": uid}})
 
     def write(self, name: str, uid: str = "1") -> None:
         """Make a ConfigMap."""
@@ -53,12 +56,6 @@ class World:
     async def look(self) -> set[str]:
         """What is in force."""
         return {each.name for each in await self.lost.completed(lambda: self.present, ACCEPTED)}
-
-    def _keep(self, path: str, uid: str | None, metadata: dict[str, Any]) -> None:
-        if uid is None:
-            self.api.objects.pop(path, None)
-        else:
-            self.api.put(path, {"metadata": {**metadata, "uid": uid}})
 
 
 @pytest.fixture
@@ -79,32 +76,17 @@ async def test_an_act(world: World) -> None:
     assert world.reported == []
 
 
-def ends(world: World) -> None:
-    """The namespace is on its way out."""
-    world.namespace("1", deletionTimestamp="2026-01-01T00:00:00Z")
-
-
 def gone(world: World) -> None:
-    """It is gone."""
-    world.namespace(None)
-
-
-def anew(world: World) -> None:
-    """Another one has its name."""
-    world.namespace("2")
-
-
-def emptied(world: World) -> None:
-    """Everything in it was deleted at once."""
+    """The record is gone, as it is with its namespace."""
     world.record(None)
 
 
-def emptied_and_written(world: World) -> None:
-    """The same, and another replica has written its record already."""
+def written_again(world: World) -> None:
+    """Another replica has written its record already."""
     world.record("2")
 
 
-LOSSES = [ends, gone, anew, emptied, emptied_and_written]
+LOSSES = [gone, written_again]
 
 
 @pytest.mark.parametrize("happens", LOSSES, ids=lambda each: each.__name__)
@@ -127,7 +109,6 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
     happens(world)
     world.remove(SETTINGS_NAME, "acme")
     await world.look()
-    world.namespace("3")
     world.record("3")
     world.lost.record(ConfigMap(LAST_GOOD_NAME, {}, {}, "3"))
     world.now += 100
@@ -144,7 +125,6 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
 
 async def test_written_again_at_once(world: World) -> None:
     """By a tool: nothing was missing in between, and a later act is one."""
-    world.namespace("2")
     world.record("2")
     world.write(SETTINGS_NAME, "2")
     world.write("acme", "2")
@@ -164,13 +144,11 @@ async def test_a_record_that_was_deleted_alone(world: World) -> None:
     assert await world.look() == {SETTINGS_NAME}
 
 
-@pytest.mark.parametrize("path", [NAMESPACE, RECORD])
-async def test_nobody_says_what_it_was(world: World, path: str) -> None:
+async def test_nobody_says_what_it_was(world: World) -> None:
     """A document that vanished stays in force until the API server answers."""
 
-    def away(_method: str, requested: str) -> None:
-        if requested == path:
-            raise UnreachableError("away")
+    def away(_method: str, _path: str) -> None:
+        raise UnreachableError("away")
 
     world.api.before = away
     world.remove("acme")
@@ -184,7 +162,7 @@ async def test_nobody_says_what_it_was(world: World, path: str) -> None:
 
 
 async def test_who_may_not_ask(world: World) -> None:
-    """Without the right to read both, a deletion is what it seems."""
+    """Without the right to read the record, a deletion is what it seems."""
     world.api.before = lambda method, path: Answer(403, b"{}")
     world.remove("acme")
     assert await world.look() == {SETTINGS_NAME}
@@ -194,18 +172,78 @@ async def test_what_was_never_accepted_is_not_held(world: World) -> None:
     """There is nothing of it in force."""
     world.write("bad")
     await world.look()
-    world.namespace(None)
+    world.record(None)
     world.remove("bad")
     assert await world.look() == {SETTINGS_NAME, "acme"}
     assert world.reported == []
 
 
-async def test_a_namespace_that_cannot_be_read_while_a_config_map_is_created(world: World) -> None:
-    """The new document is in force all the same."""
+def stored_record() -> dict[str, Any]:
+    """The record of settings and a mapping, as a replica has written it."""
+    data = {"acme": vendor("acme", about="one"), SETTINGS_NAME: SETTINGS}
+    return {"metadata": {"name": LAST_GOOD_NAME, "namespace": PLACE, "uid": "1"}, "data": data}
 
-    def away(_method: str, _path: str) -> None:
-        raise UnreachableError("away")
 
-    world.api.before = away
-    world.write("more")
-    assert await world.look() == {SETTINGS_NAME, "acme", "more"}
+@asynccontextmanager
+async def after_a_loss(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Changing, Following]]:
+    """A replica that has seen a mapping vanish together with the record."""
+    monkeypatch.setattr(VanishedConfigMaps.__init__, "__kwdefaults__", {"clock": time.monotonic, "delay": 0.01})
+    api = Changing()
+    api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
+    api.put(RECORD, stored_record())
+    async with following(api) as follower:
+        await follower.stored(api)
+        refused = True
+        api.before = lambda method, _path: Answer(403, b"{}") if refused and method in {"PATCH", "POST"} else None
+        api.remove(LAST_GOOD_NAME, RECORD)
+        api.remove(MAPPINGS, f"{MAPS}/acme")
+        await until(lambda: "last_good_not_written" in follower.logged and "config_maps_lost" in follower.logged)
+        assert not noticed(follower), "before its namespace exists"
+        refused = False
+        await until(lambda: noticed(follower))
+        yield api, follower
+
+
+def noticed(follower: Following) -> list[str]:
+    """The Events about losses."""
+    return [notice for notice in follower.notices if "ConfigMapsLost" in notice]
+
+
+async def test_a_replica_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has in force stays; it says so once, and until somebody writes the ConfigMap again."""
+    async with after_a_loss(monkeypatch) as (api, follower):
+        (policy,) = follower.policies
+        assert policy.vendors["acme"].document.about == "one"
+        assert follower.live.faults.lost == 1
+        assert "configmap/acme: vanished without a deletion; still in force" in follower.live.lines()
+        assert "acme" in api.objects[RECORD]["data"], "there may be no other copy"
+        assert noticed(follower) == [f"{LAST_GOOD_NAME} ConfigMapsLost: {MAPS_LOST}: acme"]
+        api.change(MAPPINGS, f"{MAPS}/acme", config_map("acme", vendor("acme", about="two")))
+        await until(lambda: "config_maps_restored" in follower.logged)
+        assert follower.live.faults.lost == 0
+        await until(lambda: follower.policies[-1].vendors["acme"].document.about == "two")
+    assert follower.logged.count("config_maps_lost") == len(noticed(follower)) == 1
+
+
+async def test_a_replica_that_starts_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows nothing of it, and the others keep the text in the record."""
+    async with after_a_loss(monkeypatch) as (api, follower):
+        async with following(api) as late:
+            await until(lambda: late.policies)
+            assert "acme" not in late.policies[-1].vendors
+            assert late.live.faults.lost == 0
+            await until(lambda: "acme" not in (api.objects[RECORD]["data"] or {}))
+        api.change(LAST_GOOD_NAME, RECORD, api.objects[RECORD])
+        await until(lambda: "acme" in api.objects[RECORD]["data"])
+        assert len(noticed(follower)) == 1
+
+
+async def test_deleted_while_no_replica_runs() -> None:
+    """That is a deletion: nothing of it is in force or recorded."""
+    api = FakeApi()
+    api.put(RECORD, stored_record())
+    async with following(api) as follower:
+        await until(lambda: api.objects[RECORD]["data"].keys() <= {"_passed"})
+        assert follower.policies[-1].settings.timeout_seconds == DEFAULT
+        assert follower.live.faults.lost == 0
+        assert "config_maps_lost" not in follower.logged

@@ -16,6 +16,7 @@ from structlog.testing import CapturingLogger
 from tests.cluster.config_maps import rejections, vendor
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
+from webhook.cluster.client.events import EventQueue, Events
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.labels import MAPPING
@@ -85,10 +86,12 @@ class Replica:
         self.policies: list[Policy] = []
         self.verdicts: list[dict[str, bool]] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        self.events = EventQueue(Events(api), log)
         self.live = LivePolicy(
             api,
             namespace,
             log,
+            self.events,
             in_force=self.policies.append,
             report=lambda verdicts: self.verdicts.append(
                 {verdict.config_map.name: verdict.accepted for verdict in verdicts}
@@ -120,7 +123,7 @@ async def replica(place: Place, *, ready: bool = True) -> AsyncIterator[Replica]
     """Run a live policy; it is ready when the block begins."""
     api = await connect(place.plane.kubeconfig)
     first = Replica(api, place.name)
-    task = asyncio.create_task(first.live.run())
+    task, writing = (asyncio.create_task(each) for each in (first.live.run(), first.events.run()))
     try:
         if ready:
             await asyncio.wait(
@@ -133,7 +136,8 @@ async def replica(place: Place, *, ready: bool = True) -> AsyncIterator[Replica]
         assert not task.done()
     finally:
         task.cancel()
-        await asyncio.wait({task})
+        writing.cancel()
+        await asyncio.wait({task, writing})
         await api.close()
 
 

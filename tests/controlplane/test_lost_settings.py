@@ -73,6 +73,12 @@ async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) 
             assert sorted(each.live.lost) == ["acme", SETTINGS_NAME]
             assert any("vanished without a deletion; still in force" in line for line in each.live.lines())
         assert len(first.policies) == 1 + (first.policies[0].digest != before), "it never changed"
+        async with replica(place) as late:
+            assert [policy.digest for policy in late.policies] == [load_policy().digest], "one that starts now"
+            assert not late.live.lost
+            await asyncio.sleep(2)
+            await until(lambda: SETTINGS_NAME in place.recorded(), "the others still keep it", 30)
+
         await do(place.write, SETTINGS_NAME, "timeoutSeconds: 9\n", SETTINGS_KEY)
         await until(lambda: timeout(first) == timeout(other) == 9, "new settings")
         assert list(first.live.lost) == ["acme"]

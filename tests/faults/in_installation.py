@@ -6,8 +6,9 @@ import datetime as dt
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.controlplane.client import Object
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack
 
-from .scene import LAST_GOOD, OWN, SECRET, Scene
+from .scene import LAST_GOOD, OWN, SECRET, Replica, Scene
 
 SETTINGS = "vgpu-webhook-settings"
 TIMEOUT = 7
@@ -49,12 +50,15 @@ def settings_and_controllers(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def namespace_lost(scene: Scene) -> Iterator[None]:
-    """The webhook's own namespace is deleted with all that is in it, and created again."""
+    """The webhook's own namespace is deleted with all that is in it, and created again; then a replica restarts."""
     plane, client = scene.plane, scene.client
     client.delete("v1", "namespaces", OWN).accepted()
     plane.wait_until(lambda: client.get("v1", "namespaces", OWN).status == 404, "the namespace is gone", 120)
     plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN}})
-    _still_in_force(scene)
+    _still_in_force(scene, scene.replicas)
+    scene.restart(0)
+    plane.wait_until(scene.ready, "ready after the loss", 180)
+    _still_in_force(scene, scene.replicas[1:])
     yield
 
 
@@ -62,7 +66,10 @@ def namespace_lost(scene: Scene) -> Iterator[None]:
 def config_maps_lost(scene: Scene) -> Iterator[None]:
     """Everything is deleted at once."""
     scene.client.call("DELETE", f"/api/v1/namespaces/{OWN}/configmaps").accepted()
-    _still_in_force(scene)
+    _still_in_force(scene, scene.replicas)
+    found = scene.configuration()
+    assert found is not None
+    assert {webhook["timeoutSeconds"] for webhook in found["webhooks"]} == {TIMEOUT}
     yield
 
 
@@ -139,18 +146,16 @@ def _last_good(scene: Scene) -> Object:
     return data
 
 
-def _still_in_force(scene: Scene) -> None:
-    """The lost settings stay in force, every replica counts them, and the record has them again."""
+def _counts_loss(scene: Scene, replica: Replica) -> bool:
+    return "vgpu_webhook_config_maps_lost 1.0" in scene.get(replica, "/metrics")[1]
+
+
+def _still_in_force(scene: Scene, replicas: Sequence[Replica]) -> None:
+    """The lost settings are in force in some replicas, which count them and keep the only copy of them in the record."""
     wait = scene.plane.wait_until
-    wait(
-        lambda: all("vgpu_webhook_config_maps_lost 1.0" in scene.get(each, "/metrics")[1] for each in scene.replicas),
-        "every replica counts it",
-        120,
-    )
-    wait(lambda: SETTINGS in _last_good(scene), "the settings are recorded again", 120)
-    found = scene.configuration()
-    assert found is not None
-    assert {webhook["timeoutSeconds"] for webhook in found["webhooks"]} == {TIMEOUT}
+    for replica in replicas:
+        wait(partial(_counts_loss, scene, replica), "counted", 120)
+    wait(lambda: SETTINGS in _last_good(scene), "the settings are kept", 120)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Report
+from certs.report import Report as CertificateNotice
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
@@ -21,7 +21,7 @@ from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
-from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.client.events import EventQueue, Events, Subject
 from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
@@ -171,13 +171,14 @@ class InCluster:
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
         self._managed = place.registration is RegistrationMode.MANAGED
+        self._events = EventQueue(Events(api), log)
         self._live = LivePolicy(
             api,
             place.release_namespace,
             log,
+            self._events,
             in_force=self._in_force,
             report=self._report_verdicts,
-            notice=lambda subject, reason, message: self._notices.put_nowait((subject, reason, message)),
             owner=place.owner,
         )
         # A directory may have been read already.
@@ -199,8 +200,6 @@ class InCluster:
         self._secret = secret
         certificates.republished = self._republished
         certificates.troubled = self._troubled
-        self._events = Events(api)
-        self._notices: asyncio.Queue[tuple[Subject, str, str]] = asyncio.Queue()
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
         self._matched_names: MatchedNames = matched_names_of(builtin)
@@ -219,7 +218,7 @@ class InCluster:
                 tasks.create_task(self._first_reading())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
-            tasks.create_task(self._write_events())
+            tasks.create_task(self._events.run())
             await self.synced()
             await self._certificates.published.wait()
             if not self._off:
@@ -348,19 +347,11 @@ class InCluster:
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:
             reason = notice.kind.name.title().replace("_", "")
-            self._notices.put_nowait((REGISTRATION, f"Registration{reason}", notice.message))
+            self._events.put(REGISTRATION, f"Registration{reason}", notice.message)
 
-    def _troubled(self, notice: Report) -> None:
+    def _troubled(self, notice: CertificateNotice) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject
-        self._notices.put_nowait((subject, f"Certificate{notice.kind.name.title()}", notice.message))
-
-    async def _write_events(self) -> None:
-        while True:
-            subject, reason, message = await self._notices.get()
-            try:
-                await self._events.write(subject, "Warning", reason, message)
-            except ApiError as error:
-                self._log.warning("event_not_written", error=str(error))
+        self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
 
 
 def _namespace(view: NamespaceView) -> Namespace:

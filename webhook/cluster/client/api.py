@@ -106,6 +106,18 @@ class StatusError(ApiError):
         return cls(status or decoded.code, decoded.reason, decoded.message, retry_after)
 
 
+def is_temporary(error: ApiError) -> bool:
+    """Whether the same request may succeed later without anybody's help."""
+    return not isinstance(error, StatusError) or (
+        error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
+    )
+
+
+RETRY_PAUSES: Final = (1.0, 60.0)
+"""Seconds between attempts to write in the background: after the first failure, and at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The API server's answer to one request.

@@ -4,6 +4,7 @@ The name of an Event is derived from its content, so that replicas and later pro
 the number of the object's versions that it was written for; where the version is unknown, the number of writes.
 """
 
+import asyncio
 import datetime as dt
 import hashlib
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from http import HTTPStatus
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api, UnreachableError
+from certs.backoff import Backoff
+from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, UnreachableError, is_temporary
 from webhook.text import shown
 
 Type: TypeAlias = Literal["Normal", "Warning"]
@@ -106,6 +109,49 @@ class Events:
             return False
         answer.accepted()
         return True
+
+
+class EventQueue:
+    """Writes Events in the background: of each object and reason the newest, however long the API server is away.
+
+    Args:
+        events: writes them.
+        log: for Events that cannot be written.
+    """
+
+    def __init__(self, events: Events, log: FilteringBoundLogger) -> None:
+        self._events = events
+        self._log = log
+        self._waiting: dict[tuple[str, ...], tuple[Subject, Type, str, str]] = {}
+        self._wake = asyncio.Event()
+        self._failed = False
+
+    def put(self, subject: Subject, reason: str, message: str, type_: Type = "Warning") -> None:
+        """Have an Event written."""
+        self._waiting[subject.kind, subject.name, reason] = subject, type_, reason, message
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write the Events until cancelled, one after the other."""
+        backoff = Backoff(*RETRY_PAUSES)
+        while True:
+            await self._wake.wait()
+            if not self._waiting:
+                self._wake.clear()
+                continue
+            key, event = next(iter(self._waiting.items()))
+            del self._waiting[key]
+            try:
+                await self._events.write(*event)
+                backoff.reset()
+                self._failed = False
+            except ApiError as error:
+                if is_temporary(error):
+                    self._waiting = {key: event} | self._waiting
+                    await asyncio.sleep(backoff.failed())
+                elif not self._failed:
+                    self._failed = True
+                    self._log.error("event_not_written", error=str(error))
 
 
 def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.datetime) -> dict[str, Any]:

@@ -4,14 +4,13 @@ Every replica writes what it has accepted, against the version that it has read;
 For a ConfigMap whose current document is invalid, the stored text takes precedence over a replica's memory, so that all
 replicas agree.
 
-ConfigMaps that vanished without being deleted on purpose: with their namespace, or together with the record.
+ConfigMaps that vanished without being deleted on purpose: together with the record, as all do with their namespace.
 
 A user who deletes a single ConfigMap wants its document to be no longer in force. A namespace that is lost says nothing
-about the policy: the documents stay in force, in the replicas that saw it, until a ConfigMap of that name is created.
+about the policy: the documents stay in force in the running replicas until a ConfigMap of that name is created.
 """
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,7 +30,6 @@ from webhook.cluster.client.api import (
     UnreachableError,
     owner_reference,
 )
-from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
     SETTINGS_NAME,
@@ -150,8 +148,9 @@ class LastGood:
             if not current.version:
                 await self._create()
                 continue
-            owner = await owner_reference(self._api, self._owner)
-            body = self._body(Record(texts, accepted.marks, current.version), owner)
+            body = self._body(
+                Record(texts, accepted.marks, current.version), await owner_reference(self._api, self._owner)
+            )
             answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 return self._remember(_read(answer.accepted()))
@@ -207,13 +206,6 @@ _UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
 """Statuses that reveal nothing about the object, and that a retry would not change."""
 
 
-class _Namespace(msgspec.Struct):
-    metadata: ObjectMetadata
-
-
-_decode_namespace = msgspec.json.Decoder(_Namespace).decode
-
-
 class VanishedConfigMaps:
     """The ConfigMaps that vanished from one namespace, and stay in force.
 
@@ -223,6 +215,10 @@ class VanishedConfigMaps:
         report: called with the names of all of them, whenever they change.
         clock: monotonic seconds.
         delay: `DELAY`, for tests.
+
+    Attributes:
+        config_maps: all of them by name, each with the document that was accepted last.
+        undecided: whether the API server's answers did not allow a decision; call `completed` again.
     """
 
     def __init__(
@@ -234,28 +230,17 @@ class VanishedConfigMaps:
         clock: Callable[[], float] = time.monotonic,
         delay: float = DELAY,
     ) -> None:
+        self.config_maps: Mapping[str, ConfigMap] = {}
+        self.undecided = False
         self._api = api
-        self._path = f"/api/v1/namespaces/{namespace}"
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{LAST_GOOD_NAME}"
         self._report = report
         self._clock = clock
         self._delay = delay
         self._present: Mapping[str, ConfigMap] = {}
-        self._vanished: dict[str, ConfigMap] = {}
-        self._undecided: Collection[str] = ()
-        self._uid = ""
         self._record_uid = ""
         self._record_ended: float | None = None
         self._gone_since: float | None = None
-
-    @property
-    def config_maps(self) -> Mapping[str, ConfigMap]:
-        """All of them by name, each with the document that was accepted last."""
-        return self._vanished
-
-    @property
-    def undecided(self) -> bool:
-        """Whether the API server's answers did not allow a decision; call `completed` again."""
-        return bool(self._undecided)
 
     def record(self, stored: ConfigMap | None) -> None:
         """Note the current record; None if there is none."""
@@ -278,65 +263,40 @@ class VanishedConfigMaps:
             await asyncio.sleep(self._delay)
             current = _by_name(present())
         gone = {
-            name: config_map for name, config_map in self._present.items() if name not in current and name in accepted
+            name: replace(config_map, data={document_key(name): accepted[name]})
+            for name, config_map in self._present.items()
+            if name not in current and name in accepted
         }
-        before = sorted(self._vanished)
-        self._undecided = ()
+        kept = {
+            name: config_map
+            for name, config_map in self.config_maps.items()
+            if name not in current and name not in gone
+        }
+        before, self.undecided = self.config_maps.keys(), False
         if gone:
             self._gone_since = self._gone_since or self._clock()
-            await self._decide({name: _as_accepted(config_map, accepted[name]) for name, config_map in gone.items()})
-        elif any(
-            name not in self._present or config_map.uid != self._present[name].uid
-            for name, config_map in current.items()
-        ):
-            # A new ConfigMap shows that the namespace is not being deleted.
-            with contextlib.suppress(ApiError, msgspec.DecodeError):
-                await self._namespace_exists()
+            if not await self._deleted_on_purpose(self._gone_since):
+                kept |= gone
         # What is not decided yet stays known, to be decided later.
         self._present = {**gone, **current} if self.undecided else current
         self._gone_since = self._gone_since if self.undecided else None
-        self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in current}
-        if before != sorted(self._vanished):
-            self._report(sorted(self._vanished))
-        return [*current.values(), *self._vanished.values()]
+        self.config_maps = kept
+        if before != kept.keys():
+            self._report(sorted(kept))
+        return [*current.values(), *kept.values()]
 
-    async def _decide(self, gone: Mapping[str, ConfigMap]) -> None:
-        """Remember missing ConfigMaps, unless they were deleted on purpose."""
+    async def _deleted_on_purpose(self, since: float) -> bool:
+        """Whether the record is still there; it is read, because its watch may be late."""
         try:
-            intended = await self._namespace_exists() and await self._record_exists()
+            answer = await self._api.request("GET", self._path)
+            if answer.status not in _UNKNOWN:
+                missing = answer.status == HTTPStatus.NOT_FOUND
+                self.record(None if missing else config_map(decode_stored(answer.accepted())))
         except (ApiError, msgspec.DecodeError):
-            self._undecided, intended = gone.keys(), False
-        self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in gone}
-        if not intended:
-            self._vanished |= gone
-
-    async def _namespace_exists(self) -> bool:
-        """Whether the namespace is still the same one, and is not being deleted."""
-        answer = await self._api.request("GET", self._path)
-        if answer.status in _UNKNOWN:
-            return True
-        if answer.status == HTTPStatus.NOT_FOUND:
+            self.undecided = True
             return False
-        found = _decode_namespace(answer.accepted()).metadata
-        same = self._uid in {"", found.uid}
-        if found.deletion_timestamp is None:
-            self._uid = found.uid
-        return same and found.deletion_timestamp is None
-
-    async def _record_exists(self) -> bool:
-        """Whether the record was not deleted together with others; it is read, because its watch may be late."""
-        answer = await self._api.request("GET", f"{self._path}/configmaps/{LAST_GOOD_NAME}")
-        if answer.status not in _UNKNOWN:
-            missing = answer.status == HTTPStatus.NOT_FOUND
-            self.record(None if missing else config_map(decode_stored(answer.accepted())))
-        ended, gone = self._record_ended, self._gone_since
-        return ended is None or gone is None or gone - ended > TOGETHER
+        return self._record_ended is None or since - self._record_ended > TOGETHER
 
 
 def _by_name(config_maps: Sequence[ConfigMap]) -> dict[str, ConfigMap]:
     return {config_map.name: config_map for config_map in config_maps if config_map.name != LAST_GOOD_NAME}
-
-
-def _as_accepted(config_map: ConfigMap, text: str) -> ConfigMap:
-    """A ConfigMap as it was when its document was accepted."""
-    return replace(config_map, data={document_key(config_map.name): text})

@@ -8,20 +8,21 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from certs.backoff import Backoff
-from webhook.cluster.client.api import Api, ApiError
-from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
+from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.configuration.compatibility import invalid_in
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import RETRY_PAUSES, LossReporter, VerdictReporter, is_temporary
+from webhook.cluster.configuration.reporter import VerdictReporter
 from webhook.cluster.configuration.sources import Sources
 from webhook.mapping.model.policy import Policy
 
@@ -37,6 +38,11 @@ RECORD_FULL: Final = (
 )
 
 RECORD_GONE: Final = "This record was deleted. A replica writes again what it knows of it"
+
+MAPS_LOST: Final = (
+    "These ConfigMaps vanished without a deletion. Create them again: their last good documents, in this ConfigMap, stay "
+    "in force in the running replicas, but not in one that starts"
+)
 
 INVALID_RECORD: Final = (
     "This record contains invalid documents, written by hand or by another version. The previous ones stay in force. "
@@ -64,10 +70,10 @@ class LivePolicy:
         api: the API server.
         namespace: the webhook's own.
         log: for rejected documents, those that are accepted again, and new policies.
+        events: where Events about all of these are written.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
         report: called on the event loop with the verdict on every ConfigMap, after every compilation.
-        notice: called on the event loop with the object, reason and message of an Event to be written.
         debounce: how long changes are collected.
         config: the time limits of the watches.
 
@@ -83,11 +89,11 @@ class LivePolicy:
         api: Api,
         namespace: str,
         log: FilteringBoundLogger,
+        events: EventQueue,
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
         report: Callable[[Sequence[Verdict]], None] = lambda _: None,
-        notice: Callable[[Subject, str, str], None] = lambda *_: None,
         debounce: Debounce | None = None,
         config: WatchConfig | None = None,
     ) -> None:
@@ -96,16 +102,14 @@ class LivePolicy:
         self.outcome: PolicyOutcome | None = None
         self.compilations = 0
         self._record = LastGood(api, namespace, owner)
-        self._events = Events(api)
-        self._reporter = VerdictReporter(self._events, namespace, log)
-        self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
+        self._reporter = VerdictReporter(events, namespace, log)
+        self._notice = partial(events.put, Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", ""))
         self._unstored = asyncio.Event()
-        self._losses = LossReporter(self._events, self._record_subject, log, self._unstored.set)
-        self._lost = VanishedConfigMaps(api, namespace, self._losses.take)
+        self._lost = VanishedConfigMaps(api, namespace, self._report_lost)
+        self._noticed_lost: Collection[str] = ()
         self._log = log
         self._in_force = in_force
         self._report = report
-        self._notice = notice
         self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._last_good: Mapping[str, str] = {}
@@ -122,8 +126,6 @@ class LivePolicy:
             await self._load()
             tasks.create_task(self._compile_repeatedly())
             tasks.create_task(self._store_repeatedly())
-            tasks.create_task(self._reporter.run())
-            tasks.create_task(self._losses.run())
 
     @property
     def lost(self) -> Collection[str]:
@@ -162,10 +164,13 @@ class LivePolicy:
         if stored is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
-                self._notice(self._record_subject, "LastGoodRestored", RECORD_GONE)
+                self._notice("LastGoodRestored", RECORD_GONE)
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
+            if set(self.lost) - record.texts.keys():
+                # Written by a replica that started after the loss. There may be no other copy of these documents.
+                self._unstored.set()
 
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
@@ -206,7 +211,7 @@ class LivePolicy:
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._faults = replace(self._faults, not_compiled=True)
-                self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
+                self._notice("PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._activate(outcome)
 
@@ -215,7 +220,13 @@ class LivePolicy:
         if not names:
             return
         self._log.warning("last_good_invalid", config_maps=sorted(names))
-        self._notice(self._record_subject, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+        self._notice("LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+
+    def _report_lost(self, names: Collection[str]) -> None:
+        if names:
+            self._log.error("config_maps_lost", config_maps=list(names))
+        else:
+            self._log.info("config_maps_restored")
 
     async def _debounced(self) -> None:
         """Return when nothing has changed for a while, at the latest some time after the first change."""
@@ -239,7 +250,7 @@ class LivePolicy:
         self._reporter.take(outcome.verdicts)
         valid_again = self._faults.invalid & self._to_store(outcome).ours.keys()
         changed = before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks)
-        if valid_again or changed:
+        if valid_again or changed or self.lost:
             self._unstored.set()
 
     async def _store_repeatedly(self) -> None:
@@ -259,7 +270,12 @@ class LivePolicy:
         self._faults = replace(self._faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
-            self._notice(self._record_subject, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+            self._notice("LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+        # An Event cannot be written before its namespace exists again, and neither can the record.
+        if (lost := sorted(self.lost)) != self._noticed_lost:
+            self._noticed_lost = lost
+            if lost:
+                self._notice("ConfigMapsLost", f"{MAPS_LOST}: {', '.join(lost)}")
         return record
 
     def _to_store(self, outcome: PolicyOutcome) -> Accepted:
@@ -272,7 +288,10 @@ class LivePolicy:
         )
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:
-        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change."""
+        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change.
+
+        While ConfigMaps are lost, their namespace may be, too: it, and the rights in it, may come back.
+        """
         backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
@@ -280,6 +299,6 @@ class LivePolicy:
             except ApiError as error:
                 if backoff.failures == 0:
                     self._log.error(event, error=str(error))
-                if not is_temporary(error):
+                if not is_temporary(error) and not self.lost:
                     return None
             await asyncio.sleep(backoff.failed())
