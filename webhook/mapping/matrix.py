@@ -176,6 +176,9 @@ class _Corners:
             "memory": {Size(largest_card), ALL, *(each.memory for each in own)},
             "cores": {ALL, *(each.cores for each in own)},
         }
+        for row in (row for variable in vendor.variables.values() for row in variable.rows.values()):
+            amounts["memory"] |= {row.memory, row.least}
+            amounts["cores"] |= {row.cores, row.least_cores}
         counts = {1, 2, MAX_DEVICES, *(each.devices or 1 for each in own)}
         for key in vendor.keys.values():
             for number in corners(vendor, key) if key.kind == "amount" and key.unit is not None else ():

@@ -335,7 +335,12 @@ class NameSet:
         return re.compile("|".join(map(glob_pattern, sorted(self.globs))) or "(?!)", re.DOTALL)
 
     def _matches(self, name: str) -> bool:
-        return self._glob.fullmatch(name) is not None or any(each.matches(name) for each in self.expressions)
+        if self._glob.fullmatch(name) is not None:
+            return True
+        for each in self.expressions:  # noqa: SIM110  (a generator takes three times as long)
+            if each.matches(name):
+                return True
+        return False
 
 
 def check_pattern(text: str) -> None:
