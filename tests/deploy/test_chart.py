@@ -229,10 +229,16 @@ def test_ports_of_the_node_are_not_needed_twice(helm: Chart) -> None:
         assert (update["maxUnavailable"], update["maxSurge"]) == expected
 
 
+def is_test(item: Object) -> bool:
+    """Whether Helm creates it for `helm test` alone."""
+    annotations: Object = item["metadata"].get("annotations", {})
+    return annotations.get("helm.sh/hook") == "test"
+
+
 def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
     """What `helm test` needs is a hook, goes with it, and is bound to its status alone."""
     objects = helm.render({"test": {"namespaces": ["demo"]}})
-    hooks = [each for each in objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
+    hooks = [each for each in objects if is_test(each)]
     assert {each["kind"] for each in hooks} == {
         "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Pod",
     }  # fmt: skip
@@ -243,6 +249,16 @@ def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
     assert {verb for _, verb, *_ in granted} == {"get", "list", "create"}
     assert {each for each in granted if each[1] == "create"} == rights("demo", "create", "pods")
     assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
+
+
+@pytest.mark.parametrize("namespace", ["vgpu-webhook", "default"])
+def test_check_shows_its_logs(helm: Chart, namespace: str) -> None:
+    """Under `--logs`, Helm reads a pod by the name of each test hook; and no object is there twice."""
+    values = {"fullnameOverride": "renamed", "test": {"namespaces": ["demo", "default", "demo"]}}
+    hooks = [each for each in helm.render(values, namespace=namespace) if is_test(each)]
+    assert {each["metadata"]["name"] for each in hooks} == {"renamed-check"}
+    objects = [(each["kind"], each["metadata"].get("namespace")) for each in hooks]
+    assert len(objects) == len(set(objects))
 
 
 def test_second_release_meets_the_first(helm: Chart) -> None:
