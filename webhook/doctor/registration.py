@@ -6,13 +6,12 @@ from typing import Final
 from webhook import __version__
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, GPU_KEYS, NAME, Service, Site, desired_from, selects
-from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
+from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import (
     Difference,
     Severity,
     creates_pods,
     differences,
-    keeps_selectors,
     other_writers,
 )
 from webhook.doctor.facts import Facts, Missing, Result, address_of, error, listed, ok, unread, warning

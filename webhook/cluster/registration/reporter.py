@@ -2,13 +2,14 @@
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from certs.report import Once
 from webhook.cluster.client.api import Object
 from webhook.cluster.client.events import shortened
 from webhook.cluster.registration.desired import IGNORE, NAME, Terms
-from webhook.cluster.registration.update import Change, Difference, Severity, other_writers
+from webhook.cluster.registration.update import Change, Difference, keeps_out, other_writers
 
 MAX_MESSAGE: Final = 1000
 """The most bytes of a message, which may quote the configuration."""
@@ -41,34 +42,10 @@ class Report:
         return self.kind not in {ReportKind.WRITTEN, ReportKind.FOREIGN, ReportKind.REMOVED}
 
 
-@dataclass(frozen=True, slots=True)
-class Notices:
-    """Passes reports on, without repeating them.
-
-    Attributes:
-        report: called with each report; it must not block.
-    """
-
-    report: Callable[[Report], None]
-    _last: dict[ReportKind, str] = field(default_factory=dict)
-
-    def report_once(self, kind: ReportKind, message: str) -> None:
-        """Report something, unless it equals the last report of its kind."""
-        message = shortened(message, MAX_MESSAGE)
-        if self._last.get(kind) != message:
-            self._last[kind] = message
-            self.report(Report(kind, message))
-
-    def forget(self, *kinds: ReportKind) -> None:
-        """Forget reports of these kinds: if one recurs, it is reported again."""
-        for kind in kinds:
-            self._last.pop(kind, None)
-
-
 _SUBJECT: Final = f"the webhook configuration {NAME}"
 
 
-class Reporter:
+class Reporter(Once[ReportKind]):
     """The reports of one reconciler.
 
     Args:
@@ -76,49 +53,41 @@ class Reporter:
     """
 
     def __init__(self, report: Callable[[Report], None]) -> None:
-        self._notices = Notices(report)
+        super().__init__(lambda kind, message: report(Report(kind, shortened(message, MAX_MESSAGE))))
 
-    def failed(self, error: Exception) -> None:
-        """Report that a pass failed."""
-        self._notices.report_once(ReportKind.FAILED, f"{_SUBJECT} cannot be updated: {error}")
-
-    def succeeded(self) -> None:
-        """Note that a pass succeeded."""
-        self._notices.forget(ReportKind.FAILED)
+    def passed(self, error: Exception | None = None) -> None:
+        """Report that a pass failed, or note that it succeeded."""
+        self.report_while(error, ReportKind.FAILED, f"{_SUBJECT} cannot be updated: {error}")
 
     def removed(self, owner: str | None) -> None:
         """Report that the configuration was deleted with its release."""
-        self._notices.report_once(
-            ReportKind.REMOVED, f"{_SUBJECT} is not created again: the ClusterRole {owner} is gone"
-        )
+        self.report_once(ReportKind.REMOVED, f"{_SUBJECT} is not created again: the ClusterRole {owner} is gone")
 
     def failing_open(self, *, failing_open: bool) -> None:
         """Report that pods are admitted without an answer, or note that they no longer are."""
         message = f"{_SUBJECT} has failurePolicy {IGNORE}: pods are admitted unchanged until a replica can answer"
-        self._report_if(failing_open, ReportKind.FAILING_OPEN, message)
+        self.report_while(failing_open, ReportKind.FAILING_OPEN, message)
 
     def foreign_terms(self, foreign: Mapping[str, Terms]) -> None:
         """Report the foreign terms that are kept, by the name of their webhook."""
         terms = "; ".join(f"{name}: {terms}" for name, terms in foreign.items())
-        self._report_if(
-            bool(terms), ReportKind.FOREIGN, f"foreign terms in the namespace selectors of {NAME} are kept: {terms}"
+        self.report_while(
+            terms, ReportKind.FOREIGN, f"foreign terms in the namespace selectors of {NAME} are kept: {terms}"
         )
 
     def static(self, faults: Sequence[Difference]) -> None:
         """Report what differs in a configuration that is maintained by hand."""
-        message = f"{_SUBJECT} is maintained by hand, and {_sentences(faults)}"
-        self._report_if(bool(faults), ReportKind.LACKING, message)
+        self.report_while(faults, ReportKind.LACKING, f"{_SUBJECT} is maintained by hand, and {_sentences(faults)}")
 
     def newer(self, faults: Sequence[Difference]) -> None:
         """Report what keeps pods out in a configuration that a newer version maintains."""
         message = f"{_SUBJECT} is left to a newer version, but {_sentences(faults)}"
-        serious = any(fault.severity is not Severity.SLIGHT for fault in faults)
-        self._report_if(serious, ReportKind.NEWER, message)
+        self.report_while(keeps_out(faults), ReportKind.NEWER, message)
 
     def written(self, change: Change) -> None:
         """Report a write."""
-        self._notices.forget(ReportKind.WRITTEN, ReportKind.REMOVED)
-        self._notices.report_once(ReportKind.WRITTEN, f"{_SUBJECT} was {change.value}")
+        self.forget(ReportKind.WRITTEN, ReportKind.REMOVED)
+        self.report_once(ReportKind.WRITTEN, f"{_SUBJECT} was {change.value}")
 
     def repaired(self, change: Change, found: Object | None, faults: Sequence[Difference], *, first: bool) -> None:
         """Report changes by others, but not those of replicas with different policies.
@@ -132,23 +101,17 @@ class Reporter:
         if change not in {Change.CREATED, Change.REPAIRED}:
             return
         if first:
-            self._notices.forget(ReportKind.REPAIRED, ReportKind.CONTESTED)
+            self.forget(ReportKind.REPAIRED, ReportKind.CONTESTED)
         if done := _done(found, faults):
-            self._notices.report_once(ReportKind.REPAIRED, f"{_SUBJECT} was {done} and has been repaired")
+            self.report_once(ReportKind.REPAIRED, f"{_SUBJECT} was {done} and has been repaired")
 
     def contested(self, change: Change, found: Object | None, faults: Sequence[Difference], longest: float) -> None:
         """Report that others keep undoing repairs; the pause between these is `longest` seconds at most."""
         pace = f"there is now a pause between repairs, of {longest:g} s at most"
-        if change in {Change.NARROWED, Change.TAKEN_OVER}:
+        if change.narrows:
             pace = "replicas have different policies: nothing is removed for now"
         done = _done(found, faults) or "changed"
-        self._notices.report_once(ReportKind.CONTESTED, f"{_SUBJECT} was {done} repeatedly: {pace}")
-
-    def _report_if(self, condition: bool, kind: ReportKind, message: str) -> None:  # noqa: FBT001  (the method's name says what it is)
-        if condition:
-            self._notices.report_once(kind, message)
-        else:
-            self._notices.forget(kind)
+        self.report_once(ReportKind.CONTESTED, f"{_SUBJECT} was {done} repeatedly: {pace}")
 
 
 def _done(found: Object | None, faults: Sequence[Difference]) -> str:
