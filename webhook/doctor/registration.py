@@ -73,11 +73,14 @@ def selectors(facts: Facts) -> Result:
     if serious:
         hint = f"compare with {_printed(facts)}{f'; written by {writers}' if writers else ''}"
         return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
-    foreign = read_observed(found, desired.opt_in).foreign
+    read = read_observed(found, desired.opt_in)
+    foreign = read.foreign
     if slight or foreign:
         why = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
         narrowed = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
         title = f"it was changed by {writers or 'others'}"
+        if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
+            title = "it was written for another policy"
         return warning(title, *slight, *narrowed, hint=f"if that was not intended: {_SHOW}")
     return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
 

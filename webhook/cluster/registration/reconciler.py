@@ -9,9 +9,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -48,37 +48,33 @@ from webhook.cluster.registration.update import (
 from webhook.mapping.model.policy import Policy
 
 
-@dataclass(slots=True)
 class RepairPace:
     """When the next repair of a kind may be made; seconds are monotonic.
 
-    Attributes:
+    Args:
         shortest: the pause after the first repair; it doubles with each further one.
         longest: the longest pause.
-        calm: seconds without a repair after which the next one counts as the first.
+        calm: seconds without a repair after which the next one counts as the first; longer than `longest`.
     """
 
-    shortest: float
-    longest: float
-    calm: float
-    _last: float = -inf
-    _in_a_row: int = 0
-
-    def made(self, at: float) -> None:
-        """Count a repair."""
-        self._in_a_row = self.count_in_a_row(at) + 1
-        self._last = at
+    def __init__(self, shortest: float, longest: float, calm: float) -> None:
+        self._pauses = Backoff(shortest, longest)
+        self._calm = calm
+        self._last = self._next = -inf
 
     def count_in_a_row(self, at: float) -> int:
         """The number of repairs without a calm period between them."""
-        return 0 if at - self._last >= self.calm else self._in_a_row
+        return 0 if at - self._last >= self._calm else self._pauses.failures
+
+    def made(self, at: float) -> None:
+        """Count a repair."""
+        if not self.count_in_a_row(at):
+            self._pauses.reset()
+        self._last, self._next = at, at + self._pauses.failed()
 
     def wait(self, at: float) -> float:
         """Seconds until the next repair may be made; 0 if it may be made now."""
-        made = self.count_in_a_row(at)
-        if not made:
-            return 0.0
-        return max(0.0, self._last + min(self.shortest * 2.0 ** min(made - 1, 32), self.longest) - at)
+        return max(0.0, self._next - at)
 
 
 ATTEMPTS: Final = 5
@@ -380,17 +376,8 @@ class Configuration(msgspec.Struct, frozen=True):
     webhooks: tuple[Object, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The part of the webhook configuration that is stored.
-
-    Attributes:
-        version: its resourceVersion.
-        bundles: the CAs (DER) of each webhook.
-    """
-
-    version: str
-    bundles: tuple[frozenset[bytes], ...]
+Watched: TypeAlias = tuple[str, tuple[frozenset[bytes], ...]]
+"""The part of the webhook configuration that is stored: its resourceVersion, and the CAs (DER) of each webhook."""
 
 
 def watch_registration(
@@ -411,9 +398,9 @@ def watch_registration(
 def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
     """The CAs (DER) of each webhook; None if there is no webhook configuration."""
     found = next(iter(reflector.objects.values()), None)
-    return None if found is None else found.bundles
+    return None if found is None else found[1]
 
 
 def _watched(configuration: Configuration) -> Watched:
     bundles = (frozenset(by_der(bundle_of(webhook))) for webhook in configuration.webhooks or ())
-    return Watched(configuration.metadata.resource_version, tuple(bundles))
+    return configuration.metadata.resource_version, tuple(bundles)
