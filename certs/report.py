@@ -3,8 +3,11 @@
 import enum
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from certs.ca import CertificateError, UnusablePairError
+
+Kind = TypeVar("Kind")
 
 
 class ReportKind(enum.Enum):
@@ -61,22 +64,48 @@ class Report:
         return self.kind in FAILURES
 
 
-class Reporter:
-    """Passes reports on, without repeating them.
+class Once(Generic[Kind]):
+    """Reports each lasting condition once, until it is over.
+
+    Everything that reports conditions uses it, here and in `webhook`.
+
+    Args:
+        tell: called with the kind and message of each report; it must not block.
+    """
+
+    def __init__(self, tell: Callable[[Kind, str], None]) -> None:
+        self._tell = tell
+        self._reported: dict[Kind, str] = {}
+
+    def report_once(self, kind: Kind, message: str) -> None:
+        """Report a lasting condition, unless it was the last report of its kind."""
+        if self._reported.get(kind) != message:
+            self._reported[kind] = message
+            self._tell(kind, message)
+
+    def report_while(self, condition: object, kind: Kind, message: str) -> None:
+        """Report a condition if it lasts; otherwise consider it over."""
+        if condition:
+            self.report_once(kind, message)
+        else:
+            self.forget(kind)
+
+    def forget(self, *kinds: Kind) -> None:
+        """Consider conditions over without a report; if they recur, they are reported again."""
+        for kind in kinds:
+            self._reported.pop(kind, None)
+
+
+class Reporter(Once[ReportKind]):
+    """Reports about the certificates of one server.
 
     Args:
         report: called with each report; it must not block.
     """
 
     def __init__(self, report: Callable[[Report], None]) -> None:
+        super().__init__(lambda kind, message: report(Report(kind, message)))
         self.report = report
-        self._reported: dict[ReportKind, str] = {}
-
-    def report_once(self, kind: ReportKind, message: str) -> None:
-        """Report a lasting condition, unless it was the last report of its kind."""
-        if self._reported.get(kind) != message:
-            self._reported[kind] = message
-            self.report(Report(kind, message))
 
     def only(self, kind: ReportKind, message: str) -> None:
         """Report a lasting condition, and consider all others over."""
@@ -89,11 +118,6 @@ class Reporter:
         self._reported = {kind: message for kind, message in self._reported.items() if kind not in ended}
         if ended & FAILURES:
             self.report(Report(ReportKind.RECOVERED, "the certificates are renewed again"))
-
-    def forget(self, *kinds: ReportKind) -> None:
-        """Consider conditions over without a report; if they recur, they are reported again."""
-        for kind in kinds:
-            self._reported.pop(kind, None)
 
 
 def failure(error: Exception) -> tuple[ReportKind, str]:

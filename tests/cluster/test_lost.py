@@ -9,7 +9,17 @@ import pytest
 
 from tests.cluster.config_maps import vendor
 from tests.cluster.fake_api import PLACE, FakeApi
-from tests.cluster.test_keeping_up import MAPPINGS, MAPS, RECORD, Changing, Following, config_map, following, until
+from tests.cluster.test_keeping_up import (
+    MAPPINGS,
+    MAPS,
+    RECORD,
+    Changing,
+    Following,
+    config_map,
+    following,
+    request_count,
+    until,
+)
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.last_good import TOGETHER, VanishedConfigMaps
@@ -198,6 +208,8 @@ async def after_a_loss(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[C
         api.remove(LAST_GOOD_NAME, RECORD)
         api.remove(MAPPINGS, f"{MAPS}/acme")
         await until(lambda: "last_good_not_written" in follower.logged and "config_maps_lost" in follower.logged)
+        tries = request_count(api, f"PATCH {LAST_GOOD_NAME}")
+        await until(lambda: request_count(api, f"PATCH {LAST_GOOD_NAME}") > tries + 2, 20)
         assert not noticed(follower), "before its namespace exists"
         refused = False
         await until(lambda: noticed(follower))

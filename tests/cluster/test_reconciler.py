@@ -25,7 +25,7 @@ from webhook.cluster.registration.desired import (
     names_set,
     registration,
 )
-from webhook.cluster.registration.reconciler import Reconciler
+from webhook.cluster.registration.reconciler import Reconciler, RepairPace
 from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Change
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
@@ -845,3 +845,19 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
     assert stored is not None
     assert stored.digest == NEW.digest
     assert RegistrationEvent.CONTESTED not in replica.kinds
+
+
+def test_the_pace_of_repairs() -> None:
+    """Each pause is twice as long as the one before, up to the longest; after a calm period it is the first again."""
+    pace, at, waits = RepairPace(1.0, 4.0, 100.0), 1000.0, []
+    assert pace.wait(at) == pace.count_in_a_row(at) == 0
+    for _ in range(4):
+        pace.made(at)
+        waits.append(pace.wait(at))
+        at += waits[-1]
+        assert pace.wait(at) == 0
+    assert waits == [1.0, 2.0, 4.0, 4.0]
+    assert [pace.count_in_a_row(at + more) for more in (0, 95.9, 96)] == [4, 4, 0]
+    at += 96
+    pace.made(at)
+    assert (pace.count_in_a_row(at), pace.wait(at)) == (1, 1.0)

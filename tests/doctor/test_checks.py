@@ -157,6 +157,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
+    ("selectors", WARNING, "written for another policy", but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
     ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
     ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
     ("selectors", ERROR, "does not select", but(configurations=amended(without_term(0)))),

@@ -15,13 +15,12 @@ from webhook.cluster.registration.desired import (
     desired_from,
     selects,
 )
-from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
+from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import (
     Difference,
     Severity,
     creates_pods,
     differences,
-    keeps_selectors,
     other_writers,
 )
 from webhook.doctor.facts import ClusterFacts, Missing, Result, address_of, error, listed, ok, unread, warning
@@ -83,11 +82,14 @@ def selectors(facts: ClusterFacts) -> Result:
     if serious:
         hint = f"compare with {_printed(facts)}{f'; written by {writers}' if writers else ''}"
         return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
-    foreign = read_observed(found, desired.opt_in).foreign
+    read = read_observed(found, desired.opt_in)
+    foreign = read.foreign
     if slight or foreign:
         why = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
         narrowed = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
         title = f"it was changed by {writers or 'others'}"
+        if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
+            title = "it was written for another policy"
         return warning(title, *slight, *narrowed, hint=f"if that was not intended: {_SHOW}")
     return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
 

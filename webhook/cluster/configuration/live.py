@@ -14,6 +14,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from certs.backoff import Backoff
+from certs.report import Once
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import WatchConfig
@@ -106,7 +107,7 @@ class LivePolicy:
         self._notice = partial(events.put, Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", ""))
         self._unstored = asyncio.Event()
         self._lost = VanishedConfigMaps(api, namespace, self._report_lost)
-        self._noticed_lost: Collection[str] = ()
+        self._lasting: Once[str] = Once(self._notice)
         self._log = log
         self._in_force = in_force
         self._report = report
@@ -180,7 +181,7 @@ class LivePolicy:
         ):
             self._compile_again()
         else:
-            self._faults = replace(self._faults, invalid=frozenset())
+            self._report_invalid(frozenset())
 
     async def _load(self) -> None:
         """Return once all ConfigMaps, and the documents that were accepted before, are known."""
@@ -211,16 +212,15 @@ class LivePolicy:
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._faults = replace(self._faults, not_compiled=True)
-                self._notice("PolicyNotCompiled", NOT_COMPILED)
+                self._lasting.report_once("PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._activate(outcome)
 
     def _report_invalid(self, names: frozenset[str]) -> None:
         self._faults = replace(self._faults, invalid=names)
-        if not names:
-            return
-        self._log.warning("last_good_invalid", config_maps=sorted(names))
-        self._notice("LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+        if names:
+            self._log.warning("last_good_invalid", config_maps=sorted(names))
+        self._lasting.report_while(names, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
     def _report_lost(self, names: Collection[str]) -> None:
         if names:
@@ -241,6 +241,7 @@ class LivePolicy:
         self.compilations += 1
         self._last_good = outcome.accepted
         self._faults = replace(self._faults, not_compiled=False)
+        self._lasting.forget("PolicyNotCompiled")
         if before is None or before.policy.digest != outcome.policy.digest:
             self._in_force(outcome.policy)
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
@@ -270,12 +271,9 @@ class LivePolicy:
         self._faults = replace(self._faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
-            self._notice("LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+        self._lasting.report_while(left_out, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
         # An Event cannot be written before its namespace exists again, and neither can the record.
-        if (lost := sorted(self.lost)) != self._noticed_lost:
-            self._noticed_lost = lost
-            if lost:
-                self._notice("ConfigMapsLost", f"{MAPS_LOST}: {', '.join(lost)}")
+        self._lasting.report_while(self.lost, "ConfigMapsLost", f"{MAPS_LOST}: {', '.join(sorted(self.lost))}")
         return record
 
     def _to_store(self, outcome: PolicyOutcome) -> Accepted:

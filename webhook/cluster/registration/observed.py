@@ -3,7 +3,7 @@
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import total_ordering
 from http import HTTPStatus
@@ -28,7 +28,7 @@ from webhook.cluster.registration.desired import (
     match_expression,
     parse_names,
 )
-from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
+from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
 _PATH = f"{COLLECTION}/{NAME}"
@@ -89,14 +89,33 @@ def _object(answer: Answer) -> Object:
         raise StatusError(answer.status, "", f"not a JSON object: {error}") from None
 
 
+def dict_of(value: Any) -> Object:
+    """A part of an object that others may have changed; empty if it is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """A list in such an object; empty if it is none."""
+    return value if isinstance(value, list) else []
+
+
+def annotations_of(configuration: Object) -> Object:
+    """The annotations of a configuration."""
+    return dict_of(dict_of(configuration.get("metadata")).get("annotations"))
+
+
+def expressions_of(webhook: Object) -> list[Object]:
+    """The expressions of a webhook's namespace selector."""
+    return [dict_of(term) for term in list_of(dict_of(webhook.get("namespaceSelector")).get("matchExpressions"))]
+
+
 INJECTED: Final = "cert-manager.io/inject-"
 """The prefix of the annotations that make cert-manager fill in ``caBundle``."""
 
 
 def bundle_of(webhook: Object) -> bytes:
     """The bundle of one webhook; empty if it has none that can be decoded."""
-    config = webhook.get("clientConfig")
-    encoded = config.get("caBundle") if isinstance(config, dict) else None
+    encoded = dict_of(webhook.get("clientConfig")).get("caBundle")
     try:
         return base64.b64decode(encoded) if isinstance(encoded, str) else b""
     except (binascii.Error, ValueError):
@@ -105,9 +124,12 @@ def bundle_of(webhook: Object) -> bytes:
 
 def injected(configuration: Object) -> bool:
     """Whether cert-manager fills in the bundles of a configuration."""
-    metadata = configuration.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and any(str(key).startswith(INJECTED) for key in annotations)
+    return any(str(key).startswith(INJECTED) for key in annotations_of(configuration))
+
+
+def keeps_selectors(configuration: Object) -> bool:
+    """Whether the configuration has the annotation that keeps foreign terms in its namespace selectors."""
+    return annotations_of(configuration).get(KEEP_SELECTORS) == "true"
 
 
 def widened(ours: bytes, theirs: bytes) -> bytes:
@@ -117,10 +139,7 @@ def widened(ours: bytes, theirs: bytes) -> bytes:
         return ours
     if own.keys() <= others.keys():
         return theirs
-    return _joined([ours, *(block for der, block in others.items() if der not in own)])
-
-
-def _joined(parts: Iterable[bytes]) -> bytes:
+    parts = [ours, *(block for der, block in others.items() if der not in own)]
     return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
 
 
@@ -176,7 +195,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
         configuration: from the API server.
         opt_in: the reader's own opt-in label; the writer's may be another.
     """
-    stamp = _STAMP.fullmatch(str(_annotations(configuration).get(WRITTEN_BY, "")))
+    stamp = _STAMP.fullmatch(str(annotations_of(configuration).get(WRITTEN_BY, "")))
     webhooks = webhooks_of(configuration)
     ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
     foreign: dict[str, Terms] = {
@@ -193,7 +212,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:
     """The webhooks of a configuration by name."""
-    return {str(webhook.get("name")): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
+    return {str(webhook.get("name")): webhook for webhook in map(dict_of, list_of(configuration.get("webhooks")))}
 
 
 def matched_names_in(
@@ -209,9 +228,9 @@ def matched_names_in(
     Returns:
         None if the annotation is missing, or it or the conditions were changed.
     """
-    conditions = map(_dict, _list(webhook.get("matchConditions")))
+    conditions = map(dict_of, list_of(webhook.get("matchConditions")))
     expressions = {condition.get("name"): condition.get("expression") for condition in conditions}
-    for names in (parse_names(_annotations(configuration).get(MATCHED_NAMES)), expected):
+    for names in (parse_names(annotations_of(configuration).get(MATCHED_NAMES)), expected):
         if names is not None and match_expression(names) == expressions.get(GPU_KEYS):
             return names
     return None
@@ -227,7 +246,7 @@ def _made_from(configuration: Object, webhook: Object, digest: str, opt_in: str)
 
 def _opt_in(webhook: Object, expected: str) -> str | None:
     """The opt-in label that a webhook was made with: the expected one if it is there, or else the one in its place."""
-    keys = [str(term["key"]) for term in _expressions(webhook) if _is_opt_in(term)]
+    keys = [str(term["key"]) for term in expressions_of(webhook) if _is_opt_in(term)]
     return expected if expected in keys else next(iter(keys), None)
 
 
@@ -238,9 +257,9 @@ def _is_opt_in(term: Object) -> bool:
 def foreign_terms(webhook: Object, opt_in: str) -> Terms:
     """The foreign terms of a webhook's namespace selector, except those for our own labels, which could only contradict."""
     own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
-    expressions = [term for term in _expressions(webhook) if term.get("key") not in own_keys]
+    expressions = [term for term in expressions_of(webhook) if term.get("key") not in own_keys]
     exemption = next(filter(_exempts_cluster_namespaces, expressions), None)
-    labels = _dict(_dict(webhook.get("namespaceSelector")).get("matchLabels"))
+    labels = dict_of(dict_of(webhook.get("namespaceSelector")).get("matchLabels"))
     return Terms(
         {key: value for key, value in labels.items() if key not in own_keys},
         [term for term in expressions if term is not exemption],
@@ -251,21 +270,5 @@ def _exempts_cluster_namespaces(term: Object) -> bool:
     """Whether a term is our own exemption of system namespaces; one with more names than that is foreign."""
     if (term.get("key"), term.get("operator")) != (NAMESPACE_NAME, "NotIn"):
         return False
-    names = set(_list(term.get("values")))
+    names = set(list_of(term.get("values")))
     return names >= CLUSTER_NAMESPACES and len(names - CLUSTER_NAMESPACES) <= 1
-
-
-def _expressions(webhook: Object) -> list[Object]:
-    return [_dict(term) for term in _list(_dict(webhook.get("namespaceSelector")).get("matchExpressions"))]
-
-
-def _annotations(configuration: Object) -> Object:
-    return _dict(_dict(configuration.get("metadata")).get("annotations"))
-
-
-def _dict(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -7,11 +7,11 @@ nothing is written. If something keeps undoing repairs, they slow down to one pe
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -31,19 +31,25 @@ from webhook.cluster.registration.desired import (
     RegistrationMode,
     Site,
 )
-from webhook.cluster.registration.observed import Observed, StoredConfiguration, Version, bundle_of, read_observed
+from webhook.cluster.registration.observed import (
+    Observed,
+    StoredConfiguration,
+    Version,
+    bundle_of,
+    keeps_selectors,
+    read_observed,
+)
 from webhook.cluster.registration.reporter import RegistrationReport, RegistrationReporter
 from webhook.cluster.registration.update import (
     Change,
     Difference,
     Labels,
     Severity,
-    Update,
     Writer,
     differences,
     fails_open,
     harmless,
-    keeps_selectors,
+    keeps_out,
     opted_in_as,
     other_writers,
     update_for,
@@ -51,95 +57,33 @@ from webhook.cluster.registration.update import (
 from webhook.mapping.model.policy import Policy
 
 
-class QuietPeriod:
-    """Measures how long neither the policy nor the webhook configuration has changed.
-
-    Args:
-        length: seconds without a change after which the period is over.
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, length: float, clock: Callable[[], float]) -> None:
-        self._length = length
-        self._clock = clock
-        self._since = clock()
-        self._seen: tuple[object, ...] | None = None
-
-    @property
-    def left(self) -> float:
-        """Seconds until the period is over; 0 or less when it is."""
-        return self._length - (self._clock() - self._since)
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing has changed for that long."""
-        return self.left <= 0
-
-    def restart(self) -> None:
-        """Note a change."""
-        self._since = self._clock()
-
-    def observe(self, read: Observed) -> None:
-        """Note the configuration that was read; if it differs from the previous one, that is a change."""
-        seen = read.version, read.digest, read.desired, read.bundles
-        if seen != self._seen:
-            self._seen = seen
-            self.restart()
-
-
-@dataclass(slots=True)
 class RepairPace:
     """When the next repair of a kind may be made; seconds are monotonic.
 
-    Attributes:
+    Args:
         shortest: the pause after the first repair; it doubles with each further one.
         longest: the longest pause.
-        calm: seconds without a repair after which the next one counts as the first.
+        calm: seconds without a repair after which the next one counts as the first; longer than `longest`.
     """
 
-    shortest: float
-    longest: float
-    calm: float
-    _last: float = -inf
-    _in_a_row: int = 0
-
-    def made(self, at: float) -> None:
-        """Count a repair."""
-        self._in_a_row = self.count_in_a_row(at) + 1
-        self._last = at
+    def __init__(self, shortest: float, longest: float, calm: float) -> None:
+        self._pauses = Backoff(shortest, longest)
+        self._calm = calm
+        self._last = self._next = -inf
 
     def count_in_a_row(self, at: float) -> int:
         """The number of repairs without a calm period between them."""
-        return 0 if at - self._last >= self.calm else self._in_a_row
+        return 0 if at - self._last >= self._calm else self._pauses.failures
+
+    def made(self, at: float) -> None:
+        """Count a repair."""
+        if not self.count_in_a_row(at):
+            self._pauses.reset()
+        self._last, self._next = at, at + self._pauses.failed()
 
     def wait(self, at: float) -> float:
         """Seconds until the next repair may be made; 0 if it may be made now."""
-        made = self.count_in_a_row(at)
-        if not made:
-            return 0.0
-        return max(0.0, self._last + min(self.shortest * 2.0 ** min(made - 1, 32), self.longest) - at)
-
-
-@dataclass(slots=True)
-class Repairs:
-    """The repairs of one configuration: the number of each kind, and when the next may be made.
-
-    Repairs that let more pods through wait a minute at most. Those that let fewer through, or take over, may wait an hour:
-    as long as replicas disagree, all names of all of them stay in the end.
-    """
-
-    widening: RepairPace
-    narrowing: RepairPace
-    counts: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(Change, 0))
-
-    def made(self, change: Change, at: float) -> None:
-        """Count a repair."""
-        self.counts[change] += 1
-        self.pace(change).made(at)
-
-    def pace(self, change: Change) -> RepairPace:
-        """The pace of a kind of repair."""
-        return self.narrowing if change in {Change.NARROWED, Change.TAKEN_OVER} else self.widening
+        return max(0.0, self._next - at)
 
 
 ATTEMPTS: Final = 5
@@ -150,7 +94,13 @@ CONTESTED: Final = 4
 
 
 class Reconciler:
-    """Reconciles one webhook configuration with one policy; see `reconcile` for what it does and `run` for when."""
+    """Reconciles one webhook configuration with one policy; see `reconcile` for what it does and `run` for when.
+
+    Attributes:
+        repairs: the number of repairs, by kind.
+        as_desired: whether the webhook configuration lets through every pod that the policy requires; None if that is not
+            known yet.
+    """
 
     def __init__(
         self,
@@ -199,12 +149,13 @@ class Reconciler:
         self._failing_open = False
         self._moved = False
         pace = self._timing
-        self._quiet = QuietPeriod(pace.quiet, clock)
-        self._repairs = Repairs(
-            RepairPace(pace.repair, pace.repair_at_most, pace.calm),
-            RepairPace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
-        )
-        self._as_desired: bool | None = None
+        self._changed_at = clock()
+        self._seen: tuple[object, ...] | None = None
+        self.repairs = dict.fromkeys(Change, 0)
+        self._widening = RepairPace(pace.repair, pace.repair_at_most, pace.calm)
+        # As long as replicas disagree, all names of all of them stay in the end.
+        self._narrowing = RepairPace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most)
+        self.as_desired: bool | None = None
         self._backoff = Backoff(pace.retry, pace.retry_at_most, random.random)
         self._owned = False
         self._wake = asyncio.Event()
@@ -223,16 +174,6 @@ class Reconciler:
         """
         return self._registered if self._mode is RegistrationMode.MANAGED else None
 
-    @property
-    def repairs(self) -> Mapping[Change, int]:
-        """The number of repairs, by kind."""
-        return self._repairs.counts
-
-    @property
-    def as_desired(self) -> bool | None:
-        """Whether the webhook configuration lets through every pod that the policy requires; None if that is not known yet."""
-        return self._as_desired
-
     def adopt(self, desired: Desired, site: Site | None = None) -> None:
         """Adopt another policy, or new CAs, and reconcile soon."""
         site = site or self._writer.site
@@ -241,7 +182,7 @@ class Reconciler:
             announced = self._writer.announced and desired == self._writer.desired
             self._moved = self._moved or site != self._writer.site
             self._writer = replace(self._writer, desired=desired, site=site, announced=announced)
-            self._quiet.restart()
+            self._changed_at = self._clock()
             self.check()
 
     def namespaces_changed(self) -> None:
@@ -274,63 +215,82 @@ class Reconciler:
                 wait = await self._attempt()
             except (UnreachableError, StatusError) as error:
                 if isinstance(error, StatusError):
-                    self._as_desired = False
-                self._reporter.failed(error)
+                    self.as_desired = False
+                self._reporter.passed(error)
                 return self._backoff.failed()
             self._backoff.reset()
-            self._reporter.succeeded()
+            self._reporter.passed()
             return wait
 
     async def _attempt(self) -> float:
         for _ in range(ATTEMPTS):
             found = await self._stored.read()
             read = self._observe(found)
-            if self._mode is RegistrationMode.STATIC or self._left_to_newer(found, read):
-                self._compare(found)
+            faults = differences(found, self.desired, self._writer.site, self._opted_in())
+            if self._is_left_alone(found, read, faults):
+                self.as_desired = not keeps_out(faults)
                 return self._until_next_pass()
             owner = await owner_reference(self._api, self._owner)
             if found is None and owner is None and self._owned:
                 # A configuration written now would outlive its release, and block pods forever.
                 self._reporter.removed(self._owner)
-                self._as_desired = False
+                self.as_desired = False
                 return self._timing.repair_at_most
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
-            urgent = self._is_open(found)
+            # Pods of opted-in namespaces are created without a call, or without an answer.
+            urgent = found is None or keeps_out(faults) or fails_open(found)
             quiet = not urgent and await self._may_narrow(read)
-            change = update_for(found, self._to_keep(found, read), writer, quiet=quiet)
-            if urgent and change is not None and change.change in {Change.NARROWED, Change.TAKEN_OVER}:
-                # Whatever else is written: pods must not wait as long as these two may.
-                change = change._replace(change=Change.REPAIRED)
-            # It is not a repair if the webhook has just become able to answer.
-            answered = self._failing_open and change is not None and not fails_open(change.configuration)
-            repair = writer.announced and not self._moved and not answered
-            if change is not None and repair:
-                wait = self._repairs.pace(change.change).wait(self._clock())
-                if wait > 0:
-                    return self._put_off(change, found, wait)
-            if change is None or await self._write(change, found, repair=repair):
-                self._note_failing_open(found if change is None else change.configuration)
-                # Only if no other policy was adopted in the meantime.
-                if writer.desired is self._writer.desired and writer.site is self._writer.site:
-                    self._writer = replace(self._writer, announced=True)
-                    self._moved = False
-                    return self._until_next_pass()
+            update = update_for(found, self._to_keep(found, read), writer, quiet=quiet)
+            written = found
+            if update is not None:
+                # Whatever is written: pods must not wait as long as names that are removed may.
+                change = Change.REPAIRED if urgent and update.change.narrows else update.change
+                # It is not a repair if the webhook has just become able to answer.
+                answered = self._failing_open and not fails_open(update.configuration)
+                repair = writer.announced and not self._moved and not answered
+                pace = self._narrowing if change.narrows else self._widening
+                if repair and (wait := pace.wait(self._clock())) > 0:
+                    self.as_desired = not urgent
+                    if pace.count_in_a_row(self._clock()) >= CONTESTED:
+                        self._reporter.contested(change, found, faults, self._timing.repair_at_most)
+                    return wait
+                store = self._stored.create if found is None else self._stored.replace
+                written = await store(update.configuration)
+                if written is None:
+                    continue
+                if repair:
+                    self.repairs[change] += 1
+                    pace.made(self._clock())
+                    first = pace.count_in_a_row(self._clock()) == 1
+                    self._reporter.repaired(change, found, faults, first=first)
+                self._observe(written)
+                self._reporter.written(change)
+            self._failing_open = written is not None and fails_open(written)
+            self.as_desired = not self._failing_open
+            self._reporter.failing_open(failing_open=self._failing_open)
+            # Only if no other policy was adopted in the meantime.
+            if writer.desired is not self._writer.desired or writer.site is not self._writer.site:
                 return 0.0
+            self._writer = replace(self._writer, announced=True)
+            self._moved = False
+            return self._until_next_pass()
         return self._backoff.failed()
-
-    def _note_failing_open(self, configuration: Object | None) -> None:
-        """Note whether a configuration that was found or written admits pods without an answer."""
-        self._failing_open = configuration is not None and fails_open(configuration)
-        self._as_desired = not self._failing_open
-        self._reporter.failing_open(failing_open=self._failing_open)
 
     def _observe(self, found: Object | None) -> Observed:
         """Note the configuration that was found, and whether it has changed."""
         read = Observed() if found is None else read_observed(found, self.desired.opt_in)
         self._registered = read
-        self._quiet.observe(read)
+        seen = read.version, read.digest, read.desired, read.bundles
+        if seen != self._seen:
+            self._seen = seen
+            self._changed_at = self._clock()
         return read
+
+    @property
+    def _quiet_in(self) -> float:
+        """Seconds until neither the policy nor the webhook configuration has changed for a while; 0 or less if so."""
+        return self._timing.quiet - (self._clock() - self._changed_at)
 
     def _to_keep(self, found: Object | None, read: Observed) -> Observed:
         """What was read, without foreign terms that keep pods out, and without a newer version's annotation."""
@@ -347,58 +307,28 @@ class Reconciler:
             return Observed(foreign=foreign, bundles=read.bundles, injected=read.injected)
         return replace(read, foreign=foreign)
 
-    def _left_to_newer(self, found: Object | None, read: Observed) -> bool:
-        """Whether a newer version maintains the webhook configuration.
+    def _is_left_alone(self, found: Object | None, read: Observed, faults: Sequence[Difference]) -> bool:
+        """Whether people or a newer version maintain the webhook configuration; then what differs is only reported.
 
-        Its annotation is ignored if the configuration contains something that no version writes, or if it differs and other
-        programs own fields of it: everyone can write an annotation.
+        The annotation of a newer version is ignored if the configuration contains something that no version writes, or if it
+        differs and other programs own fields of it: everyone can write an annotation.
         """
-        if found is None or read.version is None or not read.version > self._writer.version:
-            return False
-        faults = self._differences(found)
-        forged = any(fault.severity is Severity.NO_VERSION_WRITES for fault in faults)
-        return not forged and not (faults and other_writers(found))
-
-    def _differences(self, found: Object | None) -> list[Difference]:
-        return differences(found, self.desired, self._writer.site, self._opted_in())
-
-    def _is_open(self, found: Object | None) -> bool:
-        """Whether pods of opted-in namespaces are created without a call, or without an answer."""
-        serious = any(fault.severity is not Severity.SLIGHT for fault in self._differences(found))
-        return found is None or serious or fails_open(found)
-
-    def _compare(self, found: Object | None) -> None:
-        faults = self._differences(found)
-        self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
         if self._mode is RegistrationMode.STATIC:
             self._reporter.static(faults)
-        else:
-            self._reporter.newer(faults)
-
-    async def _write(self, change: Update, found: Object | None, *, repair: bool) -> bool:
-        """Write an update; False if another writer was faster, and it has to be computed again."""
-        store = self._stored
-        written = await (store.create if found is None else store.replace)(change.configuration)
-        if written is None:
+            return True
+        if found is None or read.version is None or not read.version > self._writer.version:
             return False
-        if repair:
-            self._repairs.made(change.change, self._clock())
-            first = self._repairs.pace(change.change).count_in_a_row(self._clock()) == 1
-            self._reporter.repaired(change.change, found, self._differences(found), first=first)
-        self._observe(written)
-        self._reporter.written(change.change)
+        forged = any(fault.severity is Severity.NO_VERSION_WRITES for fault in faults)
+        if forged or (faults and other_writers(found)):
+            return False
+        self._reporter.newer(faults)
         return True
-
-    def _put_off(self, change: Update, found: Object | None, wait: float) -> float:
-        faults = self._differences(found)
-        self._as_desired = not self._is_open(found)
-        if self._repairs.pace(change.change).count_in_a_row(self._clock()) >= CONTESTED:
-            self._reporter.contested(change.change, found, faults, self._timing.repair_at_most)
-        return wait
 
     async def _may_narrow(self, read: Observed) -> bool:
         """Whether nothing has changed for a while, and no replica needs a CA that is not known here."""
-        return self._quiet.over and (not self._has_others(read) or self._is_current is None or await self._is_current())
+        return self._quiet_in <= 0 and (
+            not self._has_others(read) or self._is_current is None or await self._is_current()
+        )
 
     def _has_others(self, read: Observed) -> bool:
         """Whether the bundles, if this program maintains them, contain CAs of others."""
@@ -410,7 +340,7 @@ class Reconciler:
         present = self._registered
         pending = present is not None and (present.desired != self.desired or self._has_others(present))
         wait = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (so that replicas do not read all at once)
-        return min(wait, self._quiet.left) if pending and not self._quiet.over else wait
+        return min(wait, self._quiet_in) if pending and self._quiet_in > 0 else wait
 
 
 def known_to_peers(
@@ -443,32 +373,15 @@ def _known(name: str, policy: Policy) -> bool:
     return bool(policy.resources.owners(name)) or name in policy.inactive or name in policy.near.known
 
 
-class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
-    ca_bundle: str | None = None
-
-
-class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
-    client_config: _ClientConfig = _ClientConfig()
-
-
 class Configuration(msgspec.Struct, frozen=True):
     """The version and the bundles of the webhook configuration; the reconciler reads the rest."""
 
     metadata: ObjectMetadata
-    webhooks: tuple[_Webhook, ...] | None = None
+    webhooks: tuple[Object, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The part of the webhook configuration that is stored.
-
-    Attributes:
-        version: its resourceVersion.
-        bundles: the CAs (DER) of each webhook.
-    """
-
-    version: str
-    bundles: tuple[frozenset[bytes], ...]
+Watched: TypeAlias = tuple[str, tuple[frozenset[bytes], ...]]
+"""The part of the webhook configuration that is stored: its resourceVersion, and the CAs (DER) of each webhook."""
 
 
 def watch_registration(
@@ -489,13 +402,9 @@ def watch_registration(
 def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
     """The CAs (DER) of each webhook; None if there is no webhook configuration."""
     found = next(iter(reflector.objects.values()), None)
-    return None if found is None else found.bundles
+    return None if found is None else found[1]
 
 
 def _watched(configuration: Configuration) -> Watched:
-    encoded = [
-        {"clientConfig": {"caBundle": webhook.client_config.ca_bundle}} for webhook in configuration.webhooks or ()
-    ]
-    return Watched(
-        configuration.metadata.resource_version, tuple(frozenset(by_der(bundle_of(webhook))) for webhook in encoded)
-    )
+    bundles = (frozenset(by_der(bundle_of(webhook))) for webhook in configuration.webhooks or ())
+    return configuration.metadata.resource_version, tuple(bundles)

@@ -29,6 +29,7 @@ from webhook.cluster.registration.desired import (
     IGNORE,
     NAME,
     NAMESPACE_NAME,
+    PORT,
     Desired,
     Site,
     Terms,
@@ -40,13 +41,17 @@ from webhook.cluster.registration.observed import (
     Observed,
     Version,
     bundle_of,
+    dict_of,
+    expressions_of,
     foreign_terms,
     injected,
+    keeps_selectors,
+    list_of,
     matched_names_in,
     webhooks_of,
     widened,
 )
-from webhook.labels import ENABLED, KEEP_SELECTORS, MATCHED_NAMES, MODE
+from webhook.labels import ENABLED, MATCHED_NAMES, MODE
 
 
 class Change(enum.Enum):
@@ -58,6 +63,11 @@ class Change(enum.Enum):
     NARROWED = "narrowed"
     REPAIRED = "repaired"
     TAKEN_OVER = "taken over from a policy that no replica has anymore"
+
+    @property
+    def narrows(self) -> bool:
+        """Whether fewer pods may be let through afterwards."""
+        return self in {Change.NARROWED, Change.TAKEN_OVER}
 
 
 class Update(NamedTuple):
@@ -121,7 +131,7 @@ def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> boo
     Bundles that something else fills in stay as they are.
     """
     dropped = False
-    theirs = {str(webhook.get("name")): webhook for webhook in found.get("webhooks") or () if isinstance(webhook, dict)}
+    theirs = webhooks_of(found)
     for webhook in made["webhooks"]:
         config, present = webhook["clientConfig"], bundle_of(theirs.get(webhook["name"], {}))
         if injected(found) or injected(made) or not site.ca_bundle:
@@ -192,7 +202,7 @@ def _set_owner(configuration: Object, owner: Object | None) -> None:
 
 
 def _same_name(reference: Any, owner: Object) -> bool:
-    return isinstance(reference, dict) and all(reference.get(key) == owner[key] for key in ("kind", "name"))
+    return all(dict_of(reference).get(key) == owner[key] for key in ("kind", "name"))
 
 
 def _metadata(configuration: Object) -> Object:
@@ -241,6 +251,11 @@ class Difference:
         return f"{self.webhook} {self.what}" if self.webhook else self.what
 
 
+def keeps_out(faults: Iterable[Difference]) -> bool:
+    """Whether any of these keeps pods out."""
+    return any(fault.severity is not Severity.SLIGHT for fault in faults)
+
+
 def differences(
     configuration: Object | None, desired: Desired, site: Site, opted_in: Sequence[Labels]
 ) -> list[Difference]:
@@ -273,13 +288,6 @@ def differences(
     ]
 
 
-def keeps_selectors(configuration: Object) -> bool:
-    """Whether the configuration has the annotation that keeps foreign terms in its namespace selectors."""
-    metadata = configuration.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
-
-
 def opted_in_as(name: str, desired: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
     """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
     audits = name == AUDIT
@@ -289,17 +297,13 @@ def opted_in_as(name: str, desired: Desired, opted_in: Iterable[Labels]) -> list
 
 def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
     """The terms that keep none of the namespaces out."""
+
+    def selected(kind: str, term: object) -> bool:
+        return all(selects({kind: term}, labels) for labels in namespaces)
+
     return Terms(
-        {
-            key: value
-            for key, value in terms.labels.items()
-            if all(selects({"matchLabels": {key: value}}, labels) for labels in namespaces)
-        },
-        [
-            term
-            for term in terms.expressions
-            if all(selects({"matchExpressions": [term]}, labels) for labels in namespaces)
-        ],
+        {key: value for key, value in terms.labels.items() if selected("matchLabels", {key: value})},
+        [term for term in terms.expressions if selected("matchExpressions", [term])],
     )
 
 
@@ -308,31 +312,17 @@ def other_writers(configuration: Object) -> list[str]:
 
     Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
     """
-    metadata = configuration.get("metadata")
-    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
     return sorted(
         {
             str(entry.get("manager"))
-            for entry in entries or ()
-            if isinstance(entry, dict)
-            and entry.get("manager") != FIELD_MANAGER
-            and any(_beyond_bundles(fields) for fields in _owned_webhooks(entry))
+            for entry in map(dict_of, list_of(dict_of(configuration.get("metadata")).get("managedFields")))
+            for fields in map(dict_of, dict_of(dict_of(entry.get("fieldsV1")).get("f:webhooks")).values())
+            if entry.get("manager") != FIELD_MANAGER
+            and (
+                fields.keys() - {"f:clientConfig", "f:name", "."}
+                or dict_of(fields.get("f:clientConfig")).keys() - {"f:caBundle", "."}
+            )
         }
-    )
-
-
-def _owned_webhooks(entry: Object) -> list[Any]:
-    fields = entry.get("fieldsV1")
-    webhooks = fields.get("f:webhooks") if isinstance(fields, dict) else None
-    return list(webhooks.values()) if isinstance(webhooks, dict) else []
-
-
-def _beyond_bundles(fields: Any) -> bool:
-    if not isinstance(fields, dict):
-        return False
-    config = fields.get("f:clientConfig")
-    return bool(fields.keys() - {"f:clientConfig", "f:name", "."}) or (
-        isinstance(config, dict) and bool(config.keys() - {"f:caBundle", "."})
     )
 
 
@@ -357,15 +347,10 @@ def _of_webhook(
 
 def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
     """Find missing terms of our own, and any terms that keep out namespaces which ours select."""
-    selector = found.get("namespaceSelector")
-    terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
+    terms = expressions_of(found)
     for ours in made["namespaceSelector"]["matchExpressions"]:
         key, operator = ours["key"], ours["operator"]
-        same = [
-            term
-            for term in terms
-            if isinstance(term, dict) and (term.get("key"), term.get("operator")) == (key, operator)
-        ]
+        same = [term for term in terms if (term.get("key"), term.get("operator")) == (key, operator)]
         # What additional values keep out is found below.
         absent = sorted(set(ours["values"]) - {value for term in same for value in term.get("values") or ()})
         if absent:
@@ -375,8 +360,7 @@ def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequ
                 Severity.SLIGHT,
             )
     kept = [labels for labels in namespaces if selects(made["namespaceSelector"], labels)]
-    labels = (selector.get("matchLabels") if isinstance(selector, dict) else None) or {}
-    present = Terms(labels, [term for term in terms if isinstance(term, dict)])
+    present = Terms(dict_of(dict_of(found.get("namespaceSelector")).get("matchLabels")), terms)
     if harmful := _without(present, harmless(present, kept)):
         # Terms with the keys that this program uses may be those of another version or policy.
         foreign = foreign_terms(found, desired.opt_in)
@@ -396,7 +380,7 @@ def _without(terms: Terms, others: Terms) -> Terms:
 
 
 def _of_conditions(configuration: Object, found: Object, made: Object, desired: Desired) -> Iterator[_Fault]:
-    conditions = [condition for condition in found.get("matchConditions") or () if isinstance(condition, dict)]
+    conditions = [dict_of(condition) for condition in list_of(found.get("matchConditions"))]
     if not conditions:
         return
     names = {condition["name"] for condition in made["matchConditions"]}
@@ -427,8 +411,7 @@ def _of_conditions(configuration: Object, found: Object, made: Object, desired: 
 
 def creates_pods(rule: Any) -> bool:
     """Whether a rule of a webhook matches new pods."""
-    if not isinstance(rule, dict):
-        return False
+    rule = dict_of(rule)
     wanted_of = {
         "apiGroups": {"", "*"},
         "apiVersions": {"v1", "*"},
@@ -441,9 +424,8 @@ def creates_pods(rule: Any) -> bool:
 
 
 def _address(webhook: Object) -> str:
-    config = webhook.get("clientConfig")
-    service = config.get("service") if isinstance(config, dict) else None
-    if isinstance(service, dict):
-        path, port = service.get("path") or "/", service.get("port") or 443
+    config = dict_of(webhook.get("clientConfig"))
+    if service := dict_of(config.get("service")):
+        path, port = service.get("path") or "/", service.get("port") or PORT
         return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
-    return str(config.get("url")) if isinstance(config, dict) else "nothing"
+    return str(config.get("url") or "nothing")
