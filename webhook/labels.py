@@ -20,6 +20,7 @@ DEFAULT_PREFIX: Final = f"{PREFIX}default-"
 DEFAULT_DEVICES: Final = f"{DEFAULT_PREFIX}devices"
 DEFAULT_MEMORY: Final = f"{DEFAULT_PREFIX}memory"
 DEFAULT_CORES: Final = f"{DEFAULT_PREFIX}cores"
+BARE_DEVICES: Final = f"{PREFIX}bare-devices"
 SHIM: Final = f"{PREFIX}shim"
 GUARD: Final = f"{PREFIX}guard"
 STATUS: Final = f"{PREFIX}status"
@@ -75,6 +76,7 @@ KEYS: Final = (
     OwnKey(
         DEFAULT_CORES, "annotation", "namespace", ("<0 to 100>",), None, "percentage of each device's cores, likewise"
     ),
+    OwnKey(BARE_DEVICES, "annotation", "namespace", ("whole", "share"), None, "what a count of devices alone requests"),
     OwnKey(
         SHIM,
         "annotation",

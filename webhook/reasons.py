@@ -122,6 +122,14 @@ class Reason(enum.Enum):
         "the webhook leaves unchanged.",
         "Nothing: the scheduler and the DRA driver allocate its devices.",
     )
+    LEFT = _(
+        "VGW012",
+        ReasonKind.OUTCOME,
+        "left to its own system",
+        "The pod requests devices in keys that another system serves as they are: whole devices of a plain device plugin, "
+        "or what only the vendor's own plugin can tell apart.",
+        "Nothing. If a system that the webhook knows should serve it, set `target` or `served` in the settings.",
+    )
     DEFAULT_FILLED = _(
         "VGW101",
         ReasonKind.WARNING,

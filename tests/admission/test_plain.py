@@ -385,7 +385,7 @@ def test_nothing_is_said_of_a_pod_of_which_nothing_changes(env: list[dict[str, s
     container(pod).update(resources={"limits": slices, "requests": slices}, env=env)
     outside = Namespace("n", {**opted_in().labels, "vgpu-webhook.io/rollout": "0"})
     decision = decided(pod, Context(outside), POLICY)
-    assert (decision.reason, decision.warnings, decision.audit) == (Reason.NO_GPU_KEYS, (), {})
+    assert (decision.reason, decision.warnings, decision.audit) == (Reason.LEFT, (), {})
 
 
 def test_denials_count_with_what_they_hold() -> None:

@@ -116,7 +116,9 @@ def account_of(container: Any) -> dict[str, Any]:
     }
     if container.allocation != container.request:
         entry["allocation"] = amounts_of(container.allocation)
-    filled = {each.dimension: each.origin for each in container.meaning if each.origin in {"namespace", "mapping"}}
+    filled = {
+        each.dimension: each.origin for each in container.meaning if each.origin in {"namespace", "mapping", "settings"}
+    }
     written = {key_value.key: key_value.value for key_value in container.written}
     if filled:
         entry["defaults"] = filled

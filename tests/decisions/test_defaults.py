@@ -114,7 +114,8 @@ def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
 def test_second_pass_of_two_containers(source: str, data: st.DataObject) -> None:
     """Property 1 for two containers, of one vendor or of two: labels and annotations hold for both of them.
 
-    A default that does not fit what the other container needs is left out: it denies no pod.
+    A default that does not fit what the other container needs is left out: it denies no pod. But `all` memory makes a count
+    alone whole devices, and these are denied rather than made less where the pod itself names a target.
     """
     policy = policy_for(source)
     beside = data.draw(st.one_of(st.just(source), st.sampled_from(VENDORS)))
@@ -127,8 +128,10 @@ def test_second_pass_of_two_containers(source: str, data: st.DataObject) -> None
     if decision.denial is None:
         check_second_pass(pod, decision, policy, annotations)
     elif decided(pod, policy, {}).denial is None:
-        assert decision.reason in FILLED_IN_AGAIN
-        assert "the namespace's default-" in decision.denial.message or "would be read" in decision.denial.message
+        chosen_whole = annotations.get(f"{PREFIX}memory") == "all" and decision.reason is Reason.NO_EQUIVALENT
+        assert decision.reason in FILLED_IN_AGAIN or chosen_whole
+        texts = ("the namespace's default-", "would be read", *(["100 %"] if chosen_whole else []))
+        assert any(text in decision.denial.message for text in texts)
 
 
 QGPU, VCUDA, KOORDINATOR = "tke.cloud.tencent.com/qgpu-", "tencent.com/vcuda-", "koordinator.sh/"
@@ -169,7 +172,9 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
     ),
     ({f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"}, "nvidia", {"memory": "all"}, "1 x 5120Mi unlimited"),
     # One default is passed over, the others are filled in; the mapping's own takes its place.
-    ({"nvidia.com/gpu": "1"}, "aliyun", {"memory": "all", "cores": "35"}, "1 x 5120Mi 35%"),
+    ({"nvidia.com/gpu": "1"}, "aliyun", {"memory": "25%", "cores": "35"}, "1 x 5120Mi 35%"),
+    # The namespace chose whole devices for counts alone: never less, even where the pod names a target of sizes.
+    ({"nvidia.com/gpu": "1"}, "aliyun", {"memory": "all"}, "aliyun cannot express nvidia.com/gpu: 1"),
     ({"nvidia.com/gpu": "2"}, "aliyun", {"memory": "4Gi", "cores": "30"}, "2 x 4096Mi unlimited"),
 ]
 

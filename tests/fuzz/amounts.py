@@ -1,11 +1,13 @@
 """Property 5 by the oracle: never less than requested, nothing specified changes, nothing empty is accepted."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.misspelled import PREFIX
+from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import (
     ALL,
     GIB,
@@ -62,6 +64,9 @@ READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(
 BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-memory"}
 """Vendors to whom a size of memory makes another request of what stands beside it, with the key of that size."""
 
+PLAIN = re.compile(r"nvidia\.com/gpu|amd\.com/gpu|aws\.amazon\.com/neuron(core)?|gpu\.intel\.com/(i915|xe)")
+"""Names that the plain device plugins of NVIDIA, AMD, AWS and Intel serve as whole devices."""
+
 Filled = Mapping[str, int | Amount]
 
 
@@ -92,7 +97,7 @@ def _together(trial: Trial) -> Iterator[Finding]:
 
 def _each(trial: Trial) -> Iterator[Finding]:
     for before, after in zip(trial.before, trial.after, strict=True):
-        if before.left:
+        if before.left or stays_plain(trial, before):
             yield from _alone(trial, before)
         elif before.lacks is not None:
             candidates = completed(trial, before)
@@ -199,9 +204,58 @@ def target_of(trial: Trial, vendor: str) -> str:
     setup = trial.setup
     if vendor in setup.translate:
         return setup.translate[vendor]
+    if vendor in setup.served:
+        return vendor
     if setup.target is not None and ((vendor in NVIDIA) == (setup.target in NVIDIA) or vendor == "neutral"):
         return setup.target
     return vendor
+
+
+def whole_counts(trial: Trial) -> bool:
+    """Whether a count alone is whole devices: by the namespace's annotation, its default of memory, or the settings."""
+    notes = trial.case.annotations
+    chosen = notes.get(f"{PREFIX}bare-devices")
+    if chosen in {"whole", "share"}:
+        return chosen == "whole"
+    text = notes.get(f"{PREFIX}default-memory")
+    if text is not None:
+        try:
+            return _namespace_default("memory", text) == ALL
+        except (UnreadableError, Denied, ValueError):
+            pass
+    return trial.setup.whole
+
+
+def counts_alone(meaning: Meaning) -> bool:
+    """Whether a number of devices is all that is specified."""
+    return meaning.devices is not None and meaning.memory is None and meaning.cores is None
+
+
+def stays_plain(trial: Trial, read: Read) -> bool:
+    """Whether a container keeps a plain device plugin's names: nothing names its vendor, or its target has no whole devices."""
+    vendor, setup = read.vendor, trial.setup
+    if vendor is None or not read.used or not all(map(PLAIN.fullmatch, _names(trial, read))):
+        return False
+    named = f"{PREFIX}target" in (trial.case.pod["metadata"].get("annotations") or {})
+    target = target_of(trial, vendor)
+    if target == vendor:
+        noted = named or f"{PREFIX}target" in trial.case.annotations
+        return whole_counts(trial) and not noted and vendor not in {setup.target, *setup.served, *setup.translate}
+    if named or read.meaning is None or target not in EXPRESSES or (vendor in NVIDIA) != (target in NVIDIA):
+        return False
+    filled = possible(trial, vendor, read.meaning)
+    fillable = frozenset(setup.defaults.get(target, {}))
+    return bool(filled) and not any(
+        not amounts.whole or EXPRESSES[target](Wanted(amounts, setup.cluster, fillable, bool(setup.mappings)))
+        for amounts in filled
+    )
+
+
+def _names(trial: Trial, read: Read) -> list[str]:
+    """The names of known keys among the resources of a container, those of 0, too."""
+    container = next(each for each in all_containers(trial.case.pod) if each["name"] == read.name)
+    resources = container.get("resources") or {}
+    return [name for side in ("limits", "requests") for name in resources.get(side) or {} if name_of(name) is not None]
 
 
 def completed(trial: Trial, before: Read) -> list[Amounts] | None:
@@ -238,6 +292,9 @@ def _counts_beside_size(trial: Trial, before: Read) -> list[dict[str, int | Amou
 
 def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
     """What the container may get: each default that holds is filled in or passed over; what is specified stays."""
+    if counts_alone(meaning) and whole_counts(trial):
+        default = {"memory": ALL} if defaults_of(trial, vendor, "memory") else {}
+        return [amounts for filled in (default, {}) if (amounts := meaning.amounts(filled)) is not None]
     choices = [
         [None, *((dimension, default) for default in defaults_of(trial, vendor, dimension))]
         for dimension in sorted(meaning.unset)

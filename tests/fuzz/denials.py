@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tests.fuzz.amounts import NVIDIA, READING, target_of
+from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_of, whole_counts
 from tests.fuzz.enforcement import is_covered
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX
@@ -146,7 +146,7 @@ def _misspelled(trial: Trial, denial: Denial) -> bool:
     owners = {name: owner_of(name, trial.setup.cluster.owners) for name in _names(trial) if "/" in name}
     unknown = {name for name, owner in owners.items() if owner is None or owner[0] in _inactive(trial)}
     return any(_distance(name, known) <= 3 for name in unknown for known in EXACT) or any(
-        _resembles(name) for name in unknown
+        name.startswith("nvidia.com/mig-") or _resembles(name) for name in unknown
     )
 
 
@@ -230,6 +230,8 @@ def _cannot(trial: Trial, read: Read, target: str) -> bool:
     if target not in EXPRESSES or (target == vendor and not trial.setup.cluster.chip):
         return False
     filled = _filled(trial, read.meaning, vendor)
+    if counts_alone(read.meaning) and whole_counts(trial):
+        filled = next(iter(possible(trial, vendor, read.meaning)), None)
     if filled is None or (target == "vke" and read.init and filled.devices > 1):
         return True
     named = {name for name in ("devices", "memory", "cores") if f"{PREFIX}default-{name}" in trial.case.annotations}
@@ -275,6 +277,8 @@ def _read_differently(trial: Trial, denial: Denial) -> bool | None:
     metadata = trial.case.pod["metadata"]
     keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     selector = trial.case.pod["spec"].get("nodeSelector") or {}
+    if "metax" in targets and any(key.startswith("metax-tech.com/sgpu-") for key in keys):
+        return True
     return any(key.startswith(HOLDS) or "fraction" in key or "tencent" in key for key in keys) or any(
         "gke" in key for key in selector
     )

@@ -74,6 +74,8 @@ def _namespace(draw: Draw) -> tuple[dict[str, str], dict[str, str]]:
         for dimension, texts in DEFAULTS.items():
             if draw.chance(0.5):
                 annotations[f"{PREFIX}default-{dimension}"] = draw.pick(texts)
+    if draw.chance(0.1):
+        annotations[f"{PREFIX}bare-devices"] = draw.pick(("whole", "whole", "share", "Whole"))
     odd = draw.random()
     if odd < 0.1:
         annotations[f"{PREFIX}target"] = draw.pick(NAMES)

@@ -8,7 +8,7 @@ from tests.fuzz.draw import Draw
 PREFIX = "vgpu-webhook.io/"
 NAMES = (
     *("inject", "opt-out", "mode", "rollout", "target", "shim", "guard", "status"),
-    *("default-devices", "default-memory", "default-cores"),
+    *("default-devices", "default-memory", "default-cores", "bare-devices"),
 )
 """The names of the webhook's own keys."""
 PARTS = ("devices", "memory", "cores", "profile")

@@ -58,6 +58,8 @@ class Setup:
         drops: vendors that may drop cores.
         lenient: vendors whose guard is weaker than the built-in one.
         cards: bytes of a device by the name in the label of nodes.
+        whole: whether counts alone are whole devices.
+        served: vendors whose requests stay in their keys beside the target.
         claims_permitted: whether a resource claim may stand beside a request.
     """
 
@@ -72,6 +74,8 @@ class Setup:
     lenient: frozenset[str] = frozenset()
     cards: Mapping[str, int] = field(default_factory=dict)
     claims_permitted: bool = False
+    whole: bool = False
+    served: frozenset[str] = frozenset()
 
 
 def _owned(name: str, vendor: str, **units: int | None) -> Cluster:
@@ -193,6 +197,21 @@ SETUPS: tuple[Setup, ...] = (
         cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(96, 160)),
         target="kai",
     ),
+    Setup(
+        "counts alone are whole, target nvidia",
+        settings=_CARDS + "target: nvidia, bareDevices: whole}",
+        target="nvidia",
+        cards=CARDS,
+        whole=True,
+    ),
+    Setup(
+        "counts alone are whole, target kai, volcano and amd served",
+        settings="{target: kai, bareDevices: whole, served: [volcano, amd]}",
+        target="kai",
+        whole=True,
+        served=frozenset({"volcano", "amd"}),
+    ),
+    Setup("counts alone are whole, no target", settings="{bareDevices: whole}", whole=True),
 )
 
 

@@ -193,7 +193,7 @@ def test_messages_name_the_chip(resources: dict[str, str], target: str | None) -
     assert "{" not in denial.message
 
 
-@pytest.mark.parametrize("target, code", [(None, "VGW001"), ("iluvatar", "VGW321"), ("nvidia", "VGW321")])
+@pytest.mark.parametrize("target, code", [(None, "VGW012"), ("iluvatar", "VGW321"), ("nvidia", "VGW321")])
 def test_no_default_for_an_unknown_size(target: str | None, code: str) -> None:
     """What a slice holds that nobody knows is not what the namespace's defaults say."""
     notes = {"vgpu-webhook.io/default-memory": "all", "vgpu-webhook.io/default-cores": "100"}

@@ -48,13 +48,16 @@ def requested_key(container: Container, policy: Policy) -> str | None:
     return min((name for name in policy.resources.possible(requested) if policy.resources.owners(name)), default=None)
 
 
-def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]]) -> Reason:
-    """Return why a pod without a GPU request is left unchanged: its devices are claimed, or it has none.
+def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]], *, left: bool = False) -> Reason:
+    """Return why a pod is left unchanged: another system serves its keys, its devices are claimed, or it has none.
 
     Args:
         pod: the pod.
         claims: what its containers claim, by their paths.
+        left: whether a container requests devices in keys that are left to their own system.
     """
+    if left:
+        return Reason.LEFT
     return Reason.RESOURCE_CLAIMS if pod.spec.resource_claims or claims else Reason.NO_GPU_KEYS
 
 

@@ -67,6 +67,20 @@ class ContainerRequest(msgspec.Struct):
         """All keys, including those with value 0."""
         return {**self.key_values, **self.zero} if self.zero else self.key_values
 
+    @property
+    def bare(self) -> bool:
+        """Whether it specifies a number of devices, and neither memory nor cores."""
+        return {dimension for name in self.key_values for dimension in self.vendor.keys[name].dimensions} == {"devices"}
+
+    @property
+    def plain(self) -> bool:
+        """Whether all of its keys are resource names that the maker's own device plugin serves as whole devices."""
+        entries, keys = self.all_key_values.values(), self.vendor.keys
+        return self.copy is None and all(
+            any(template.render(dict(entry.binding)) == entry.key for template in keys[entry.key_name].plain)
+            for entry in entries
+        )
+
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; 0 counts as unset, unless the vendor does not accept it.
 

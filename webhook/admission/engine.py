@@ -120,7 +120,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         or vendor.guard.meets(mounts_of(slot.container))
         for slot, vendor in _left_alone(seen, resolution, policy)
     ):
-        return untouched(nothing_requested(pod, seen.claims), seen.findings)
+        return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), seen.findings)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
@@ -155,11 +155,11 @@ def _applied(plan: Plan, resolution: PodResult) -> Decision:
     policy, edits = plan.policy, plan.edits
     policy.read_keys.require([*edits.labels.values, *edits.annotations.values, *edits.node_selector.values])
     if not plan.allocations and not operations:
-        return untouched(nothing_requested(plan.pod, plan.claims), findings)
+        return untouched(nothing_requested(plan.pod, plan.claims, left=bool(resolution.left)), findings)
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
-        reason=_outcome(plan, changed=bool(operations)),
+        reason=_outcome(plan, changed=bool(operations), left=bool(resolution.left)),
         patch_json=_encode(operations) if operations else b"",
         warnings=tuple([finding for finding in findings if not finding.reason.note]),
         notes=tuple([finding for finding in findings if finding.reason.note]),
@@ -169,10 +169,10 @@ def _applied(plan: Plan, resolution: PodResult) -> Decision:
     )
 
 
-def _outcome(plan: Plan, *, changed: bool) -> Reason:
+def _outcome(plan: Plan, *, changed: bool, left: bool) -> Reason:
     if changed:
         return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod, plan.claims)
+    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod, plan.claims, left=left)
 
 
 def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: PodResult) -> Plan:

@@ -23,7 +23,7 @@ from webhook.mapping.notation import parse_cores, parse_default_memory
 from webhook.pod import Pod, View, present
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
-from webhook.request import DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Size
 
 MAX_NAMED: Final = 2
 """The most devices that a message names."""
@@ -184,14 +184,32 @@ def too_large(memory: Memory | None, device: SelectedDevice) -> str | None:
     return None
 
 
-OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
+OVERRIDES: Final = (
+    labels.TARGET,
+    labels.DEFAULT_DEVICES,
+    labels.DEFAULT_MEMORY,
+    labels.DEFAULT_CORES,
+    labels.BARE_DEVICES,
+)
 """The annotations of a namespace that override something."""
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 
-Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
+Origin: TypeAlias = Literal["pod", "namespace", "mapping", "served", "settings", "itself"]
 """Where the target is set; `itself`: nowhere, so the request stays in its keys."""
+
+
+class BareMeaning(NamedTuple):
+    """What a count of devices alone requests.
+
+    Attributes:
+        whole: whole devices; otherwise a share of each, by the defaults.
+        origin: who decided it; None: nobody, a share is assumed.
+    """
+
+    whole: bool = False
+    origin: Literal["namespace", "settings"] | None = None
 
 
 class Overrides(NamedTuple):
@@ -203,6 +221,7 @@ class Overrides(NamedTuple):
         defaults: the namespace's, from its annotations `vgpu-webhook.io/default-*`; None for no default of a dimension.
         findings: warnings about invalid ones.
         selected: the devices that the pod selects.
+        bare: what a count of devices alone requests.
     """
 
     pod_target: str | None = None
@@ -210,20 +229,40 @@ class Overrides(NamedTuple):
     defaults: Mapping[Dimension, Default | None] = {}
     findings: tuple[Finding, ...] = ()
     selected: tuple[SelectedDevice, ...] = ()
+    bare: BareMeaning = BareMeaning()
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
     """Read the overrides of a pod and its namespace."""
     annotations = context.namespace.annotations
     defaults, findings = _namespace_defaults(annotations, policy) if annotations else ({}, ())
+    bare, invalid = _bare(annotations, defaults, policy)
     pod_annotations = pod.metadata.annotations
     return Overrides(
         pod_annotations.get(labels.TARGET) if pod_annotations else None,
         annotations.get(labels.TARGET) if annotations else None,
         defaults,
-        findings,
+        findings if invalid is None else (*findings, invalid),
         selected_devices(pod, policy),
+        bare,
     )
+
+
+def _bare(
+    annotations: Mapping[str, str], defaults: Mapping[Dimension, Default | None], policy: Policy
+) -> tuple[BareMeaning, Finding | None]:
+    """What a bare count requests: the namespace's annotation decides, else its default of memory, else the settings."""
+    text, invalid = annotations.get(labels.BARE_DEVICES), None
+    if text in {"whole", "share"}:
+        return BareMeaning(text == "whole", "namespace"), None
+    if text is not None:
+        message = f"the namespace's annotation {labels.BARE_DEVICES}: {text!r} was ignored: write whole or share"
+        invalid = Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=labels.BARE_DEVICES, value=text)
+    if "memory" in defaults:
+        memory = defaults["memory"]
+        return BareMeaning(memory is not None and memory.value == ALL, "namespace"), invalid
+    chosen = policy.settings.bare_devices
+    return BareMeaning(chosen == "whole", None if chosen is None else "settings"), invalid
 
 
 def _namespace_defaults(
@@ -261,8 +300,8 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
 def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
     """Return the vendor that a request in `vendor`'s keys is written for, and a warning if its hardware is another family.
 
-    The first of: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
-    the same hardware family only), the vendor itself.
+    The first of: the pod's annotation, the namespace's, the mapping's `translateTo`, the vendor itself if the setting
+    `served` names it, the setting `target` (for vendors of the same hardware family only), the vendor itself.
 
     Raises:
         Denied: the annotation names no vendor, or one that is never written.
@@ -273,6 +312,8 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
     if vendor.translate_to is not None:
         target = policy.vendors[vendor.translate_to]
         return target, _other_family(vendor, target)
+    if vendor.name in policy.settings.served:
+        return vendor, None
     preset = policy.vendors.get(policy.settings.target or "")
     if preset is not None and vendor.same_family(preset):
         return preset, None
@@ -293,6 +334,8 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
         return "namespace"
     if vendor.translate_to is not None:
         return "mapping"
+    if vendor.name in policy.settings.served:
+        return "served"
     preset = policy.vendors.get(policy.settings.target or "")
     return "settings" if preset is not None and vendor.same_family(preset) else "itself"
 

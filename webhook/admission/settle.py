@@ -8,18 +8,26 @@ from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import Overrides, defaults_for, device_for, missing_device, target_of, too_large
+from webhook.admission.overrides import (
+    Overrides,
+    defaults_for,
+    device_for,
+    missing_device,
+    override_source,
+    target_of,
+    too_large,
+)
 from webhook.finding import Denied, Finding, Step
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Form, Key, Vendor
-from webhook.mapping.requests.defaults import fewer
+from webhook.mapping.requests.defaults import fewer, keys_for
 from webhook.mapping.requests.denials import LeftAlone, spelling
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Defaults, KeyValue, Reading, for_device_size, format_value, step_between
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import Number, bytes_text
 from webhook.reasons import Reason
-from webhook.request import UNLIMITED, Dimension, Memory, Request, Size
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
 
 
 class Settled(Struct):
@@ -56,6 +64,10 @@ class Settled(Struct):
         """Whether it is written in another vendor's keys."""
         return self.target is not self.requested.vendor
 
+    def chosen_whole(self, overrides: Overrides) -> bool:
+        """Return whether it is whole devices because somebody chose that for counts alone: nobody has to be warned."""
+        return overrides.bare.whole and self.requested.bare
+
 
 def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
     """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
@@ -67,7 +79,21 @@ def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
 def default_text(dimension: Dimension, default: Default) -> str:
     """Return the beginning of the message about a default that applies."""
     missing = "device count" if dimension == "devices" else dimension
-    return f"no {missing} requested: the {default.origin}'s default of {default.value} applies"
+    return f"no {missing} requested: {default.value} by the {default.origin}'s default"
+
+
+def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Overrides) -> str:
+    """Return what to write instead of a default; what a bare count most probably means, whole devices, comes first."""
+    container = settled.requested
+    vendor = container.vendor
+    size = next((form.keys[name].spellings[0].text for name in vendor.by_dimension[dimension]), None)
+    if dimension != "memory" or overrides.bare.whole or not container.bare:
+        return "" if size is None else f"; set {size} to change it"
+    whole = next(keys_for(vendor, form.keys, "memory", Default(ALL, "mapping"), 1), None)
+    choices = [] if whole is None or settled.translated else [f"set {whole} for a whole device"]
+    choices += [] if size is None else [f"{'' if choices else 'set '}{size} for another size"]
+    choices.append(f"or annotate the namespace {labels.BARE_DEVICES}: whole")
+    return f"{' (share is assumed)' if overrides.bare.origin is None else ''}; {', '.join(choices)}"
 
 
 class Unchanged(msgspec.Struct, frozen=True):
@@ -134,7 +160,7 @@ def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     return None
 
 
-def keep_keys(container: ContainerRequest, reading: Reading) -> Settled:
+def keep_keys(container: ContainerRequest, reading: Reading, overrides: Overrides) -> Settled:
     """Return a request in its own keys.
 
     Raises:
@@ -150,16 +176,16 @@ def keep_keys(container: ContainerRequest, reading: Reading) -> Settled:
         entry = next(entry for entry in container.all_key_values.values() if entry.key == name)
         settled.resources.setdefault(name, entry.number)
     for key_name, entry in reading.added.items():
-        _fill_in(settled, reading.form.keys[key_name], entry.number)
+        _fill_in(settled, reading.form.keys[key_name], entry.number, overrides)
     return settled
 
 
-def _fill_in(settled: Settled, key: Key, number: Number) -> None:
+def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides) -> None:
     """Write a key for a default, and warn about it."""
     name = _write_key(settled, key, number)
     for dimension in key.dimensions:
         default = settled.filled.get(dimension)
-        if default is None:
+        if default is None or settled.chosen_whole(overrides):
             continue
         amount = getattr(settled.request, dimension)
         message = default_text(dimension, default)
@@ -167,7 +193,7 @@ def _fill_in(settled: Settled, key: Key, number: Number) -> None:
         if amount != default.value and not isinstance(default.value, int):
             message = f"{message}, rounded up to {amount}"
             step = step_between(dimension, default.value, amount)
-        message = f"{message}; set {name} to change it"
+        message = f"{message}{_remedies(settled, settled.reading.form, dimension, overrides)}"
         settled.findings.append(
             Finding(Reason.DEFAULT_FILLED, message, settled.requested.name, name, format_value(number), step)
         )
@@ -246,6 +272,11 @@ class Translator:
             return self._write_whole(request, defaults, findings)
         except NoEquivalent as error:
             failure = error
+        same_hardware = container.vendor.same_family(target)
+        if request.whole and container.plain and same_hardware and self._overrides.pod_target is None:
+            keys = ", ".join(str(entry) for entry in container.key_values.values())
+            message = f"{keys} requests whole devices, which {target.name} cannot express: left to the device plugin"
+            raise LeftAlone(Finding(Reason.NO_EQUIVALENT, message, container.name))
         for dimension in target.drop:
             amount = getattr(request, dimension)
             if amount is UNLIMITED:
@@ -305,6 +336,8 @@ class Translator:
 
     def _report_defaults(self, settled: Settled, written: Written) -> None:
         for dimension, default in settled.filled.items():
+            if settled.chosen_whole(self._overrides):
+                continue
             keys = [
                 f"{entry}"
                 for key_name, entry in written.keys.items()
@@ -313,6 +346,7 @@ class Translator:
             message = default_text(dimension, default)
             if keys:
                 message = f"{message}, written as {', '.join(keys)}"
+            message = f"{message}{_remedies(settled, settled.reading.form, dimension, self._overrides)}"
             settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._container.name))
 
     def _report_rounding(self, settled: Settled, request: Request) -> None:
@@ -417,6 +451,9 @@ def settle(
         return left_several(container, target)
     if target is not source or container.copy is not None:
         _check_copies(container, target, policy)
+    if overrides.bare.whole and container.plain and override_source(source, overrides, policy) == "itself":
+        why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
+        return Unchanged(container, why)
     namespace = overrides.defaults
     try:
         if without:
@@ -512,12 +549,15 @@ class _Settler:
     def _settle_with(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         container, source, target = self._container, self._container.vendor, self._target
         defaults, without_key = defaults_for(source, target, namespace)
+        not_whole: dict[Dimension, Default] = {}
+        if self._overrides.bare.whole and container.bare:
+            defaults, not_whole = self._for_whole_devices(defaults)
         counted = perhaps_counted(container, target)
         default_count = defaults.pop("devices", None) if counted is not None else None
         home = target is source
         reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
         if home:
-            settled = keep_keys(container, reading)
+            settled = keep_keys(container, reading, self._overrides)
         else:
             settled = Translator(container, target, self._overrides, self._policy).translate(reading)
         for dimension in reading.passed_over:
@@ -528,7 +568,26 @@ class _Settler:
             self._report_not_applied(settled, "devices", default_count, f"{counted} may already be the count")
         for dimension, default in without_key.items():
             self._report_not_applied(settled, dimension, default, f"{target.name} has no key for it")
+        for dimension, default in not_whole.items():
+            self._report_not_applied(settled, dimension, default, "a count alone requests whole devices here")
         return settled
+
+    def _for_whole_devices(
+        self, defaults: Mapping[Dimension, Default]
+    ) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
+        """Return the defaults of a bare count that requests whole devices, and those of the namespace that do not apply."""
+        applied: dict[Dimension, Default] = {}
+        if "devices" in defaults:
+            applied["devices"] = defaults["devices"]
+        memory = defaults.get("memory")
+        if memory is not None:
+            origin = self._overrides.bare.origin or "settings"
+            applied["memory"] = memory if memory.value == ALL else Default(ALL, origin)
+        return applied, {
+            dimension: default
+            for dimension, default in defaults.items()
+            if default.origin == "namespace" and applied.get(dimension) is not default
+        }
 
     def _report_not_applied(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
         named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 from webhook.mapping.model.vendor import KeyPlace
 from webhook.request import Dimension
 
-From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]
-"""Where an amount comes from: specified by the pod; filled in by a default of the namespace or the mapping; specified by the
-form of the keys, or by the name of a key; or the meaning of an absent key."""
+From: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "form", "name", "absent"]
+"""Where an amount comes from: specified by the pod; filled in by a default of the namespace or the mapping, or for a bare count
+by the settings; specified by the form of the keys, or by the name of a key; or the meaning of an absent key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from webhook.patch import ContainerEdits
 from webhook.pod import Pod, decode_env
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
-from webhook.request import DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
+from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
 
 def shown_placement(plan: Plan) -> tuple[Placed, ...]:
@@ -161,6 +161,8 @@ def meaning(container: ContainerRequest, reading: Reading) -> Iterator[ShownAmou
 def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension) -> tuple[From, str]:
     form, vendor = reading.form, container.vendor
     filled = reading.filled.get(dimension)
+    if filled is not None and filled.value == ALL and container.bare:
+        return filled.origin, f"a count alone is whole devices here, by {_WHOLE[filled.origin]}"
     if filled is not None and filled.origin == "namespace":
         return "namespace", f"filled in: the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}"
     if filled is not None:
@@ -228,6 +230,13 @@ def rounded(settled: Settled) -> tuple[Rounding, ...]:
     )
 
 
+_WHOLE: Final = {
+    "namespace": "the namespace's annotations",
+    "settings": "the setting `bareDevices`",
+    "mapping": "the mapping's default",
+}
+"""Who decides that a count alone is whole devices."""
+
 _LOST: Final = {
     Reason.KEY_NOT_CARRIED,
     Reason.HINT_NOT_CARRIED,
@@ -252,6 +261,7 @@ POD_TARGET: Final = f"the pod's annotation {TARGET}"
 
 _BY: Final[Mapping[str, str]] = {
     "namespace": f"the namespace's annotation {TARGET}",
+    "served": "the setting `served`",
     "settings": "the setting `target`",
     "itself": "no annotation or setting names another",
 }

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import cast
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER, Template
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import Texts
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyKind, KeyPlace
 from webhook.mapping.notation import (
     Numbers,
     glob_pattern,
@@ -115,19 +115,12 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         problems.add(path, "needs exactly one place", "write one of `resource`, `label`, `annotation`, `nodeSelector`")
         places = places or [("resource", "")]
     place, names = places[0]
-    spellings = tuple(Template(key) for key in ([names] if isinstance(names, str) else names))
+    spellings = tuple(map(Template, _texts(names)))
     twin = Template(model.twin) if model.twin is not None else None
     used = {variable for template in spellings for variable in template.variables}
     _check_variables((*path, place), spellings, variables, problems)
     _check_variables((*path, "twin"), [] if twin is None else [twin], variables, problems)
-    dimensions: tuple[Dimension, ...] = ()
-    kind: Literal["amount", "other", "text", "container"] = "amount"
-    if isinstance(model.kind, list):
-        dimensions = tuple(model.kind)
-    elif model.kind in DIMENSIONS:
-        dimensions = (model.kind,)
-    else:
-        kind = model.kind  # type: ignore[assignment]
+    kind, dimensions = _kind(model.kind)
     if name in DIMENSIONS:
         problems.add(path, "a key may not have the name of a dimension", f"call it `{name}-key`")
     if model.picks is not None and model.picks not in variables:
@@ -162,6 +155,8 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         twin=twin,
         picks=model.picks,
         ceiling=_ceiling(path, model, problems),
+        # An extension may have renamed the resource: then no plain device plugin serves it.
+        plain=tuple(Template(name) for name in _texts(model.plain) if name in _texts(model.resource)),
         perhaps=None if model.perhaps is None else re.compile(glob_pattern(model.perhaps), re.DOTALL),
         absent=model.absent,
         why=model.why,
@@ -169,6 +164,19 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )
+
+
+def _kind(written: schema.KeyKind | list[Dimension]) -> tuple[KeyKind, tuple[Dimension, ...]]:
+    """Return the kind of a key, and the dimensions of an amount."""
+    if isinstance(written, list):
+        return "amount", tuple(written)
+    if written in {"other", "text", "container"}:
+        return cast("KeyKind", written), ()
+    return "amount", (cast("Dimension", written),)
+
+
+def _texts(written: Texts | None) -> list[str]:
+    return [] if written is None else [written] if isinstance(written, str) else written
 
 
 def _ceiling(path: FieldPath, model: schema.Key, problems: Problems) -> tuple[str, Number] | None:

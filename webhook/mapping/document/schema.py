@@ -286,6 +286,10 @@ class Key(KeyRule):
         None, description="it allows more than another key requests; if they differ, the request is not translated"
     )
     picks: Short | None = Field(None, description="for a text key: the variable whose row it selects")
+    plain: Texts | None = Field(
+        None,
+        description="those of the names that the maker's own device plugin serves as whole devices, without this system",
+    )
     perhaps: KeyText | None = Field(
         None, description="pattern of unknown resource names that may stand for this one in a cluster"
     )

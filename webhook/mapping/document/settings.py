@@ -25,6 +25,9 @@ from webhook.mapping.notation import MAX_KEY
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
 """The name of an environment variable, as the API server accepts it."""
 
+BareDevices: TypeAlias = Literal["whole", "share"]
+"""What a count of devices alone requests."""
+
 _TAKEN: Final = {*(key.name for key in KEYS), "kubernetes.io/metadata.name"} - {INJECT}
 """Keys with a meaning of their own: by one of these, no namespace could opt in."""
 
@@ -44,6 +47,16 @@ class Settings(Strict):
     kind: Literal["Settings"] = "Settings"
     target: Name | None = Field(
         None, description="the vendor that this cluster runs; requests of the same hardware family are translated to it"
+    )
+    bare_devices: BareDevices | None = Field(
+        None,
+        description="what a count of devices alone requests: `whole` devices, or a `share` of each by the mapping's "
+        "defaults; without it `share`, and each warning says that it was assumed",
+    )
+    served: list[Name] = Field(
+        [],
+        max_length=SOME,
+        description="vendors that this cluster serves beside the target: their requests stay in their keys",
     )
     owners: dict[KeyText, Name] = Field(
         {}, max_length=MANY, description="resource name → the active vendor, for names that several vendors use"

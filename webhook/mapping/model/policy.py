@@ -305,6 +305,12 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
                 SETTINGS,
             )
         )
+    for position, name in enumerate(settings.served):
+        served, path = vendors.get(name), ("served", position)
+        if served is None:
+            problems.append(Problem(f"no vendor is called {name!r}", path, nearest_known(name, vendors), SETTINGS))
+        elif not served.target:
+            problems.append(Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS))
     for name, owner in settings.owners.items():
         if owner not in vendors:
             problems.append(

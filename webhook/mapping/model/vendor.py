@@ -42,6 +42,7 @@ class Key:
         twin: a second name: either is read, both are written.
         picks: the variable whose row the text names.
         ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
+        plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
         perhaps: unknown resource names that may mean this key: beside one, no default is filled in for it.
         absent: which container requests if a ``container`` key is missing.
         why: why the unit has to be configured.
@@ -67,6 +68,7 @@ class Key:
     twin: Template | None = None
     picks: str | None = None
     ceiling: tuple[str, Number] | None = None
+    plain: tuple[Template, ...] = ()
     perhaps: re.Pattern[str] | None = None
     absent: Literal["first", "only"] | None = None
     why: str | None = None
@@ -219,7 +221,7 @@ class Default:
     """The default of a dimension, and its origin."""
 
     value: int | Memory
-    origin: Literal["mapping", "namespace"]
+    origin: Literal["mapping", "namespace", "settings"]
 
     def named(self, dimension: Dimension) -> str:
         """Return the default as messages name it."""

@@ -95,7 +95,7 @@ def _completion(
     added: dict[str, KeyValue] = {}
     applied: dict[Dimension, Default] = {}
     for dimension, default in defaults.items():
-        entry = next(_keys_for(vendor, vendor.keys, dimension, default, devices), None)
+        entry = next(keys_for(vendor, vendor.keys, dimension, default, devices), None)
         if entry is not None:
             added[entry.key_name] = entry
             applied[dimension] = default
@@ -196,7 +196,7 @@ def _spelled_out(vendor: Vendor, key_values: KeyValues, reading: Reading, read_f
     extended = dict(key_values)
     filled: dict[Dimension, Default] = {}
     for dimension, default in reading.filled.items():
-        for entry in _keys_for(vendor, form.keys, dimension, default, reading.request.devices or 1):
+        for entry in keys_for(vendor, form.keys, dimension, default, reading.request.devices or 1):
             if form_of(vendor, {**extended, entry.key_name: entry}) is form:
                 extended[entry.key_name] = entry
                 filled[dimension] = default
@@ -214,7 +214,7 @@ def _spelled_out(vendor: Vendor, key_values: KeyValues, reading: Reading, read_f
     return replace(reading, spelled=again.request, filled=filled, added=added)
 
 
-def _keys_for(
+def keys_for(
     vendor: Vendor, keys: Mapping[str, Key], dimension: Dimension, default: Default, devices: int
 ) -> Iterator[KeyValue]:
     """Yield the keys that can specify a default, with the least number that is not less."""
