@@ -1,4 +1,4 @@
-"""The plain manifests: what the chart renders with the library of the device plugin, as a kustomize base.
+"""The plain manifests: what the chart renders with the library of the device plugin, as a kustomize base; counts are whole.
 
 A component changes that to a library that the webhook brings, as the chart does.
 """
@@ -80,7 +80,7 @@ def _rendered(helm: Path, mode: str) -> dict[str, Any]:
         "--set",
         "image.repository=vgpu-webhook",
         "--set",
-        f"shim.mode={mode}",
+        f"shim.mode={mode},settings.bareDevices=whole",
     ]
     rendered = subprocess.run(  # noqa: S603  (our own chart)
         [*command, "--no-hooks", "--kube-version", "1.36.0"], capture_output=True, text=True, check=True

@@ -19,7 +19,7 @@ KUBERNETES = "1.36.3"
 """What the chart is rendered for; the oldest is in Chart.yaml."""
 
 INJECT = ("--set", "shim.mode=inject")
-REQUIRED = (*INJECT, "--set", "image.repository=vgpu-webhook")
+REQUIRED = (*INJECT, "--set", "image.repository=vgpu-webhook,settings.bareDevices=share")
 """Values that the chart has no defaults for, as options."""
 
 STATIC = """\
@@ -183,6 +183,7 @@ class Chart:
             **values,
             "shim": {"mode": "inject", **values.get("shim", {})},
             "image": {"repository": "vgpu-webhook", **values.get("image", {})},
+            "settings": {"bareDevices": "share", **values.get("settings", {})},
         }
         options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
         printed = self.run("template", release, str(self.folder), *options, text=yaml.safe_dump(values))

@@ -251,6 +251,12 @@ def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
     assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
 
 
+def test_somebody_decides_what_a_count_alone_means(helm: Chart) -> None:
+    """Without that decision, the message says what each choice does."""
+    with pytest.raises(HelmError, match=r"bareDevices=whole.* whole devices; .*=share.* shrinks pods"):
+        helm.render({"settings": {"bareDevices": None}})
+
+
 @pytest.mark.parametrize("namespace", ["vgpu-webhook", "default"])
 def test_check_shows_its_logs(helm: Chart, namespace: str) -> None:
     """Under `--logs`, Helm reads a pod by the name of each test hook; and no object is there twice."""

@@ -13,7 +13,14 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 def image(chart: Chart, values: str, *arguments: str) -> str:
     """The webhook's image with a file of values, and options."""
-    where = ["--namespace", NAMESPACE, "--kube-version", chart.kubernetes, "--set", "shim.mode=plugin"]
+    where = [
+        "--namespace",
+        NAMESPACE,
+        "--kube-version",
+        chart.kubernetes,
+        "--set",
+        "shim.mode=plugin,settings.bareDevices=share",
+    ]
     options = ["--values", "-", "--set", "image.repository=registry.example/vgpu-webhook", *arguments]
     printed = chart.run("template", RELEASE, str(chart.folder), *where, *options, text=values)
     objects = [document for document in yaml.safe_load_all(printed) if document is not None]

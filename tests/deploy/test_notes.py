@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 NO_SIZE = "without a size means what the mapping specifies there, because no size is filled in"
 
 
-def notes(helm4: Chart, values: Object) -> str:
+def notes(helm4: Chart, values: Object, *more: str) -> str:
     """What is printed for some values, on one line. Helm 3 has to ask a cluster for that: test_release.py."""
-    options = ["--namespace", NAMESPACE, "--dry-run=client", *REQUIRED, "--values", "-"]
+    options = ["--namespace", NAMESPACE, "--dry-run=client", *REQUIRED, "--values", "-", *more]
     printed = helm4.run("install", RELEASE, str(helm4.folder), *options, text=yaml.safe_dump(values))
     return " ".join(printed.partition("NOTES:")[2].split())
 
@@ -31,10 +31,10 @@ def test_audit_comes_first(helm4: Chart) -> None:
 @pytest.mark.parametrize(
     "values, sentence",
     [
-        ({}, "without a size it is a share with 5000Mi of memory (mappings.nvidia.defaults.memory). If your"),
+        ({}, "without a size it is a share with 5000Mi of memory (mappings.nvidia.defaults.memory). If pods"),
         ({"mappings": {"nvidia": {"defaults": {"memory": "8Gi"}}}}, "it is a share with 8Gi of memory"),
-        ({"settings": {"target": "nvidia"}}, "(mappings.nvidia.defaults.memory). If your"),
-        ({"settings": {"target": "volcano"}}, "defaults.memory), and is written in the keys of volcano. If your"),
+        ({"settings": {"target": "nvidia"}}, "(mappings.nvidia.defaults.memory). If pods"),
+        ({"settings": {"target": "volcano"}}, "defaults.memory), and is written in the keys of volcano. If pods"),
         (
             {"settings": {"owners": {"nvidia.com/gpu": "whole"}}},
             "nvidia.com/gpu: 1 stays a whole GPU there (settings.owners).",
@@ -62,6 +62,12 @@ def test_what_becomes_of_a_whole_gpu(helm4: Chart, values: Object, sentence: str
     printed = notes(helm4, values)
     assert sentence in printed
     assert "docs/behavior.md#filling-in" in printed
+
+
+def test_whole_gpus_stay_whole(helm4: Chart) -> None:
+    """With the other choice, the page says so."""
+    printed = notes(helm4, {}, "--set", "settings.bareDevices=whole")
+    assert "nvidia.com/gpu: 1 without a size requests a whole GPU there (settings.bareDevices is whole)." in printed
 
 
 def test_default_size_is_that_of_the_mapping() -> None:

@@ -232,7 +232,7 @@ def counts_alone(meaning: Meaning) -> bool:
 
 
 def stays_plain(trial: Trial, read: Read) -> bool:
-    """Whether a container keeps a plain device plugin's names: nothing names its vendor, or its target has no whole devices."""
+    """Whether a container keeps a plain device plugin's names: nothing names its vendor, or the target has no whole ones."""
     vendor, setup = read.vendor, trial.setup
     if vendor is None or not read.used or not all(map(PLAIN.fullmatch, _names(trial, read))):
         return False
@@ -242,6 +242,8 @@ def stays_plain(trial: Trial, read: Read) -> bool:
         noted = named or f"{PREFIX}target" in trial.case.annotations
         return whole_counts(trial) and not noted and vendor not in {setup.target, *setup.served, *setup.translate}
     if named or read.meaning is None or target not in EXPRESSES or (vendor in NVIDIA) != (target in NVIDIA):
+        return False
+    if vendor != "whole" and not whole_counts(trial):
         return False
     filled = possible(trial, vendor, read.meaning)
     fillable = frozenset(setup.defaults.get(target, {}))

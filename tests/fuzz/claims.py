@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tests.fuzz.amounts import stays_plain
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.claims import claims, claims_in
 from tests.fuzz.oracle.reading import Read
@@ -37,7 +38,8 @@ def _admitted(trial: Trial, beside: list[Read]) -> Iterator[Finding]:
     denied = [read for read in beside if read.meaning is not None and not trial.setup.claims_permitted]
     if denied:
         yield Finding("8 a claim beside a request is denied", denied[0].name, denied[0].vendor or "")
-    if any(read.meaning is not None for read in trial.before) and REPORTED not in trial.codes:
+    requesting = [read for read in trial.before if read.meaning is not None and not stays_plain(trial, read)]
+    if requesting and REPORTED not in trial.codes:
         yield Finding("8 claims beside a request are reported", "")
     for before, after in trial.containers():
         if (before.get("resources") or {}).get("claims") != (after.get("resources") or {}).get("claims"):

@@ -5,6 +5,7 @@ not say what the pod asks for.
 """
 
 import enum
+import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -141,12 +142,18 @@ def _absent_container(trial: Trial, denial: Denial) -> bool:
     return any(read.unsure == "a container that is not there" or read.refused for read in reads) or named
 
 
+NO_SLICE = re.compile(r"nvidia\.com/mig-(0g.*|.*\.0gb.*)")
+"""Profiles of nothing, which no device has."""
+
+
 def _misspelled(trial: Trial, denial: Denial) -> bool:
     """A name of nobody's, or of somebody who is inactive, that is close to a known one."""
     owners = {name: owner_of(name, trial.setup.cluster.owners) for name in _names(trial) if "/" in name}
     unknown = {name for name, owner in owners.items() if owner is None or owner[0] in _inactive(trial)}
-    return any(_distance(name, known) <= 3 for name in unknown for known in EXACT) or any(
-        name.startswith("nvidia.com/mig-") or _resembles(name) for name in unknown
+    return (
+        any(_distance(name, known) <= 3 for name in unknown for known in EXACT)
+        or any(_resembles(name) for name in unknown)
+        or any(NO_SLICE.fullmatch(name) for name in owners)
     )
 
 
@@ -229,14 +236,17 @@ def _cannot(trial: Trial, read: Read, target: str) -> bool:
     vendor = read.vendor or ""
     if target not in EXPRESSES or (target == vendor and not trial.setup.cluster.chip):
         return False
-    filled = _filled(trial, read.meaning, vendor)
-    if counts_alone(read.meaning) and whole_counts(trial):
-        filled = next(iter(possible(trial, vendor, read.meaning)), None)
-    if filled is None or (target == "vke" and read.init and filled.devices > 1):
-        return True
+    whole = counts_alone(read.meaning) and whole_counts(trial)
+    wanted = possible(trial, vendor, read.meaning) if whole else [_filled(trial, read.meaning, vendor)]
+    return not wanted or any(filled is None or not _expresses(trial, read, filled, target) for filled in wanted)
+
+
+def _expresses(trial: Trial, read: Read, filled: Amounts, target: str) -> bool:
+    if target == "vke" and read.init and filled.devices > 1:
+        return False
     named = {name for name in ("devices", "memory", "cores") if f"{PREFIX}default-{name}" in trial.case.annotations}
     fillable = frozenset({*trial.setup.defaults.get(target, {}), *named})
-    return not any(
+    return any(
         EXPRESSES[target](Wanted(amounts, trial.setup.cluster, fillable, bool(trial.setup.mappings)))
         for amounts in (filled, *_on_a_card(trial, filled, target))
     )
@@ -288,7 +298,8 @@ def _held_otherwise(trial: Trial, denial: Denial) -> bool:
     """A label or annotation that counts devices, or that a mapping places, stands there already."""
     metadata = trial.case.pod["metadata"]
     keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
-    return any(key.startswith((*HOLDS, *PLACED, "tensor-fusion.ai/", f"{PREFIX}container.")) for key in keys)
+    starts = (*HOLDS, *PLACED, "tensor-fusion.ai/", "metax-tech.com/sgpu-", f"{PREFIX}container.")
+    return any(key.startswith(starts) for key in keys)
 
 
 def _init(trial: Trial, denial: Denial) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.fuzz.amounts import target_of
+from tests.fuzz.amounts import target_of, whole_counts
 from tests.fuzz.generate import Case
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
@@ -46,10 +46,12 @@ def contradiction_findings(trial: Trial) -> Iterator[Finding]:
 
 def _without_defaults(trial: Trial) -> Iterator[Finding]:
     """A namespace's defaults change nothing that the pod specifies, and stop no pod that is in order without them."""
-    prefix = f"{PREFIX}default-"
+    prefix, chosen = f"{PREFIX}default-", f"{PREFIX}bare-devices"
     plain = {key: text for key, text in trial.case.annotations.items() if not key.startswith(prefix)}
     if len(plain) == len(trial.case.annotations) or trial.skipped:
         return
+    # A default of memory also decides what a count alone requests; without it the annotation for that does.
+    plain[chosen] = "whole" if whole_counts(trial) else "share"
     other = Trial(_with_annotations(trial.case, plain))
     if not other.decision.allowed:
         return

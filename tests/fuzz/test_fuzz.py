@@ -197,8 +197,10 @@ def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_vcuda(*arguments: Any) -> Decision:
         pod: Pod = arguments[0]
         if any(
-            "tencent.com/vcuda-core" in ((container.resources and container.resources.limits) or {})
+            "tencent.com/vcuda-core" in (side or {})
             for container in pod.spec.containers
+            if container.resources is not None
+            for side in (container.resources.limits, container.resources.requests)
         ):
             raise ZeroDivisionError
         return decide(*arguments)

@@ -237,7 +237,7 @@ class Translator:
         """
         container, target = self._container, self._target
         findings = list(reading.findings)
-        request, written = self._write(reading.request, findings)
+        request, written = self._write(reading, findings)
         settled = Settled(
             container,
             target,
@@ -255,16 +255,17 @@ class Translator:
         findings.extend(limit_not_kept(written.form, container))
         return settled
 
-    def _write(self, request: Request, findings: list[Finding]) -> tuple[Request, Written]:
-        """Write a request, if need be without dimensions that the mapping permits to drop.
+    def _write(self, reading: Reading, findings: list[Finding]) -> tuple[Request, Written]:
+        """Write the request of a reading, if need be without dimensions that the mapping permits to drop.
 
         Returns:
             The request as it is written, before rounding, and its keys.
 
         Raises:
+            LeftAlone: the target cannot express whole devices that a plain device plugin serves.
             Denied: the target cannot express it.
         """
-        container, target = self._container, self._target
+        container, target, request = self._container, self._target, reading.request
         # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
         defaults = {} if target.inactive else defaults_for(target, target, self._overrides.defaults)[0]
         requested_memory = request.memory
@@ -272,8 +273,7 @@ class Translator:
             return self._write_whole(request, defaults, findings)
         except NoEquivalent as error:
             failure = error
-        same_hardware = container.vendor.same_family(target)
-        if request.whole and container.plain and same_hardware and self._overrides.pod_target is None:
+        if self._stays_plain(reading):
             keys = ", ".join(str(entry) for entry in container.key_values.values())
             message = f"{keys} requests whole devices, which {target.name} cannot express: left to the device plugin"
             raise LeftAlone(Finding(Reason.NO_EQUIVALENT, message, container.name))
@@ -296,6 +296,12 @@ class Translator:
         start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
         raise container.deny(Reason.NO_EQUIVALENT, message)
+
+    def _stays_plain(self, reading: Reading) -> bool:
+        """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
+        chosen = self._overrides.bare.whole or "memory" in reading.specified
+        own = self._overrides.pod_target is not None or not self._container.vendor.same_family(self._target)
+        return chosen and not own and reading.request.whole and self._container.plain
 
     def _write_whole(self, request: Request, defaults: Defaults, findings: list[Finding]) -> tuple[Request, Written]:
         """Write a request with all its dimensions, or else with memory in the other unit if the pod selects its device.

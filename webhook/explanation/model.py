@@ -11,8 +11,8 @@ from webhook.mapping.model.vendor import KeyPlace
 from webhook.request import Dimension
 
 From: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "form", "name", "absent"]
-"""Where an amount comes from: specified by the pod; filled in by a default of the namespace or the mapping, or for a bare count
-by the settings; specified by the form of the keys, or by the name of a key; or the meaning of an absent key."""
+"""Where an amount comes from: specified by the pod; filled in by a default of the namespace or the mapping, or for a bare
+count by the settings; specified by the form of the keys, or by the name of a key; or the meaning of an absent key."""
 
 
 @dataclass(frozen=True, slots=True)
