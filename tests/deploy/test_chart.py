@@ -193,7 +193,7 @@ def rights(where: str, verbs: str, resource: str, name: str = "*") -> set[tuple[
 
 
 def test_rights_are_the_least(helm: Chart) -> None:
-    """They are those of docs/server.md, and of the Secret by its name; each mode has only its own."""
+    """They are those of docs/reference.md, and of the Secret by its name; each mode has only its own."""
     names = {"vgpu-webhook", "vgpu-webhook-events"}
     always = (
         rights("", "get list watch", "namespaces")
