@@ -150,19 +150,19 @@ def test_values_become_mappings_and_settings(helm: Chart) -> None:
         "vgpu-webhook-mapping-vcuda": {**MAPPING_HEADER, "extends": "vcuda", "shim": None},
         "vgpu-webhook-mapping-acme": {**MAPPING_HEADER, **values["acme"]},
     }
-    assert settings(objects) == {**SETTINGS_HEADER, **VALUES["mappings"]["settings"]}
+    assert settings(objects) == {**SETTINGS_HEADER, "bareDevices": "share", **VALUES["mappings"]["settings"]}
 
 
 def test_shim_modes(helm: Chart) -> None:
     """`inject` comes with the installer and with Pod Security as the API server applies it; `plugin` with neither."""
     injecting = helm.render({})
-    assert settings(injecting) == {**SETTINGS_HEADER, "podSecurityDefault": "privileged"}
+    assert settings(injecting) == {**SETTINGS_HEADER, "bareDevices": "share", "podSecurityDefault": "privileged"}
     assert documents(injecting) == {}
     environment = {each["name"]: each["value"] for each in pod_of(one(injecting, "DaemonSet"))["containers"][0]["env"]}
     assert environment["SOURCE"].endswith("libvgpu.so.*")
     assert environment["VERSION"] == "v2.10.0"
     plugin = helm.render(VALUES["plugin-and-mapping"])
-    assert settings(plugin) == SETTINGS_HEADER
+    assert settings(plugin) == {**SETTINGS_HEADER, "bareDevices": "share"}
     assert not [each for each in plugin if each["kind"] == "DaemonSet"]
     [text] = documents(plugin).values()
     assert yaml.safe_load(text) == {
@@ -193,7 +193,7 @@ def rights(where: str, verbs: str, resource: str, name: str = "*") -> set[tuple[
 
 
 def test_rights_are_the_least(helm: Chart) -> None:
-    """They are those of docs/server.md, and of the Secret by its name; each mode has only its own."""
+    """They are those of docs/reference.md, and of the Secret by its name; each mode has only its own."""
     names = {"vgpu-webhook", "vgpu-webhook-events"}
     always = (
         rights("", "get list watch", "namespaces")

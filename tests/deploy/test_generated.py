@@ -72,7 +72,7 @@ def test_chart_has_the_version_of_the_program() -> None:
 
 def test_metrics_of_rules_and_dashboard_exist() -> None:
     """Every metric that an alert or a panel requests is one of the webhook's, or one of the API server's counts."""
-    text = (ROOT / "docs/server.md").read_text()
+    text = (ROOT / "docs/reference.md").read_text()
     known = set(re.findall(r"^\| `(vgpu_webhook_\w+)` \|", text, re.MULTILINE))
     assert known >= set(
         re.findall(r"^# TYPE (vgpu_webhook_\w+)", Metrics(InFlight()).text().decode(), re.MULTILINE)

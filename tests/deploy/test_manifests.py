@@ -45,7 +45,8 @@ def test_component_is_the_other_mode(helm: Chart, control_plane: ControlPlane, t
     done = kubectl(control_plane, "kustomize", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     built = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
-    wanted = [each for each in helm.render({}, "--no-hooks", namespace=NAMESPACE) if each["kind"] != "Namespace"]
+    whole = {"settings": {"bareDevices": "whole"}}
+    wanted = [each for each in helm.render(whole, "--no-hooks", namespace=NAMESPACE) if each["kind"] != "Namespace"]
     assert built.keys() - {("Namespace", NAMESPACE)} == {(each["kind"], each["metadata"]["name"]) for each in wanted}
     for each in wanted:
         found = built[each["kind"], each["metadata"]["name"]]

@@ -18,8 +18,8 @@ any of the reports is missing.
 - **denied**, **unchanged**: how many pods may be denied, or created without the changes of the webhook, and the time from the
   first of them to the last. At most 30 pods are created in a second. Pods without a GPU are never affected.
 - **recovery**: maximum seconds from the end of the fault until pods are processed again.
-- **reported by**: events of the [log](server.md#logs), reasons of Kubernetes Events, [metrics](server.md#metrics),
-  alerts ([runbook](runbook.md)), [checks](doctor.md#what-it-looks-at) of `vgpu-webhook check` with a part of what they say.
+- **reported by**: events of the [log](reference.md#logs), reasons of Kubernetes Events, [metrics](reference.md#metrics),
+  alerts ([runbook](runbook.md)), [checks](reference.md#checks) of `vgpu-webhook check` with a part of what they say.
   An alert fires if the fault lasts, or recurs every minute.
 - **not reported by**: what shows nothing of the fault, and why.
 

@@ -414,8 +414,9 @@ def test_commands_and_options_exist(page: str) -> None:
 
 
 def test_every_option_of_the_server_is_documented() -> None:
-    """The page of the server has each of its options."""
-    shown = {span.split()[0] for span in spans_of(TEXTS["docs/server.md"]) if span.startswith("--")}
+    """The tables of options have each of the server's, and no other."""
+    section = TEXTS["docs/reference.md"].partition("## Options")[2].partition("\n## ")[0]
+    shown = {span.split()[0] for span in re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)}
     assert shown == options()["serve"] - {"--version", "--help"}
 
 
@@ -431,7 +432,7 @@ def test_metrics_are_those_of_the_server() -> None:
     metrics.also(log_metric)
     metrics.also(InCluster(FakeApi(), place, log, certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
-    listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/server.md"], re.MULTILINE)
+    listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/reference.md"], re.MULTILINE)
     assert sorted(listed) == sorted((name, kind) for name, kind in exposed if not name.endswith("_created"))
     mentioned = {name for text in TEXTS.values() for name in re.findall(r"vgpu_webhook_\w+", text)}
     assert mentioned <= {name for name, _ in listed}
@@ -449,7 +450,7 @@ def test_log_events_are_those_of_the_server() -> None:
             for ending in re.findall(r"""_log\.\w+\(\s*f"\{verdict\.kind\}(\w+)\"""", source):
                 expected.update(f"{kind}{ending}" for kind in get_args(DocumentKind))
     expected.add("library")  # whose level is the library's
-    section = TEXTS["docs/server.md"].partition("## Logs")[2].partition("\n## ")[0]
+    section = TEXTS["docs/reference.md"].partition("## Logs")[2].partition("\n## ")[0]
     first = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
     assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} == expected
 
@@ -458,7 +459,7 @@ def test_statuses_are_those_of_the_server() -> None:
     """The table of statuses has each status that the server answers with, and no other."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "server").glob("*.py"))
     answered = {HTTPStatus[name].value for name in re.findall(r"HTTPStatus\.([A-Z_]+)", source)}
-    listed = {int(code) for code in re.findall(r"^\| (\d{3}) \|", TEXTS["docs/server.md"], re.MULTILINE)}
+    listed = {int(code) for code in re.findall(r"^\| (\d{3}) \|", TEXTS["docs/reference.md"], re.MULTILINE)}
     assert listed == answered | {HTTPStatus.OK}
 
 
@@ -540,7 +541,7 @@ def test_packages_say_what_belongs_there() -> None:
 
 def test_checks_of_the_doctor_are_documented() -> None:
     """The table of checks has each check with its question and what it needs, in order, and no other."""
-    section = TEXTS["docs/doctor.md"].partition("## What it looks at")[2].partition("\n## ")[0]
+    section = TEXTS["docs/reference.md"].partition("## Checks")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", section, re.MULTILINE)
     assert listed == [(check.name, check.question, check.needs or "nothing") for check in CHECKS]
 
@@ -551,5 +552,5 @@ def test_permissions_are_those_that_are_used() -> None:
     used = set(
         re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)
     )
-    section = TEXTS["docs/server.md"].partition("## Permissions")[2].partition("\n## ")[0]
+    section = TEXTS["docs/reference.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used
