@@ -268,6 +268,8 @@ class Translator:
         container, target, request = self._container, self._target, reading.request
         # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
         defaults = {} if target.inactive else defaults_for(target, target, self._overrides.defaults)[0]
+        if self._overrides.bare.whole and container.bare:  # then what is written is a count alone, or all of the memory
+            defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
         requested_memory = request.memory
         try:
             return self._write_whole(request, defaults, findings)
