@@ -7,12 +7,12 @@ import pytest
 from tests.cli.conftest import Run
 from webhook.cli.output.check import WIDTH, as_data, as_text
 from webhook.doctor.checks import CHECKS, Check
-from webhook.doctor.facts import Result, error, ok, warning
+from webhook.doctor.facts import ClusterFacts, Result, error, ok, warning
 
 LONG = " ".join(["word"] * 60)
 
 
-def found(*results: Result) -> list[tuple[Check, Result]]:
+def found(*results: Result) -> list[tuple[Check[ClusterFacts], Result]]:
     """Results of the first checks."""
     return list(zip(CHECKS, results, strict=False))
 

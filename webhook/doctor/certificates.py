@@ -25,8 +25,19 @@ from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.facts import ClusterFacts, Missing, Result, Shown, address_of, counted, error, ok, unread, warning
-from webhook.doctor.registration import LOGS, NEEDS
+from webhook.doctor.facts import (
+    ClusterFacts,
+    Handshake,
+    Result,
+    address_of,
+    counted,
+    error,
+    known,
+    ok,
+    warning,
+)
+from webhook.doctor.read import IssuedCertificate, Missing, Workload, WorkloadContainer, WorkloadPod
+from webhook.doctor.registration import configurations, logs
 
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
@@ -36,85 +47,76 @@ CA_LEFT: Final = dt.timedelta(days=30)
 
 
 def bundle(facts: ClusterFacts) -> Result:
-    """Whether the webhook configuration has valid CAs, including those of the webhook's Secret."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
-    ours = {} if facts.registered is None else webhooks_of(facts.registered)
-    ours = {name: ours[name] for name in (ENFORCE, AUDIT) if name in ours}
+    """Does the webhook configuration trust valid CAs, and those of the Secret?"""
+    configurations(facts)
+    webhooks = {} if facts.registered is None else webhooks_of(facts.registered)
+    ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
     if not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
-    logs = f"is a replica running? {LOGS.format(release=facts.release)}"
+    running = f"is a replica running? {logs(facts)}"
     trusted: list[x509.Certificate] = []
     for name, webhook in ours.items():
         pem = bundle_of(webhook)
         if not pem.strip():
-            return _without(name, webhook, facts, logs)
+            return _without(name, webhook, facts, running)
         try:
             trusted += x509.load_pem_x509_certificates(pem)
         except (ValueError, x509.InvalidVersion):
-            return error(f"the caBundle of {name} holds something other than certificates", hint=logs)
-    bundles = {bundle_of(webhook) for webhook in ours.values()}
-    good = [ca for ca in trusted if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
+            return error(f"the caBundle of {name} holds something other than certificates", hint=running)
+    good = [ca for ca in trusted if _is_valid(ca, facts.now)]
     if not good:
-        return error("no CA of the caBundle is valid now", hint=logs)
+        return error("no CA of the caBundle is valid now", hint=running)
     stored = facts.stored.cas if not isinstance(facts.stored, Missing | None) else ()
     strange = [ca for ca in stored if ca not in trusted]
     if strange:
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
-            hint=f"a replica adds it within a minute; if not: {LOGS.format(release=facts.release)}",
+            hint=f"a replica adds it within a minute; if not: {logs(facts)}",
         )
-    if len(bundles) > 1:
-        return warning(f"the two webhooks of {NAME} trust different CAs", hint=logs)
-    last = max(ca.not_valid_after_utc for ca in good)
-    if last - facts.now < CA_LEFT:
-        return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
-    return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
+    if len(set(map(bundle_of, ours.values()))) > 1:
+        return warning(f"the two webhooks of {NAME} trust different CAs", hint=running)
+    left = max(ca.not_valid_after_utc for ca in good) - facts.now
+    if left < CA_LEFT:
+        return warning(f"the last CA of the caBundle expires in {_days(left)}", hint=running)
+    return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(left)}")
 
 
 def served(facts: ClusterFacts) -> Result:
-    """Whether the webhook configuration trusts the certificates at its address."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
+    """Do these CAs verify what the Service or the URL serves?"""
+    configurations(facts)
     if facts.registered is None:
         return warning("not tried: there is no webhook configuration", hint="see above")
-    logs = LOGS.format(release=facts.release)
-    if isinstance(facts.backend, Missing):
-        return unread("the Service", facts.backend, "get services, list endpointslices.discovery.k8s.io")
-    if facts.backend is not None and not facts.backend.ready:
+    backend = known(facts.backend, "the Service", "get services, list endpointslices.discovery.k8s.io")
+    if backend is not None and not backend.ready:
         return error(
-            f"the Service has no ready endpoint ({facts.backend.others} not ready)",
+            f"the Service has no ready endpoint ({backend.others} not ready)",
             hint=f"kubectl get pods --namespace {facts.release}",
         )
     if isinstance(facts.shown, Missing):
         return warning("no connection could be made", facts.shown.why, hint="see the dry run below")
-    by_end = {
-        end: [shown for shown in facts.shown if shown.handshake == end] for end in ("untrusted", "no TLS", "refused")
-    }
-    if by_end["untrusted"]:
-        return error(
-            "the caBundle does not verify what is served", *map(_line, by_end["untrusted"]), hint=f"see why: {logs}"
-        )
-    if by_end["no TLS"]:
-        return error(
-            "another program answers, or a webhook without a certificate",
-            *map(_line, by_end["no TLS"]),
-            hint=f"see why: {logs}",
-        )
+    lines: dict[Handshake, list[str]] = {}
+    for shown in facts.shown:
+        lines.setdefault(shown.handshake, []).append(f"{shown.address}: {shown.why}")
+    why = f"see why: {logs(facts)}"
+    if untrusted := lines.get("untrusted"):
+        return error("the caBundle does not verify what is served", *untrusted, hint=why)
+    if strange := lines.get("no TLS"):
+        return error("another program answers, or a webhook without a certificate", *strange, hint=why)
     verified = [shown.address for shown in facts.shown if shown.handshake == "verified"]
-    if by_end["refused"] and (facts.backend is None or verified):
-        return error("nothing answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")
+    refused = lines.get("refused")
+    if refused and (backend is None or verified):
+        return error("nothing answers", *refused, hint=f"is the webhook running? {logs(facts)}")
     if not verified:
         return warning(
             "the webhook's address cannot be reached from here",
-            *map(_line, facts.shown),
+            *(f"{shown.address}: {shown.why}" for shown in facts.shown),
             hint="see the dry run below, for which the API server connects; or run this in a pod of the cluster",
         )
     return ok(f"the caBundle verifies what {', '.join(verified)} serves")
 
 
 def age(facts: ClusterFacts) -> Result:
-    """Whether the served certificates, and the one in the Secret, are valid for some time."""
+    """Are the certificates valid for some time?"""
     found = dict(_serving_certificates(facts))
     if not found:
         why = [f"{SECRET}: {facts.stored.why}"] if isinstance(facts.stored, Missing) else []
@@ -123,17 +125,13 @@ def age(facts: ClusterFacts) -> Result:
             *why,
             hint=f"needed for this check: a connection to the webhook, or get the Secret {SECRET}",
         )
-    logs = LOGS.format(release=facts.release)
-    over = [
-        f"{where}: {_span(certificate)}" for where, certificate in found.items() if not _good(certificate, facts.now)
-    ]
+    why_old = f"see why: {logs(facts)}"
+    over = [f"{place}: {_span(each)}" for place, each in found.items() if not _is_valid(each, facts.now)]
     if over:
-        return error("a certificate has expired, or is not valid yet", *over, hint=f"see why: {logs}")
-    late = [
-        f"{where}: {_span(certificate)}" for where, certificate in found.items() if _left(certificate, facts.now) < LATE
-    ]
+        return error("a certificate has expired, or is not valid yet", *over, hint=why_old)
+    late = [f"{place}: {_span(each)}" for place, each in found.items() if _left(each, facts.now) < LATE]
     if late:
-        return warning("a certificate should have been renewed", *late, hint=f"see why: {logs}")
+        return warning("a certificate should have been renewed", *late, hint=why_old)
     soonest = min(certificate.not_valid_after_utc for certificate in found.values())
     return ok(f"valid for {_days(soonest - facts.now)} ({', '.join(found)})")
 
@@ -157,7 +155,7 @@ def _serving_certificates(facts: ClusterFacts) -> Iterator[tuple[str, x509.Certi
         yield f"Secret {SECRET}", facts.stored.serving_certificate
 
 
-def _good(certificate: x509.Certificate, now: dt.datetime) -> bool:
+def _is_valid(certificate: x509.Certificate, now: dt.datetime) -> bool:
     return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
@@ -176,10 +174,6 @@ def _days(span: dt.timedelta) -> str:
     return counted(span.days, "day") if span >= dt.timedelta(days=2) else f"{span.total_seconds() / 3600:.0f} h"
 
 
-def _line(shown: Shown) -> str:
-    return f"{shown.address}: {shown.why}"
-
-
 OPTION: Final = "--certificate-dir"
 
 T = TypeVar("T")
@@ -189,74 +183,25 @@ class ProvidedError(Exception):
     """The webhook does not renew the certificate; the message says where it comes from, and how to renew it."""
 
 
-class _Named(msgspec.Struct):
-    name: str = ""
-
-
-class _Secret(msgspec.Struct, rename="camel"):
-    secret_name: str = ""
-
-
-class _Volume(msgspec.Struct):
-    name: str = ""
-    secret: _Secret | None = None
-
-
-class _Mount(msgspec.Struct, rename="camel"):
-    name: str = ""
-    mount_path: str = ""
-
-
-class _Container(msgspec.Struct, rename="camel"):
-    command: list[str] | None = None
-    args: list[str] | None = None
-    volume_mounts: list[_Mount] | None = None
-
-
-class _Pod(msgspec.Struct):
-    containers: list[_Container] = []
-    volumes: list[_Volume] | None = None
-
-
-class _Template(msgspec.Struct):
-    spec: _Pod
-
-
-class _Workload(msgspec.Struct):
-    template: _Template
-
-
-class _Deployment(msgspec.Struct):
-    metadata: _Named
-    spec: _Workload
-
-
-class _Certificate(msgspec.Struct):
-    metadata: _Named
-    spec: _Secret
-
-
 async def provided_by(api: Api, namespace: str) -> str | None:
     """Which provided certificate the replicas of a namespace serve, and how to renew it; None if it is their own.
 
     What cannot be read counts as missing.
     """
-    for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", _Deployment):
+    for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", Workload):
         pod = deployment.spec.template.spec
         for container in pod.containers:
             folder = _folder([*(container.command or ()), *(container.args or ())])
-            if folder is not None:
-                place = f"the Deployment {namespace}/{deployment.metadata.name}"
-                secret = _mounted(folder, container, pod)
-                if secret is None:
-                    return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
-                certificates = await _all(
-                    api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate
-                )
-                certificate = next(
-                    (found.metadata.name for found in certificates if found.spec.secret_name == secret), None
-                )
-                return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, certificate)}"
+            if folder is None:
+                continue
+            place = f"the Deployment {namespace}/{deployment.metadata.name}"
+            secret = _mounted(folder, container, pod)
+            if secret is None:
+                return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
+            path = f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates"
+            issued = await _all(api, path, IssuedCertificate)
+            name = next((each.metadata.name for each in issued if each.spec.secret_name == secret), None)
+            return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, name)}"
     return None
 
 
@@ -302,7 +247,7 @@ def _folder(keys: Iterable[str]) -> str | None:
     return None
 
 
-def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
+def _mounted(folder: str, container: WorkloadContainer, pod: WorkloadPod) -> str | None:
     """The Secret that is mounted as a folder."""
     names = {each.name for each in container.volume_mounts or () if each.mount_path.rstrip("/") == folder.rstrip("/")}
     found: Iterator[str] = (

@@ -1,24 +1,25 @@
-"""What was read from a cluster at one moment, and the result of a check.
-
-What could not be read is `Missing`, with the reason.
-"""
+"""What was read from a cluster at one moment, and the result of a check."""
 
 import datetime as dt
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from cryptography import x509
 
 from webhook.admission.decision import Namespace
+from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import NAME, ServiceReference
+from webhook.doctor.read import NOT_TRIED, DeviceClass, Missing, Node, Reported, StoredCertificates, Workload
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
+
+T = TypeVar("T")
 
 
 class Level(enum.Enum):
@@ -46,15 +47,16 @@ class Result:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A fact that could not be read.
+class UnansweredError(Exception):
+    """A check that cannot be made.
 
     Attributes:
-        why: the message of the error.
+        result: what is reported instead.
     """
 
-    why: str
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        super().__init__(result.message)
 
 
 def ok(message: str, *details: str) -> Result:
@@ -83,18 +85,32 @@ def unread(what: str, missing: Missing, needs: str) -> Result:
     return warning(f"{what} could not be read", missing.why, hint=f"needed for this check: {needs}")
 
 
-def listed(names: "list[str] | tuple[str, ...]", most: int = 5) -> str:
+def known(fact: T | Missing, what: str, needs: str) -> T:
+    """A fact that a check cannot do without; for `what` and `needs`, see `unread`.
+
+    Raises:
+        UnansweredError: it could not be read.
+    """
+    if isinstance(fact, Missing):
+        raise UnansweredError(unread(what, fact, needs))
+    return fact
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence: the first few, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def first_of(lines: Sequence[str], most: int = 10) -> list[str]:
+    """Lines of details: the first few, and one with how many more there are."""
+    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun; the plural where it is not made by an s."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
-
-NOT_TRIED: Final = Missing("not tried")
 
 Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable", "no TLS"]
 
@@ -125,19 +141,6 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCertificates:
-    """The certificates in the webhook's Secret; its keys are never decoded.
-
-    Attributes:
-        serving_certificate: the serving certificate.
-        cas: the CAs.
-    """
-
-    serving_certificate: x509.Certificate | None
-    cas: tuple[x509.Certificate, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Trial:
     """The result of creating a pod as a dry run.
 
@@ -154,23 +157,6 @@ class Trial:
     status: int
     message: str = ""
     touched: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node, its resources with a capacity above zero, and its labels."""
-
-    name: str
-    resources: frozenset[str]
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
-    """A DeviceClass, and the extended resource by which pods can request its devices, besides the implicit one."""
-
-    name: str
-    resource: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,28 +177,6 @@ class Scheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonSet:
-    """A DaemonSet of a device plugin, or of the shim's installer.
-
-    Attributes:
-        name: with its namespace.
-        installer: it installs our shim on nodes.
-        host_paths: the folders of the node that it mounts.
-        nodes: where its pods are.
-        wanted, ready: how many pods it should have, and how many of them are ready.
-        labels: its own.
-    """
-
-    name: str
-    installer: bool
-    host_paths: tuple[str, ...]
-    nodes: frozenset[str] | Missing
-    wanted: int
-    ready: int
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ForeignVariable:
     """A variable that another system writes into every container.
 
@@ -225,25 +189,6 @@ class ForeignVariable:
     source: str
     env: str
     value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """A Warning Event of the webhook.
-
-    Attributes:
-        reason: a CamelCase word.
-        subject: the kind and name of its object.
-        message: for people.
-        count: how often it occurred.
-        last: when it occurred last; None if that cannot be read.
-    """
-
-    reason: str
-    subject: str
-    message: str
-    count: int = 1
-    last: dt.datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +212,7 @@ class ClusterFacts:
         awaited: schedulers of the policy that are named by pods without a node, whatever the target.
         deployed: whether the webhook's own namespace has its Deployment.
         daemon_sets: device plugins and installers of the shim.
+        placed: the nodes of their pods, by the name of the DaemonSet.
         choices: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
         reported: the webhook's Warning Events of the last hour, the newest first.
@@ -287,7 +233,8 @@ class ClusterFacts:
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
     awaited: Sequence[str] | Missing = NOT_TRIED
     deployed: bool | Missing = NOT_TRIED
-    daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
+    daemon_sets: Sequence[Workload] | Missing = NOT_TRIED
+    placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     choices: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
     reported: Sequence[Reported] | Missing = NOT_TRIED
@@ -303,14 +250,15 @@ class ClusterFacts:
         """This webhook's configuration; None if there is none, or it could not be read."""
         if isinstance(self.configurations, Missing):
             return None
-        return next(
-            (
-                configuration
-                for configuration in self.configurations
-                if configuration.get("metadata", {}).get("name") == NAME
-            ),
-            None,
-        )
+        return next((each for each in self.configurations if each.get("metadata", {}).get("name") == NAME), None)
+
+    @cached_property
+    def opted_in(self) -> list[Namespace] | Missing:
+        """The namespaces that have, except for the cluster's, the webhook's, and those that the settings exempt."""
+        if isinstance(self.namespaces, Missing):
+            return self.namespaces
+        spared = self.policy.never_touched | {self.release}
+        return [each for each in self.namespaces if opted_in(each, self.policy) and each.name not in spared]
 
     @property
     def nothing_installed(self) -> bool:
@@ -320,9 +268,7 @@ class ClusterFacts:
         """
         if isinstance(self.configurations, Missing) or self.registered is not None:
             return False
-        if not isinstance(self.namespaces, Missing) and self.release not in {
-            namespace.name for namespace in self.namespaces
-        }:
+        if not isinstance(self.namespaces, Missing) and self.release not in {each.name for each in self.namespaces}:
             return True
         documents = isinstance(self.outcome, Missing) or bool(self.outcome.verdicts)
         return self.stored is None and self.deployed is False and not documents

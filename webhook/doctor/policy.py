@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from webhook.doctor.facts import ClusterFacts, Missing, Result, counted, error, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts, Result, counted, error, ok, unread, warning
+from webhook.doctor.read import Missing
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.values import unreadable
 
@@ -15,7 +16,7 @@ _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
 def server(facts: ClusterFacts) -> Result:
-    """Whether the API server answers, and has a supported version."""
+    """Does the API server answer, and is it 1.30 or newer?"""
     if isinstance(facts.server, Missing):
         if not facts.reachable:
             return error(
@@ -33,7 +34,7 @@ def server(facts: ClusterFacts) -> Result:
 
 
 def mappings(facts: ClusterFacts) -> Result:
-    """Whether every document of the release's ConfigMaps is in force."""
+    """Are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read?"""
     if isinstance(facts.outcome, Missing):
         result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")
         return warning(

@@ -18,7 +18,7 @@ _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # no
 _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 
 
-def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
+def as_text(found: "Sequence[tuple[Check[Any], Result]]") -> str:
     """Format sections with a line for each check; `click.echo` strips the colors if stdout is not a terminal."""
     lines: list[str] = []
     section = ""
@@ -30,7 +30,7 @@ def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
     return "\n".join([*lines, "", _summary([result for _, result in found])]) + "\n"
 
 
-def as_data(found: "Sequence[tuple[Check, Result]]") -> dict[str, Any]:
+def as_data(found: "Sequence[tuple[Check[Any], Result]]") -> dict[str, Any]:
     """Return the same as data for JSON."""
     return {
         "ok": all(result.level is not Level.ERROR for _, result in found),
