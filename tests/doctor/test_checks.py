@@ -42,8 +42,8 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, ClusterFacts, ForeignVariable, Level, Scheduler, Shown, Trial
-from webhook.doctor.read import Missing
+from webhook.doctor.facts import Backend, ClusterFacts, ForeignVariable, Scheduler, Shown, Trial
+from webhook.doctor.result import Level, Missing
 from webhook.labels import STATUS
 from webhook.pod import Pod
 

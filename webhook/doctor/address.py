@@ -13,7 +13,8 @@ from webhook.cluster.client.api import Api, ApiError, Object, list_objects, read
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.doctor.facts import Backend, Shown, address_of
-from webhook.doctor.read import NOT_TRIED, EndpointSlice, Missing, ServiceObject
+from webhook.doctor.read import EndpointSlice, ServiceObject
+from webhook.doctor.result import NOT_TRIED, Missing
 
 SECONDS: Final = 5.0
 """For TCP and TLS: a slower address would not answer API servers in time either."""

@@ -25,19 +25,10 @@ from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.facts import (
-    ClusterFacts,
-    Handshake,
-    Result,
-    address_of,
-    counted,
-    error,
-    known,
-    ok,
-    warning,
-)
-from webhook.doctor.read import IssuedCertificate, Missing, Workload, WorkloadContainer, WorkloadPod
+from webhook.doctor.facts import ClusterFacts, Handshake, address_of
+from webhook.doctor.read import IssuedCertificate, Workload, WorkloadContainer, WorkloadPod
 from webhook.doctor.registration import configurations, logs
+from webhook.doctor.result import Missing, Result, counted, error, known, ok, warning
 
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""

@@ -1,44 +1,10 @@
 """All checks, in the order of the output: from the API server to the node."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from webhook.doctor import certificates, events, nodes, pods, policy, registration
-from webhook.doctor.facts import ClusterFacts, Result, UnansweredError
-
-F = TypeVar("F")
-
-
-@dataclass(frozen=True, slots=True)
-class Check(Generic[F]):
-    """One check of facts.
-
-    Attributes:
-        name: for programs; never changes.
-        section: its heading in the output.
-        needs: the permissions that it requires, in the terms of RBAC; empty: none beyond those of other checks.
-        answer: a pure function of the facts; the first line of its docstring is the question that it answers.
-    """
-
-    name: str
-    section: str
-    needs: str
-    answer: Callable[[F], Result]
-
-    @property
-    def question(self) -> str:
-        """As in the documentation: without a capital letter and its question mark."""
-        line = (self.answer.__doc__ or "").partition("\n")[0]
-        return line[:1].lower() + line[1:].rstrip("?")
-
-    def judge(self, facts: F) -> Result:
-        """Answer the question, or say why it cannot be answered."""
-        try:
-            return self.answer(facts)
-        except UnansweredError as error:
-            return error.result
-
+from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.result import Check, Result
 
 CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("api-server", "cluster", "", policy.server),

@@ -31,7 +31,6 @@ from webhook.doctor.read import (
     DeviceClass,
     Item,
     Lease,
-    Missing,
     Node,
     PlacedPod,
     StoredCertificates,
@@ -40,6 +39,7 @@ from webhook.doctor.read import (
     moment,
     tried,
 )
+from webhook.doctor.result import Missing
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod

@@ -5,8 +5,9 @@ from typing import Final
 
 from webhook.cluster.client.api import Api, list_objects
 from webhook.cluster.client.events import COMPONENT, shortened
-from webhook.doctor.facts import ClusterFacts, Result, counted, first_of, known, ok, warning
+from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.read import Reported
+from webhook.doctor.result import Result, counted, first_of, known, ok, warning
 
 CLUSTER_WIDE: Final = "default"
 """The namespace of Events about cluster-wide objects."""

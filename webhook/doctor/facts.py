@@ -1,11 +1,10 @@
-"""What was read from a cluster at one moment, and the result of a check."""
+"""What was read from a cluster at one moment; what could not be read is `Missing`."""
 
 import datetime as dt
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from cryptography import x509
 
@@ -14,103 +13,11 @@ from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import NAME, ServiceReference
-from webhook.doctor.read import NOT_TRIED, DeviceClass, Missing, Node, Reported, StoredCertificates, Workload
+from webhook.doctor.read import DeviceClass, Node, Reported, StoredCertificates, Workload
+from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-
-T = TypeVar("T")
-
-
-class Level(enum.Enum):
-    """How a check ended."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of one check.
-
-    Attributes:
-        level: its severity.
-        message: one sentence without a full stop.
-        details: single cases, a line each.
-        hint: what to do next: a command, or a sentence; empty if there is nothing to do.
-    """
-
-    level: Level
-    message: str
-    details: tuple[str, ...] = ()
-    hint: str = ""
-
-
-class UnansweredError(Exception):
-    """A check that cannot be made.
-
-    Attributes:
-        result: what is reported instead.
-    """
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        super().__init__(result.message)
-
-
-def ok(message: str, *details: str) -> Result:
-    """Everything is as it should be."""
-    return Result(Level.OK, message, details)
-
-
-def warning(message: str, *details: str, hint: str) -> Result:
-    """It may be intended, or could not be checked; an operator should look at it."""
-    return Result(Level.WARNING, message, details, hint)
-
-
-def error(message: str, *details: str, hint: str) -> Result:
-    """It does not work, or will not."""
-    return Result(Level.ERROR, message, details, hint)
-
-
-def unread(what: str, missing: Missing, needs: str) -> Result:
-    """The result of a check that could not be made.
-
-    Args:
-        what: what could not be read, as the beginning of a sentence.
-        missing: why.
-        needs: the permission that it requires.
-    """
-    return warning(f"{what} could not be read", missing.why, hint=f"needed for this check: {needs}")
-
-
-def known(fact: T | Missing, what: str, needs: str) -> T:
-    """A fact that a check cannot do without; for `what` and `needs`, see `unread`.
-
-    Raises:
-        UnansweredError: it could not be read.
-    """
-    if isinstance(fact, Missing):
-        raise UnansweredError(unread(what, fact, needs))
-    return fact
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Names in a sentence: the first few, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def first_of(lines: Sequence[str], most: int = 10) -> list[str]:
-    """Lines of details: the first few, and one with how many more there are."""
-    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun; the plural where it is not made by an s."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
-
 
 Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable", "no TLS"]
 

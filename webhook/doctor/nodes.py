@@ -13,20 +13,9 @@ import yaml
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cluster.client.api import Api, list_objects
 from webhook.cluster.configuration.config_maps import StoredConfigMap
-from webhook.doctor.facts import (
-    ClusterFacts,
-    ForeignVariable,
-    Level,
-    Result,
-    Scheduler,
-    counted,
-    error,
-    known,
-    listed,
-    ok,
-    warning,
-)
-from webhook.doctor.read import NOT_TRIED, Missing, Node, Workload
+from webhook.doctor.facts import ClusterFacts, ForeignVariable, Scheduler
+from webhook.doctor.read import Node, Workload
+from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.finding import Denied
 from webhook.mapping.document.extends import ListChoice, guard_lists
 from webhook.mapping.document.schema import Unrenamed

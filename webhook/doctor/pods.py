@@ -13,10 +13,23 @@ from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, MatchedNames, matched_names_of
-from webhook.doctor.facts import ClusterFacts, Result, counted, error, first_of, known, listed, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.nodes import targets
-from webhook.doctor.read import NOT_TRIED, Missing, Node
+from webhook.doctor.read import Node
 from webhook.doctor.registration import logs
+from webhook.doctor.result import (
+    NOT_TRIED,
+    Missing,
+    Result,
+    counted,
+    error,
+    first_of,
+    known,
+    listed,
+    ok,
+    unread,
+    warning,
+)
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from webhook.doctor.facts import ClusterFacts, Result, counted, error, ok, unread, warning
-from webhook.doctor.read import Missing
+from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.values import unreadable
 

@@ -1,10 +1,9 @@
-"""The objects that the checks look at, with the few fields that they read; what cannot be read is `Missing`."""
+"""The objects that the checks look at, with the few fields that they read."""
 
 import base64
 import binascii
 import datetime as dt
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -12,6 +11,7 @@ from cryptography import x509
 
 from webhook.cluster.client.api import ApiError, StatusError
 from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.doctor.result import Missing
 from webhook.pod import Pod, View, VolumeMount
 
 T = TypeVar("T")
@@ -21,20 +21,6 @@ INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 """The folder of the kubelet's socket for device plugins: a DaemonSet that mounts it is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A fact that could not be read.
-
-    Attributes:
-        why: the message of the error.
-    """
-
-    why: str
-
-
-NOT_TRIED: Final = Missing("not tried")
 
 
 async def tried(reading: Awaitable[T]) -> T | Missing:

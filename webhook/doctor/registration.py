@@ -23,18 +23,8 @@ from webhook.cluster.registration.update import (
     differences,
     other_writers,
 )
-from webhook.doctor.facts import (
-    ClusterFacts,
-    Result,
-    UnansweredError,
-    address_of,
-    error,
-    known,
-    listed,
-    ok,
-    warning,
-)
-from webhook.doctor.read import Missing
+from webhook.doctor.facts import ClusterFacts, address_of
+from webhook.doctor.result import Missing, Result, UnansweredError, error, known, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
 INSTALL: Final = (
