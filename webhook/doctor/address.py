@@ -12,7 +12,7 @@ from cryptography import x509
 from webhook.cluster.client.api import Api, ApiError, Object, list_objects, read_object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
-from webhook.doctor.facts import Backend, Shown, address_of
+from webhook.doctor.facts import HTTPS, Backend, Shown, address_of
 from webhook.doctor.read import EndpointSlice, ServiceObject
 from webhook.doctor.result import NOT_TRIED, Missing
 
@@ -100,8 +100,6 @@ def _unverified() -> ssl.SSLContext:
 MAX_ENDPOINTS: Final = 5
 """The most replicas whose certificate is read; more would show nothing new."""
 
-_HTTPS: Final = 443
-
 
 async def read_served_certificates(
     api: Api, registered: Object | None
@@ -117,7 +115,7 @@ async def read_served_certificates(
         return await _service(api, address, ca_bundle)
     try:
         parts = urlsplit(address)
-        host, port = parts.hostname, parts.port or _HTTPS
+        host, port = parts.hostname, parts.port or HTTPS
     except ValueError as error:
         return None, Missing(f"{address}: {error}")
     if not host:

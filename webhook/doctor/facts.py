@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cryptography import x509
 
@@ -18,6 +18,8 @@ from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
+
+HTTPS: Final = 443
 
 Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable", "no TLS"]
 
@@ -186,7 +188,7 @@ def address_of(webhook: Object) -> ServiceReference | str | None:
     config = webhook.get("clientConfig") or {}
     service = config.get("service")
     if isinstance(service, dict):
-        port = service.get("port") or 443
+        port = service.get("port") or HTTPS
         return ServiceReference(
             str(service.get("namespace")), str(service.get("name")), str(service.get("path") or "/"), port
         )
