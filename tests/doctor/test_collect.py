@@ -282,6 +282,6 @@ async def test_what_the_webhook_reported() -> None:
     reported = (await collect_facts(api, "gpu", NOW)).reported
     assert not isinstance(reported, Missing)
     assert [(each.reason, each.count) for each in reported] == [("Unknown", None), ("Newer", None), ("Older", 7)]
-    assert {(each.involved_object.name, each.message) for each in reported} == {("bad", "why")}
+    assert {(each.subject, each.message) for each in reported} == {("configmap/bad", "why")}
     queries = [query for _, path, query in api.requests if path.endswith("/events")]
     assert {query["fieldSelector"] for query in queries} == {"source=vgpu-webhook,type=Warning"}

@@ -1,7 +1,6 @@
 """Connects to the address in the webhook configuration, and reads the certificates there."""
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import Sequence
 from typing import Final
@@ -143,18 +142,10 @@ async def _service(
         return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
     numbered = [(host, part.number(port.name)) for host, part in ready[:MAX_ENDPOINTS]]
     hosts = [(host, number) for host, number in numbered if number is not None]
-    if _is_address(found.cluster_ip):
+    # A headless Service has the text None, one with an external name none at all.
+    if found.cluster_ip not in {"", "None"}:
         hosts.insert(0, (found.cluster_ip, service.port))
     if not ready or not hosts:
         return backend, Missing("there is no address to connect to")
     name = f"{service.name}.{service.namespace}.svc"
     return backend, await asyncio.gather(*(handshake(host, number, name, ca_bundle) for host, number in hosts))
-
-
-def _is_address(text: str) -> bool:
-    """Whether a cluster IP is an address: a headless Service has the text ``None``."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

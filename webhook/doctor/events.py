@@ -54,5 +54,4 @@ def reported(facts: ClusterFacts) -> Result:
 def _line(event: Reported) -> str:
     last = "" if event.last is None else f", last at {event.last.astimezone(dt.UTC):%H:%M:%S} UTC"
     times = f" ({counted(event.count or 1, 'time')}{last})"
-    subject = f"{event.involved_object.kind.lower()}/{event.involved_object.name}"
-    return f"{event.reason}: {subject}: {shortened(event.message, MAX_MESSAGE)}{times}"
+    return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_MESSAGE)}{times}"

@@ -87,13 +87,7 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class ForeignVariable:
-    """A variable that another system writes into every container.
-
-    Attributes:
-        source: the object that configures it.
-        env: the name of the variable.
-        value: its value.
-    """
+    """A variable that another system writes into every container, and the object that configures it."""
 
     source: str
     env: str

@@ -131,19 +131,19 @@ class DeviceClass(View, frozen=True):
         return self.spec.extended_resource_name
 
 
-class _Involved(View, frozen=True):
-    kind: str = ""
-    name: str = ""
-
-
 class Reported(View, frozen=True):
     """A Warning Event of the webhook; its reason is a CamelCase word, its message for people."""
 
-    involved_object: _Involved = _Involved()
+    involved_object: dict[str, str] = {}  # noqa: RUF012  (msgspec copies it)
     reason: str = ""
     message: str = ""
     count: int | None = None
     last_timestamp: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The kind and name of its object."""
+        return f"{self.involved_object.get('kind', '').lower()}/{self.involved_object.get('name', '')}"
 
     @property
     def last(self) -> dt.datetime | None:

@@ -16,13 +16,7 @@ from webhook.cluster.registration.desired import (
     selects,
 )
 from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
-from webhook.cluster.registration.update import (
-    Difference,
-    Severity,
-    creates_pods,
-    differences,
-    other_writers,
-)
+from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
 from webhook.doctor.facts import ClusterFacts, address_of
 from webhook.doctor.result import Missing, Result, UnansweredError, error, known, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
@@ -84,7 +78,12 @@ def selectors(facts: ClusterFacts) -> Result:
     desired = desired_from(facts.policy)
     site = Site("", own_namespace=facts.release)
     faults = [fault for fault in differences(found, desired, site, _labels(facts)) if fault.field != GPU_KEYS]
-    serious = [str(fault) for fault in faults if fault.severity is not Severity.SLIGHT or _selects_more(fault)]
+    # Without one of our terms, more pods are sent to the webhook than should be.
+    serious = [
+        str(fault)
+        for fault in faults
+        if fault.severity is not Severity.SLIGHT or fault.field in {"namespaceSelector", "sideEffects"}
+    ]
     slight = [str(fault) for fault in faults if str(fault) not in serious]
     writers = ", ".join(other_writers(found))
     if serious:
@@ -107,18 +106,16 @@ def matched_names(facts: ClusterFacts) -> Result:
     found = _complete(facts)
     desired, ours = desired_from(facts.policy), webhooks_of(found)
     lacking, more = [], []
+    strange = f"its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
     for name in (ENFORCE, AUDIT):
+        through = matched_names_in(found, ours[name], desired.matched_names)
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, because it has no match conditions")
-            continue
-        through = matched_names_in(found, ours[name], desired.matched_names)
-        if through is None:
-            lacking.append(
-                f"{name}: its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
-            )
-            continue
-        lacking += [f"{name}: {missing}" for missing in through.lacks(desired.matched_names)]
-        more += [f"{name}: {extra}" for extra in desired.matched_names.lacks(through)]
+        elif through is None:
+            lacking.append(f"{name}: {strange}")
+        else:
+            lacking += [f"{name}: {missing}" for missing in through.lacks(desired.matched_names)]
+            more += [f"{name}: {extra}" for extra in desired.matched_names.lacks(through)]
     if lacking:
         return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(facts))
     if more:
@@ -146,7 +143,11 @@ def order(facts: ClusterFacts) -> Result:
             *of_schedulers,
             hint=f"rename it so that it sorts after {NAME}: configurations are called in order of their names",
         )
-    called_once = [_name(other) for other in earlier if not _is_reinvoked(other)]
+    called_once = [
+        _name(other)
+        for other in earlier
+        if any(webhook.get("reinvocationPolicy") != "IfNeeded" for webhook in webhooks_of(other).values())
+    ]
     if called_once:
         return warning(
             f"called before ours, and not again afterwards: {listed(called_once)}",
@@ -177,11 +178,6 @@ def _complete(facts: ClusterFacts) -> Object:
     return found
 
 
-def _selects_more(fault: Difference) -> bool:
-    """Whether more pods are sent to the webhook than should be, because one of our terms is missing."""
-    return fault.field in {"namespaceSelector", "sideEffects"}
-
-
 def _changes_pods(configuration: Object, facts: ClusterFacts) -> bool:
     """Whether it is called for new pods of some opted-in namespace, by its namespace selectors."""
     labels = _labels(facts)
@@ -200,10 +196,6 @@ def _labels(facts: ClusterFacts) -> list[Mapping[str, str]]:
 def _services(configuration: Object) -> set[str]:
     configs = [webhook.get("clientConfig") or {} for webhook in webhooks_of(configuration).values()]
     return {str(config["service"].get("name")) for config in configs if isinstance(config.get("service"), dict)}
-
-
-def _is_reinvoked(configuration: Object) -> bool:
-    return all(webhook.get("reinvocationPolicy") == "IfNeeded" for webhook in webhooks_of(configuration).values())
 
 
 def _name(configuration: Object) -> str:

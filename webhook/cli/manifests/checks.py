@@ -133,7 +133,8 @@ def _claims(files: ReadFiles) -> Result:
 
 def _notes(files: ReadFiles) -> Result:
     """What would the webhook note in the status of pods, without a warning?"""
-    return ok("notes of the webhook on pods need no action", *pod_notes(files.objects, files.valid))
+    noted = tuple(pod_notes(files.objects, files.valid))
+    return ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action", *noted)
 
 
 def _found(what: str, cases: Iterator[str], hint: str) -> Result:
