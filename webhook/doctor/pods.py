@@ -17,19 +17,7 @@ from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.nodes import targets
 from webhook.doctor.read import Node
 from webhook.doctor.registration import logs
-from webhook.doctor.result import (
-    NOT_TRIED,
-    Missing,
-    Result,
-    counted,
-    error,
-    first_of,
-    known,
-    listed,
-    ok,
-    unread,
-    warning,
-)
+from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -49,11 +37,15 @@ def _all_pods(facts: ClusterFacts) -> Iterator[tuple[str, Pod]]:
     return ((name, pod) for name, pods in facts.pods.items() if not isinstance(pods, Missing) for pod in pods)
 
 
-def _unread_pods(facts: ClusterFacts) -> Result | None:
-    """The result of a check for which the pods of a namespace could not be read."""
+def _require_pods(facts: ClusterFacts) -> None:
+    """End a check that needs the pods of all opted-in namespaces, unless they could be read.
+
+    Raises:
+        UnansweredError: those of a namespace could not.
+    """
     pods = {space.name: facts.pods.get(space.name, NOT_TRIED) for space in _opted_in(facts)}
     unseen = [f"{name}: {some.why}" for name, some in pods.items() if isinstance(some, Missing)]
-    return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces") if unseen else None
+    known(Missing("; ".join(unseen)) if unseen else pods, "pods", "list pods in opted-in namespaces")
 
 
 def namespaces(facts: ClusterFacts) -> Result:
@@ -110,14 +102,14 @@ def untreated_pods(facts: ClusterFacts) -> Result:
             *first_of(missed),
             hint="pods are changed only when they are created: kubectl rollout restart, or create them again",
         )
-    return _unread_pods(facts) or ok(f"no GPU pod was missed ({counted(len(carrying), 'pod')} with GPU keys)")
+    _require_pods(facts)
+    return ok(f"no GPU pod was missed ({counted(len(carrying), 'pod')} with GPU keys)")
 
 
 def notes(facts: ClusterFacts) -> Result:
     """What did the webhook note in the status of pods, without a warning?"""
+    _require_pods(facts)
     counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in _opted_in(facts)}
-    if (missing := _unread_pods(facts)) is not None:
-        return missing
     for name, pod in _all_pods(facts):
         if name in counts:
             counts[name].update(_noted(pod))
