@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
+import msgspec
 
 from webhook.doctor.result import Check, Level, Result
 
@@ -35,20 +36,11 @@ def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
 
 def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
     """Return the same as data for JSON."""
-    return {
-        "ok": all(result.level is not Level.ERROR for _, result in found),
-        "checks": [
-            {
-                "name": check.name,
-                "section": check.section,
-                "level": result.level.value,
-                "message": result.message,
-                "details": list(result.details),
-                "hint": result.hint,
-            }
-            for check, result in found
-        ],
-    }
+    checks = [
+        {"name": check.name, "section": check.section, **msgspec.to_builtins(result), "details": list(result.details)}
+        for check, result in found
+    ]
+    return {"ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks}
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:
