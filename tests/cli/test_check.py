@@ -1,5 +1,6 @@
 """`vgpu-webhook check`: documents and ConfigMaps that hold them, before they reach a cluster."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -341,6 +342,30 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
         "namespace/team: label xyz has no effect on a namespace: known are inject, mode, opt-out, rollout",
         "namespace/team: label inject: 'true' has no effect on a namespace: write enabled or disabled, or remove it",
     ]
+
+
+def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
+    """In both formats, on stdout, with the same exit code as without a format."""
+    names = ["documents", "headers", "vendors", "labels", "claims", "notes"]
+    good, bad = written(tmp_path, a_yaml=vendor("acme"), b_yaml=f"{MAPPING}plaec: {{}}\n{vendor('acme')}")
+    result = run("check", "-o", "json", good)
+    report = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr, report["ok"]) == (0, "", True)
+    assert [check["name"] for check in report["checks"]] == names
+    assert {check["section"] for check in report["checks"]} == {"files"}
+    assert [check["level"] for check in report["checks"]] == ["ok", "warning", "ok", "ok", "ok", "ok"]
+    assert report["checks"][0]["message"] == "in order: 1 mapping, 0 settings"
+    result = run("check", "-o", "json", bad)
+    report = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr, report["ok"]) == (1, "", False)
+    assert report["checks"][0]["details"] == [f"{bad}:3: plaec: unknown key 'plaec' (did you mean `place`?)"]
+    assert [check["message"] for check in report["checks"][2:]] == ["not checked: a document is invalid"] * 4
+    result = run("check", "-o", "text", good)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(
+        "files\n✓ documents: in order: 1 mapping, 0 settings\n‼ headers: there are documents"
+    )
+    assert result.stdout.endswith("\n\n5 ✓, 1 ‼\n")
 
 
 def test_notes_are_one_line_for_each_file(run: Run) -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from tests.cli.conftest import Run
 from webhook.cli.output.check import WIDTH, as_data, as_text
-from webhook.doctor.checks import CHECKS, Check
-from webhook.doctor.facts import Result, error, ok, warning
+from webhook.doctor.checks import CHECKS
+from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.result import Check, Result, error, ok, warning
 
 LONG = " ".join(["word"] * 60)
 
 
-def found(*results: Result) -> list[tuple[Check, Result]]:
+def found(*results: Result) -> list[tuple[Check[ClusterFacts], Result]]:
     """Results of the first checks."""
     return list(zip(CHECKS, results, strict=False))
 
@@ -72,7 +73,7 @@ def test_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("--kubeconfig", "x"), ("--release-namespace", "x"), ("-o", "json")], ids=lambda options: options[0]
+    "options", [("--kubeconfig", "x"), ("--release-namespace", "x")], ids=lambda options: options[0]
 )
 def test_options_exclude_files(run: Run, options: tuple[str, str]) -> None:
     """They say which cluster, and files are checked without one."""

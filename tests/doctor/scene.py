@@ -18,17 +18,10 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.registration.desired import ServiceReference, Site, desired_from, registration
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import (
-    ClusterFacts,
-    DaemonSet,
-    Missing,
-    Node,
-    Result,
-    Scheduler,
-    Shown,
-    StoredCertificates,
-    Trial,
-)
+from webhook.doctor.facts import ClusterFacts, Scheduler, Shown, Trial
+from webhook.doctor.read import INSTALLER as INSTALLER_LABEL
+from webhook.doctor.read import DeviceClass, Node, Reported, StoredCertificates, Workload
+from webhook.doctor.result import Missing, Result
 from webhook.pod import Pod, decode_pod
 
 NOW = dt.datetime(2026, 5, 4, tzinfo=dt.UTC)
@@ -81,9 +74,53 @@ def space(name: str, **ours: str) -> Namespace:
     return Namespace(name, labels | {"kubernetes.io/metadata.name": name})
 
 
-INSTALLER = DaemonSet("gpu/shim", True, (SHIM,), frozenset({"n1", "n2"}), 2, 2)  # noqa: FBT003
-PLUGIN = DaemonSet("gpu/plugin", False, (PLUGINS,), frozenset({"n1"}), 1, 1)  # noqa: FBT003
-LIBRARIES = replace(PLUGIN, host_paths=(PLUGINS, "/usr/local/libraries"))
+def node(name: str, *resources: str, labels: dict[str, str] | None = None) -> Node:
+    """A node with one of each of these resources."""
+    data = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": dict.fromkeys(resources, "1")}}
+    return msgspec.convert(data, Node)
+
+
+def device_class(name: str, resource: str | None = None) -> DeviceClass:
+    """A DeviceClass with an extended resource."""
+    return msgspec.convert({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}, DeviceClass)
+
+
+def event(reason: str, kind: str, name: str, message: str, **more: Any) -> Reported:
+    """A Warning Event of the webhook."""
+    data = {"reason": reason, "involvedObject": {"kind": kind, "name": name}, "message": message, **more}
+    return msgspec.convert(data, Reported)
+
+
+def secret(serving: Pair | None, *cas: Pair) -> StoredCertificates:
+    """The webhook's Secret."""
+    data = {"tls.crt": "" if serving is None else bundle(serving), "ca.crt": bundle(*cas)}
+    return msgspec.convert({"data": data}, StoredCertificates)
+
+
+def daemon_set(name: str, *folders: str, ready: int = 1, wanted: int = 1, **labels: str) -> Workload:
+    """A DaemonSet that mounts folders of the node."""
+    volumes = [{"name": "v", "hostPath": {"path": folder}} for folder in folders]
+    data = {
+        "metadata": {
+            "namespace": "gpu",
+            "name": name,
+            "labels": {f"app.kubernetes.io/{key}": text for key, text in labels.items()},
+        },
+        "spec": {"template": {"spec": {"volumes": volumes}}},
+        "status": {"desiredNumberScheduled": wanted, "numberReady": ready},
+    }
+    return msgspec.convert(data, Workload)
+
+
+def bundle(*pairs: Pair) -> str:
+    """A caBundle."""
+    return base64.b64encode(b"".join(pair.certificate_pem for pair in pairs)).decode()
+
+
+INSTALLER = daemon_set("shim", SHIM, ready=2, wanted=2, component=INSTALLER_LABEL[1])
+PLUGIN = daemon_set("plugin", PLUGINS)
+LIBRARIES = daemon_set("plugin", PLUGINS, "/usr/local/libraries")
+PLACED = {"gpu/shim": frozenset({"n1", "n2"}), "gpu/plugin": frozenset({"n1"})}
 
 OUTCOME = outcome()
 HEALTHY = ClusterFacts(
@@ -94,15 +131,16 @@ HEALTHY = ClusterFacts(
     configurations=[configuration("later"), registered(OUTCOME)],
     backend=None,
     shown=[Shown(ADDRESS, "verified", "", LEAF.certificate)],
-    stored=StoredCertificates(LEAF.certificate, (AUTHORITY.certificate,)),
+    stored=secret(LEAF, AUTHORITY),
     namespaces=[space("team"), Namespace("else")],
     pods={"team": [pod("done", {"nvidia.com/gpu": "1"}, annotations={"vgpu-webhook.io/status": "{}"}), pod("plain")]},
     trial=Trial("team", "nvidia.com/gpu: 1", 201, touched=True),
-    nodes=[Node("n1", frozenset({"cpu", "nvidia.com/gpu"})), Node("n2", frozenset({"cpu"}))],
+    nodes=[node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
     schedulers={"hami-scheduler": Scheduler(3, 0)},
     awaited=[],
     deployed=True,
     daemon_sets=[INSTALLER, PLUGIN],
+    placed=PLACED,
     choices=[],
     device_classes=[],
     reported=[],
@@ -124,8 +162,3 @@ def amended(change: Any, *, service: bool = False) -> list[Object]:
     ours = copy.deepcopy(registered(OUTCOME, service=service))
     change(ours["webhooks"])
     return [configuration("later"), ours]
-
-
-def bundle(*pairs: Pair) -> str:
-    """A caBundle."""
-    return base64.b64encode(b"".join(pair.certificate_pem for pair in pairs)).decode()

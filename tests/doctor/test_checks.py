@@ -18,16 +18,23 @@ from tests.doctor.scene import (
     NOW,
     OTHER,
     OUTCOME,
+    PLACED,
     PLUGIN,
+    PLUGINS,
     REFUSED,
     amended,
     bundle,
     but,
     configuration,
+    daemon_set,
+    device_class,
+    event,
+    node,
     outcome,
     pod,
     registered,
     result_of,
+    secret,
     space,
 )
 from webhook.admission.decision import Namespace
@@ -35,20 +42,8 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import (
-    Backend,
-    ClusterFacts,
-    DeviceClass,
-    ForeignVariable,
-    Level,
-    Missing,
-    Node,
-    Reported,
-    Scheduler,
-    Shown,
-    StoredCertificates,
-    Trial,
-)
+from webhook.doctor.facts import Backend, ClusterFacts, ForeignVariable, Scheduler, Shown, Trial
+from webhook.doctor.result import Level, Missing
 from webhook.labels import STATUS
 from webhook.pod import Pod
 
@@ -69,18 +64,20 @@ GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
+THRICE = {"count": 3, "lastTimestamp": NOW.isoformat()}
 REPORTED = but(
     reported=[
-        Reported("RegistrationRepaired", "mutatingwebhookconfiguration/00-vgpu-webhook", "x" * 900, 3, NOW),
-        Reported("LastGoodFull", "configmap/vgpu-webhook-last-good", "no space for a"),
+        event("RegistrationRepaired", "MutatingWebhookConfiguration", "00-vgpu-webhook", "x" * 900, **THRICE),
+        event("LastGoodFull", "ConfigMap", "vgpu-webhook-last-good", "no space for a"),
     ]
 )
 SERVED = {"volcano": Scheduler(5, 2)}
 YOUNG = {"volcano": Scheduler(0, 0)}
 UNSERVED = {"volcano": Scheduler(0, 2)}
 UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
-HAMIS = replace(LIBRARIES, labels={"app.kubernetes.io/component": "hami-device-plugin"})
+HAMIS = daemon_set("plugin", PLUGINS, "/usr/local/libraries", component="hami-device-plugin")
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
+LATE = daemon_set("shim", ready=1, wanted=2, component="shim-installer")
 WHOLE = outcome(settings="target: whole")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
@@ -89,9 +86,11 @@ ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
 EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
 DISABLED = ForeignVariable("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
-SHARED = Node("n1", frozenset(GPU), {"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
+SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
 """As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
 PRODUCT, REPLICAS = SHARED.labels
+ELSEWHERE = {**PLACED, "gpu/plugin": frozenset({"n3"})}
+SOMEWHERE = {**PLACED, "gpu/plugin": REFUSED}
 TURNS = outcome(
     settings="owners: {nvidia.com/gpu: timeslicing}",
     turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
@@ -181,7 +180,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("bundle", OK, "trusts 2 CAs", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
     ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
-    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=StoredCertificates(None, (OTHER.certificate,)))),
+    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER))),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "expires in 19 days", but(configurations=bundles(bundle(SHORT)), stored=None)),
     ("bundle", WARNING, "has no caBundle", but(configurations=bundles(""))),
@@ -205,7 +204,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("certificates", OK, "Secret", but(shown=REFUSED)),
     ("certificates", WARNING, "no certificate", but(shown=REFUSED, stored=REFUSED)),
     ("certificates", WARNING, "should have been renewed", but(shown=shown("verified", OLD.certificate))),
-    ("certificates", WARNING, "should have been renewed", but(stored=StoredCertificates(OLD.certificate, ()))),
+    ("certificates", WARNING, "should have been renewed", but(stored=secret(OLD))),
     ("certificates", ERROR, "has expired", but(shown=shown("untrusted", ENDED.certificate))),
     ("namespaces", OK, "opted in: team", HEALTHY),
     ("namespaces", OK, "team (warn)", but(namespaces=[space("team", mode="warn")])),
@@ -252,23 +251,23 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", but(outcome=NO_TARGET)),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
-    ("resources", WARNING, "of the target nvidia", but(nodes=[Node("n1", frozenset({"cpu"}))])),
-    ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[Node("n1", frozenset({"cpu"}))])),
+    ("resources", WARNING, "of the target nvidia", but(nodes=[node("n1", "cpu")])),
+    ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[node("n1", "cpu")])),
     ("sharing", OK, "no node", HEALTHY),
-    ("sharing", OK, "no node", but(nodes=[Node("n1", frozenset(GPU), {REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
-    ("sharing", OK, "no node", but(nodes=[Node("n1", frozenset({"nvidia.com/gpu.shared"}), {REPLICAS: "4"})])),
+    ("sharing", OK, "no node", but(nodes=[node("n1", *GPU, labels={REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
+    ("sharing", OK, "no node", but(nodes=[node("n1", "nvidia.com/gpu.shared", labels={REPLICAS: "4"})])),
     ("sharing", OK, "no node", but(nodes=[SHARED], outcome=TURNS)),
     ("sharing", WARNING, "could not be read", but(nodes=REFUSED)),
     ("sharing", WARNING, "another meaning in the policy", but(nodes=[SHARED])),
-    ("sharing", WARNING, "another meaning in the policy", but(nodes=[Node("n1", frozenset(GPU), {REPLICAS: "10"})])),
+    ("sharing", WARNING, "another meaning in the policy", but(nodes=[node("n1", *GPU, labels={REPLICAS: "10"})])),
     ("sharing", WARNING, "another meaning", but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
     ("claims", OK, "(0 DeviceClasses)", HEALTHY),
-    ("claims", OK, "(1 DeviceClass)", but(device_classes=[DeviceClass("a")])),
-    ("claims", OK, "(1 DeviceClass)", but(device_classes=[DeviceClass("a", "a.example/nic")], pods={"team": [BESIDE]})),
+    ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a")])),
+    ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "a.example/nic")], pods={"team": [BESIDE]})),
     ("claims", WARNING, "could not be read", but(device_classes=REFUSED)),
-    ("claims", WARNING, "serves a key of the policy", but(device_classes=[DeviceClass("a", "nvidia.com/gpu")])),
+    ("claims", WARNING, "serves a key of the policy", but(device_classes=[device_class("a", "nvidia.com/gpu")])),
     ("claims", WARNING, "1 container with both a claim", but(pods={"team": [CLAIMING], "more": REFUSED})),
-    ("claims", WARNING, "1 container with", but(device_classes=[DeviceClass("a", "b.example/nic")], pods={"team": [BESIDE]})),
+    ("claims", WARNING, "1 container with", but(device_classes=[device_class("a", "b.example/nic")], pods={"team": [BESIDE]})),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
@@ -289,19 +288,19 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, REFUSED)})),
     ("scheduler", ERROR, "pods wait", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, 900.0)})),
     ("shim", OK, "on 2 nodes", HEALTHY),
-    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, replace(LIBRARIES, nodes=frozenset({"n3"}))])),
+    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, LIBRARIES], placed=ELSEWHERE)),
     ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[LIBRARIES])),
     ("shim", WARNING, "could not be read", but(daemon_sets=REFUSED)),
     ("shim", WARNING, "no mapping injects", but(outcome=PLUGIN_MODE)),
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[LIBRARIES])),
-    ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, replace(LIBRARIES, nodes=REFUSED)])),
+    ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES], placed=SOMEWHERE)),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS])),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[HAMIS])),
-    ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, replace(HAMIS, nodes=REFUSED)])),
-    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, replace(HAMIS, nodes=frozenset({"n3"}))])),
+    ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS], placed=SOMEWHERE)),
+    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, HAMIS], placed=ELSEWHERE)),
     ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[HAMIS])),
-    ("shim", WARNING, "not on every node", but(daemon_sets=[replace(INSTALLER, ready=1)])),
+    ("shim", WARNING, "not on every node", but(daemon_sets=[LATE])),
     ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
 ]  # fmt: skip
 
@@ -346,7 +345,7 @@ def test_events_are_one_line_each() -> None:
     assert first.endswith("… (3 times, last at 00:00:00 UTC)")
     assert len(first.encode()) < 400
     assert second == "LastGoodFull: configmap/vgpu-webhook-last-good: no space for a (1 time)"
-    many = but(reported=[replace(REPORTED.reported[1], message=str(number)) for number in range(12)])  # type: ignore[index]
+    many = but(reported=[event("LastGoodFull", "ConfigMap", "a", str(number)) for number in range(12)])
     *shown, more = result_of(many, "events").details
     assert (len(shown), more) == (10, "and 2 more")
 
@@ -434,14 +433,14 @@ def test_reach_names_what_is_lacking() -> None:
 
 def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> None:
     """Which nodes, in whose meaning, and the sentence of the mapping."""
-    result = result_of(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
+    result = result_of(but(nodes=[SHARED, node("n2", *GPU, labels=dict(SHARED.labels))]), "sharing")
     assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)
     assert "renameByDefault: true" in result.hint
 
 
 def test_who_serves_a_name_and_which_pods_have_both() -> None:
     """The class, the vendor and the nodes of the device plugin; the pods beside it."""
-    result = result_of(but(device_classes=[DeviceClass("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]}), "claims")
+    result = result_of(but(device_classes=[device_class("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]}), "claims")
     assert result.details == (
         "a serves nvidia.com/gpu, which is read as a key of nvidia; 1 of 2 nodes have it from a device plugin",
         "team/claiming: container main: nvidia.com/gpu and the claim deviceclass.resource.kubernetes.io/gpu.example",

@@ -9,12 +9,13 @@ import pytest
 
 from certs.ca import issue, make_ca
 from tests.cluster.fake_api import reading
-from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
+from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, device_class, registered
 from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError, read_object
 from webhook.doctor.collect import collect_facts
-from webhook.doctor.facts import Backend, DeviceClass, Missing, Node, Scheduler, Shown
-from webhook.doctor.read import SecretObject
+from webhook.doctor.facts import Backend, Scheduler, Shown
+from webhook.doctor.read import StoredCertificates
+from webhook.doctor.result import Missing
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
 LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
@@ -133,7 +134,7 @@ async def test_the_secret_without_its_key() -> None:
     stored = (await collect_facts(api, "gpu", NOW)).stored
     assert not isinstance(stored, Missing | None)
     assert (stored.serving_certificate, stored.cas) == (LEAF.certificate, (AUTHORITY.certificate,))
-    assert key not in repr(await read_object(api, path, SecretObject))
+    assert key not in repr(await read_object(api, path, StoredCertificates))
     api.answers[path] = 404
     assert (await collect_facts(api, "gpu", NOW)).stored is None
     api.answers[path] = {"data": {"tls.crt": "***", "ca.crt": ""}}
@@ -212,7 +213,7 @@ async def test_device_classes(version: str | None) -> None:
     if version is not None:
         api.answers[below.format(version)] = served
     found = (await collect_facts(api, "gpu", NOW)).device_classes
-    assert found == ([DeviceClass("a", "a.example/gpu"), DeviceClass("b")] if version else [])
+    assert found == ([device_class("a", "a.example/gpu"), device_class("b")] if version else [])
 
 
 async def test_device_classes_that_may_not_be_read() -> None:
@@ -225,7 +226,9 @@ async def test_labels_of_nodes() -> None:
     allocatable = {"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "0"}
     node = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": allocatable}}
     facts = await collect_facts(reading({"/api/v1/nodes": [node]}), "gpu", NOW)
-    assert facts.nodes == [Node("n1", frozenset({"nvidia.com/gpu"}), {"a": "b"})]
+    assert not isinstance(facts.nodes, Missing)
+    (read,) = facts.nodes
+    assert (read.name, set(read.resources), dict(read.labels)) == ("n1", {"nvidia.com/gpu"}, {"a": "b"})
 
 
 DEVICES = """
@@ -278,7 +281,7 @@ async def test_what_the_webhook_reported() -> None:
     )
     reported = (await collect_facts(api, "gpu", NOW)).reported
     assert not isinstance(reported, Missing)
-    assert [(each.reason, each.count) for each in reported] == [("Unknown", 1), ("Newer", 1), ("Older", 7)]
+    assert [(each.reason, each.count) for each in reported] == [("Unknown", None), ("Newer", None), ("Older", 7)]
     assert {(each.subject, each.message) for each in reported} == {("configmap/bad", "why")}
     queries = [query for _, path, query in api.requests if path.endswith("/events")]
     assert {query["fieldSelector"] for query in queries} == {"source=vgpu-webhook,type=Warning"}

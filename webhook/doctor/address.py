@@ -1,10 +1,9 @@
 """Connects to the address in the webhook configuration, and reads the certificates there."""
 
 import asyncio
-import ipaddress
 import ssl
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -12,8 +11,9 @@ from cryptography import x509
 from webhook.cluster.client.api import Api, ApiError, Object, list_objects, read_object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
-from webhook.doctor.facts import NOT_TRIED, Backend, Missing, Shown, address_of
+from webhook.doctor.facts import HTTPS, Backend, Shown, address_of
 from webhook.doctor.read import EndpointSlice, ServiceObject
+from webhook.doctor.result import NOT_TRIED, Missing
 
 SECONDS: Final = 5.0
 """For TCP and TLS: a slower address would not answer API servers in time either."""
@@ -29,16 +29,12 @@ async def handshake(host: str, port: int, name: str, ca_bundle: bytes, seconds: 
         ca_bundle: the CAs, PEM; empty: those that this machine trusts.
         seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
     """
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = _address(host, port)
     try:
         trusting = await asyncio.to_thread(_context, ca_bundle)
     except ssl.SSLError as error:
-        return Shown(
-            address,
-            "untrusted",
-            f"the caBundle cannot be read: {error}",
-            await _serving_certificate(host, port, name, seconds),
-        )
+        why = f"the caBundle cannot be read: {error}"
+        return Shown(address, "untrusted", why, await _serving_certificate(host, port, name, seconds))
     try:
         return Shown(address, "verified", "", await _connect(host, port, name, trusting, seconds))
     except ssl.SSLCertVerificationError as error:
@@ -57,11 +53,15 @@ async def handshake(host: str, port: int, name: str, ca_bundle: bytes, seconds: 
 
 async def shown_at(host: str, port: int) -> Shown:
     """Read a server's certificate by one connection, without verification."""
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = _address(host, port)
     try:
         return Shown(address, "untrusted", "", await _connect(host, port, host, _unverified(), SECONDS))
     except OSError as error:
         return Shown(address, "unreachable", error.strerror or str(error))
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _serving_certificate(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
@@ -83,10 +83,7 @@ async def _connect(host: str, port: int, name: str, context: ssl.SSLContext, sec
 
 
 def _context(ca_bundle: bytes) -> ssl.SSLContext:
-    if ca_bundle:
-        context = ssl.create_default_context(cadata=ca_bundle.decode("ascii", "replace"))
-    else:
-        context = ssl.create_default_context()
+    context = ssl.create_default_context(cadata=ca_bundle.decode("ascii", "replace") or None)
     # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
@@ -101,8 +98,6 @@ def _unverified() -> ssl.SSLContext:
 
 MAX_ENDPOINTS: Final = 5
 """The most replicas whose certificate is read; more would show nothing new."""
-
-_HTTPS: Final = 443
 
 
 async def read_served_certificates(
@@ -119,7 +114,7 @@ async def read_served_certificates(
         return await _service(api, address, ca_bundle)
     try:
         parts = urlsplit(address)
-        host, port = parts.hostname, parts.port or _HTTPS
+        host, port = parts.hostname, parts.port or HTTPS
     except ValueError as error:
         return None, Missing(f"{address}: {error}")
     if not host:
@@ -131,64 +126,26 @@ async def _service(
     api: Api, service: ServiceReference, ca_bundle: bytes
 ) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
     """Connect to the Service's cluster IP, and to each of its endpoints: one may have another certificate."""
+    place = f"namespaces/{service.namespace}"
+    query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
     try:
-        found, endpoints = await _read_service(api, service)
+        found = (await read_object(api, f"/api/v1/{place}/services/{service.name}", ServiceObject)).spec
+        slices = await list_objects(api, f"/apis/discovery.k8s.io/v1/{place}/endpointslices", EndpointSlice, query)
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
-    ready = [endpoint for endpoint in endpoints if endpoint.ready]
+    # Of several addresses of an endpoint, the first.
+    endpoints = [(each, part) for part in slices for each in part.endpoints or () if each.addresses]
+    ready = [(each.addresses[0], part) for each, part in endpoints if each.ready]
     backend = Backend(len(ready), len(endpoints) - len(ready))
-    port = next((port for port in found.spec.ports if port.port == service.port), None)
+    port = next((port for port in found.ports if port.port == service.port), None)
     if port is None:
         return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
-    hosts = [
-        (endpoint.address, number)
-        for endpoint in ready[:MAX_ENDPOINTS]
-        if (number := endpoint.slice.number(port.name)) is not None
-    ]
-    if _is_address(found.spec.cluster_ip):
-        hosts.insert(0, (found.spec.cluster_ip, service.port))
+    numbered = [(host, part.number(port.name)) for host, part in ready[:MAX_ENDPOINTS]]
+    hosts = [(host, number) for host, number in numbered if number is not None]
+    # A headless Service has the text None, one with an external name none at all.
+    if found.cluster_ip not in {"", "None"}:
+        hosts.insert(0, (found.cluster_ip, service.port))
     if not ready or not hosts:
         return backend, Missing("there is no address to connect to")
     name = f"{service.name}.{service.namespace}.svc"
     return backend, await asyncio.gather(*(handshake(host, number, name, ca_bundle) for host, number in hosts))
-
-
-async def _read_service(api: Api, service: ServiceReference) -> tuple[ServiceObject, "list[_Endpoint]"]:
-    """Read a Service and its endpoints.
-
-    Raises:
-        ApiError: one of them cannot be read.
-    """
-    path = f"/api/v1/namespaces/{service.namespace}/services/{service.name}"
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
-    query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
-    return await read_object(api, path, ServiceObject), _endpoints(
-        await list_objects(api, slices, EndpointSlice, query)
-    )
-
-
-class _Endpoint(NamedTuple):
-    """A replica behind a Service, in the slice that has the numbers of its ports."""
-
-    address: str
-    ready: bool
-    slice: EndpointSlice
-
-
-def _endpoints(slices: Iterable[EndpointSlice]) -> list[_Endpoint]:
-    """The endpoints that have an address; of several addresses, the first."""
-    return [
-        _Endpoint(endpoint.addresses[0], endpoint.ready, part)
-        for part in slices
-        for endpoint in part.endpoints or ()
-        if endpoint.addresses
-    ]
-
-
-def _is_address(text: str) -> bool:
-    """Whether a cluster IP is an address: a headless Service has the text ``None``."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

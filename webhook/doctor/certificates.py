@@ -2,15 +2,13 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
 import structlog
 from cryptography import x509
 
@@ -20,13 +18,14 @@ from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE, Decoded, Rotati
 from certs.store import Directory, Store
 from webhook.cluster.client.api import Api, ApiError, Object, list_objects
 from webhook.cluster.client.connection import connect, release_namespace_of
-from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, NAME, ServiceReference
-from webhook.cluster.registration.desired import NAME as REGISTRATION
-from webhook.cluster.registration.observed import bundle_of, webhooks_of
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, ServiceReference
+from webhook.cluster.registration.observed import StoredConfiguration, bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.facts import ClusterFacts, Missing, Result, Shown, address_of, counted, error, ok, unread, warning
-from webhook.doctor.registration import LOGS, NEEDS
+from webhook.doctor.facts import HTTPS, ClusterFacts, Handshake, address_of
+from webhook.doctor.read import IssuedCertificate, Workload, WorkloadContainer, WorkloadPod, tried
+from webhook.doctor.registration import configurations, logs
+from webhook.doctor.result import Missing, Result, counted, error, known, ok, warning
 
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
@@ -36,85 +35,76 @@ CA_LEFT: Final = dt.timedelta(days=30)
 
 
 def bundle(facts: ClusterFacts) -> Result:
-    """Whether the webhook configuration has valid CAs, including those of the webhook's Secret."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
-    ours = {} if facts.registered is None else webhooks_of(facts.registered)
-    ours = {name: ours[name] for name in (ENFORCE, AUDIT) if name in ours}
+    """Does the webhook configuration trust valid CAs, and those of the Secret?"""
+    configurations(facts)
+    webhooks = {} if facts.registered is None else webhooks_of(facts.registered)
+    ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
     if not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
-    logs = f"is a replica running? {LOGS.format(release=facts.release)}"
+    running = f"is a replica running? {logs(facts)}"
     trusted: list[x509.Certificate] = []
     for name, webhook in ours.items():
         pem = bundle_of(webhook)
         if not pem.strip():
-            return _without(name, webhook, facts, logs)
+            return _without(name, webhook, facts, running)
         try:
             trusted += x509.load_pem_x509_certificates(pem)
         except (ValueError, x509.InvalidVersion):
-            return error(f"the caBundle of {name} holds something other than certificates", hint=logs)
-    bundles = {bundle_of(webhook) for webhook in ours.values()}
-    good = [ca for ca in trusted if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
+            return error(f"the caBundle of {name} holds something other than certificates", hint=running)
+    good = [ca for ca in trusted if _is_valid(ca, facts.now)]
     if not good:
-        return error("no CA of the caBundle is valid now", hint=logs)
+        return error("no CA of the caBundle is valid now", hint=running)
     stored = facts.stored.cas if not isinstance(facts.stored, Missing | None) else ()
     strange = [ca for ca in stored if ca not in trusted]
     if strange:
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
-            hint=f"a replica adds it within a minute; if not: {LOGS.format(release=facts.release)}",
+            hint=f"a replica adds it within a minute; if not: {logs(facts)}",
         )
-    if len(bundles) > 1:
-        return warning(f"the two webhooks of {NAME} trust different CAs", hint=logs)
-    last = max(ca.not_valid_after_utc for ca in good)
-    if last - facts.now < CA_LEFT:
-        return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
-    return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
+    if len(set(map(bundle_of, ours.values()))) > 1:
+        return warning(f"the two webhooks of {NAME} trust different CAs", hint=running)
+    left = max(ca.not_valid_after_utc for ca in good) - facts.now
+    if left < CA_LEFT:
+        return warning(f"the last CA of the caBundle expires in {_days(left)}", hint=running)
+    return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(left)}")
 
 
 def served(facts: ClusterFacts) -> Result:
-    """Whether the webhook configuration trusts the certificates at its address."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
+    """Do these CAs verify what the Service or the URL serves?"""
+    configurations(facts)
     if facts.registered is None:
         return warning("not tried: there is no webhook configuration", hint="see above")
-    logs = LOGS.format(release=facts.release)
-    if isinstance(facts.backend, Missing):
-        return unread("the Service", facts.backend, "get services, list endpointslices.discovery.k8s.io")
-    if facts.backend is not None and not facts.backend.ready:
+    backend = known(facts.backend, "the Service", "get services, list endpointslices.discovery.k8s.io")
+    if backend is not None and not backend.ready:
         return error(
-            f"the Service has no ready endpoint ({facts.backend.others} not ready)",
+            f"the Service has no ready endpoint ({backend.others} not ready)",
             hint=f"kubectl get pods --namespace {facts.release}",
         )
     if isinstance(facts.shown, Missing):
         return warning("no connection could be made", facts.shown.why, hint="see the dry run below")
-    by_end = {
-        end: [shown for shown in facts.shown if shown.handshake == end] for end in ("untrusted", "no TLS", "refused")
-    }
-    if by_end["untrusted"]:
-        return error(
-            "the caBundle does not verify what is served", *map(_line, by_end["untrusted"]), hint=f"see why: {logs}"
-        )
-    if by_end["no TLS"]:
-        return error(
-            "another program answers, or a webhook without a certificate",
-            *map(_line, by_end["no TLS"]),
-            hint=f"see why: {logs}",
-        )
+    lines: dict[Handshake, list[str]] = {}
+    for shown in facts.shown:
+        lines.setdefault(shown.handshake, []).append(f"{shown.address}: {shown.why}")
+    why = f"see why: {logs(facts)}"
+    if untrusted := lines.get("untrusted"):
+        return error("the caBundle does not verify what is served", *untrusted, hint=why)
+    if strange := lines.get("no TLS"):
+        return error("another program answers, or a webhook without a certificate", *strange, hint=why)
     verified = [shown.address for shown in facts.shown if shown.handshake == "verified"]
-    if by_end["refused"] and (facts.backend is None or verified):
-        return error("nothing answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")
+    refused = lines.get("refused")
+    if refused and (backend is None or verified):
+        return error("nothing answers", *refused, hint=f"is the webhook running? {logs(facts)}")
     if not verified:
         return warning(
             "the webhook's address cannot be reached from here",
-            *map(_line, facts.shown),
+            *(f"{shown.address}: {shown.why}" for shown in facts.shown),
             hint="see the dry run below, for which the API server connects; or run this in a pod of the cluster",
         )
     return ok(f"the caBundle verifies what {', '.join(verified)} serves")
 
 
 def age(facts: ClusterFacts) -> Result:
-    """Whether the served certificates, and the one in the Secret, are valid for some time."""
+    """Are the certificates valid for some time?"""
     found = dict(_serving_certificates(facts))
     if not found:
         why = [f"{SECRET}: {facts.stored.why}"] if isinstance(facts.stored, Missing) else []
@@ -123,17 +113,13 @@ def age(facts: ClusterFacts) -> Result:
             *why,
             hint=f"needed for this check: a connection to the webhook, or get the Secret {SECRET}",
         )
-    logs = LOGS.format(release=facts.release)
-    over = [
-        f"{where}: {_span(certificate)}" for where, certificate in found.items() if not _good(certificate, facts.now)
-    ]
+    why_old = f"see why: {logs(facts)}"
+    over = [f"{place}: {_span(each)}" for place, each in found.items() if not _is_valid(each, facts.now)]
     if over:
-        return error("a certificate has expired, or is not valid yet", *over, hint=f"see why: {logs}")
-    late = [
-        f"{where}: {_span(certificate)}" for where, certificate in found.items() if _left(certificate, facts.now) < LATE
-    ]
+        return error("a certificate has expired, or is not valid yet", *over, hint=why_old)
+    late = [f"{place}: {_span(each)}" for place, each in found.items() if _left(each, facts.now) < LATE]
     if late:
-        return warning("a certificate should have been renewed", *late, hint=f"see why: {logs}")
+        return warning("a certificate should have been renewed", *late, hint=why_old)
     soonest = min(certificate.not_valid_after_utc for certificate in found.values())
     return ok(f"valid for {_days(soonest - facts.now)} ({', '.join(found)})")
 
@@ -157,15 +143,14 @@ def _serving_certificates(facts: ClusterFacts) -> Iterator[tuple[str, x509.Certi
         yield f"Secret {SECRET}", facts.stored.serving_certificate
 
 
-def _good(certificate: x509.Certificate, now: dt.datetime) -> bool:
+def _is_valid(certificate: x509.Certificate, now: dt.datetime) -> bool:
     return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
 def _left(certificate: x509.Certificate, now: dt.datetime) -> float:
     """The part of a certificate's life that is left."""
-    return (certificate.not_valid_after_utc - now) / (
-        certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    )
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return (end - now) / (end - start)
 
 
 def _span(certificate: x509.Certificate) -> str:
@@ -176,10 +161,6 @@ def _days(span: dt.timedelta) -> str:
     return counted(span.days, "day") if span >= dt.timedelta(days=2) else f"{span.total_seconds() / 3600:.0f} h"
 
 
-def _line(shown: Shown) -> str:
-    return f"{shown.address}: {shown.why}"
-
-
 OPTION: Final = "--certificate-dir"
 
 T = TypeVar("T")
@@ -187,138 +168,6 @@ T = TypeVar("T")
 
 class ProvidedError(Exception):
     """The webhook does not renew the certificate; the message says where it comes from, and how to renew it."""
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-
-
-class _Secret(msgspec.Struct, rename="camel"):
-    secret_name: str = ""
-
-
-class _Volume(msgspec.Struct):
-    name: str = ""
-    secret: _Secret | None = None
-
-
-class _Mount(msgspec.Struct, rename="camel"):
-    name: str = ""
-    mount_path: str = ""
-
-
-class _Container(msgspec.Struct, rename="camel"):
-    command: list[str] | None = None
-    args: list[str] | None = None
-    volume_mounts: list[_Mount] | None = None
-
-
-class _Pod(msgspec.Struct):
-    containers: list[_Container] = []
-    volumes: list[_Volume] | None = None
-
-
-class _Template(msgspec.Struct):
-    spec: _Pod
-
-
-class _Workload(msgspec.Struct):
-    template: _Template
-
-
-class _Deployment(msgspec.Struct):
-    metadata: _Named
-    spec: _Workload
-
-
-class _Certificate(msgspec.Struct):
-    metadata: _Named
-    spec: _Secret
-
-
-async def provided_by(api: Api, namespace: str) -> str | None:
-    """Which provided certificate the replicas of a namespace serve, and how to renew it; None if it is their own.
-
-    What cannot be read counts as missing.
-    """
-    for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", _Deployment):
-        pod = deployment.spec.template.spec
-        for container in pod.containers:
-            folder = _folder([*(container.command or ()), *(container.args or ())])
-            if folder is not None:
-                place = f"the Deployment {namespace}/{deployment.metadata.name}"
-                secret = _mounted(folder, container, pod)
-                if secret is None:
-                    return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
-                certificates = await _all(
-                    api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate
-                )
-                certificate = next(
-                    (found.metadata.name for found in certificates if found.spec.secret_name == secret), None
-                )
-                return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, certificate)}"
-    return None
-
-
-def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
-    """Whether files hold a provided pair: none of them is a file that only the webhook writes."""
-    present = {name for name, content in (files or {}).items() if content.strip()}
-    return CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}
-
-
-def how_to_renew_folder(place: str) -> str:
-    """The message about a place with a provided pair."""
-    return f"{place} holds a certificate without the key of its CA: {_by_hand()}"
-
-
-def perhaps_provided(place: str, registration: str, namespace: str) -> str:
-    """The message about an empty place although there is a webhook configuration."""
-    return (
-        f"{place} contains no certificates, although there is a webhook configuration {registration}: either no replica has "
-        f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
-    )
-
-
-def _by_hand(namespace: str = "NAMESPACE", certificate: str | None = None) -> str:
-    renew = f"cmctl renew {certificate or 'CERTIFICATE'} --namespace {namespace}"
-    if certificate is not None:
-        return f"cert-manager renews it; `{renew}` makes a new one, which is served as soon as the pods see it"
-    return (
-        "the webhook does not renew it: replace it there, and the new one is served as soon as it is seen; with "
-        f"cert-manager, run `{renew}`"
-    )
-
-
-def _folder(keys: Iterable[str]) -> str | None:
-    """The value of the option on a command line of `serve`."""
-    found = list(keys)
-    if "serve" not in found:
-        return None
-    for key, after in zip(found, [*found[1:], ""], strict=True):
-        if key == OPTION:
-            return after
-        if key.startswith(f"{OPTION}="):
-            return key.partition("=")[2]
-    return None
-
-
-def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
-    """The Secret that is mounted as a folder."""
-    names = {each.name for each in container.volume_mounts or () if each.mount_path.rstrip("/") == folder.rstrip("/")}
-    found: Iterator[str] = (
-        each.secret.secret_name for each in pod.volumes or () if each.name in names and each.secret is not None
-    )
-    return next(found, None)
-
-
-async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
-    try:
-        return await list_objects(api, path, kind)
-    except ApiError:
-        return []
-
-
-HTTPS_PORT: Final = 443
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +198,7 @@ class FoundCertificates:
     decoded: Decoded
     trusted: Mapping[str, frozenset[bytes]] | None = None
     address: str | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def read_stored(where: Location) -> FoundCertificates:
@@ -376,80 +225,116 @@ def request_new(where: Location, request: RotationRequest) -> str:
 async def _read(where: Location) -> FoundCertificates:
     async with _store(where) as (store, place, installed):
         files = (await store.read()).files
+        foreign = await _foreign(files, place, installed)
+        notes = () if foreign is None else (foreign,)
         if installed is None:
-            foreign = provided_in_folder(files)
-            return (
-                FoundCertificates(place, Decoded(None), notes=(how_to_renew_folder(place),))
-                if foreign
-                else FoundCertificates(place, decode(files))
-            )
-        api, namespace = installed
-        return await _read_cluster(api, namespace, place, decode(files))
-
-
-async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> FoundCertificates:
-    theirs = await provided_by(api, namespace)
-    notes = () if theirs is None else (theirs,)
-    try:
-        registration = await _registration(api)
-    except ApiError as error:
-        return FoundCertificates(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
+            return FoundCertificates(place, decode(files) if foreign is None else Decoded(None), notes=notes)
+        try:
+            registration = await StoredConfiguration(installed[0]).read()
+        except ApiError as error:
+            return FoundCertificates(place, decode(files), notes=(*notes, f"who trusts it is not known: {error}"))
     if registration is None:
-        return FoundCertificates(
-            place,
-            decoded,
-            trusted={},
-            notes=(
-                *notes,
-                f"there is no webhook configuration {REGISTRATION}: the API server does not call the webhook",
-            ),
-        )
-    if theirs is None and decoded.state is None:
-        notes = (perhaps_provided(place, REGISTRATION, namespace),)
-    webhooks = [webhook for webhook in registration.get("webhooks") or () if isinstance(webhook, dict)]
-    trusted = {str(webhook.get("name")): frozenset(by_der(bundle_of(webhook))) for webhook in webhooks}
-    addresses = [_address(webhook.get("clientConfig") or {}) for webhook in webhooks]
-    return FoundCertificates(place, decoded, trusted, next(iter(addresses), None), notes)
+        uncalled = f"there is no webhook configuration {NAME}: the API server does not call the webhook"
+        return FoundCertificates(place, decode(files), trusted={}, notes=(*notes, uncalled))
+    webhooks = webhooks_of(registration)
+    trusted = {name: frozenset(by_der(bundle_of(webhook))) for name, webhook in webhooks.items()}
+    addresses = map(_host_and_port, webhooks.values())
+    return FoundCertificates(place, decode(files), trusted, next(addresses, None), notes)
 
 
 async def _request_new(where: Location, request: RotationRequest) -> str:
     async with _store(where) as (store, place, installed):
-        foreign = await _foreign(store, place, installed)
+        foreign = await _foreign((await store.read()).files, place, installed)
         if foreign is not None:
             raise ProvidedError(foreign)
         state = await leave_request(store, request)
-    if state.next_ca is not None and request is RotationRequest.CA:
-        return (
-            f"{place} has a next CA already: serving certificates under it come into force once every API server has had "
-            "the time to learn of it (certs show)"
-        )
-    return _promise(place, request)
-
-
-async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
-    """Why no replica would fulfill a request; None if the replicas renew the certificates."""
-    if installed is None:
-        return how_to_renew_folder(place) if provided_in_folder((await store.read()).files) else None
-    api, namespace = installed
-    theirs = await provided_by(api, namespace)
-    if theirs is not None or decode((await store.read()).files).state is not None:
-        return theirs
-    try:
-        registration = await _registration(api)
-    except ApiError:
-        return None
-    return None if registration is None else perhaps_provided(place, REGISTRATION, namespace)
-
-
-def _promise(place: str, request: RotationRequest) -> str:
     if request is RotationRequest.SERVING_CERTIFICATE:
         return (
             f"requested a new serving certificate in {place}: the running replicas make one and serve it within seconds"
+        )
+    if state.next_ca is not None:
+        return (
+            f"{place} has a next CA already: serving certificates under it come into force once every API server has had "
+            "the time to learn of it (certs show)"
         )
     return (
         f"requested a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
         "certificates under it are served after the settle time (serve --ca-settle; by default, 2 minutes)"
     )
+
+
+async def _foreign(files: Mapping[str, bytes] | None, place: str, installed: tuple[Api, str] | None) -> str | None:
+    """Why no replica would fulfill a request; None if the replicas renew the certificates."""
+    if installed is None:
+        # A provided pair: none of the files is one that only the webhook writes.
+        present = {name for name, content in (files or {}).items() if content.strip()}
+        provided = CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}
+        return f"{place} holds a certificate without the key of its CA: {_by_hand()}" if provided else None
+    api, namespace = installed
+    theirs = await _provided_by(api, namespace)
+    if theirs is not None or decode(files).state is not None:
+        return theirs
+    try:
+        if await StoredConfiguration(api).read() is None:
+            return None
+    except ApiError:
+        return None
+    return (
+        f"{place} contains no certificates, although there is a webhook configuration {NAME}: either no replica has "
+        f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
+    )
+
+
+async def _provided_by(api: Api, namespace: str) -> str | None:
+    """Which provided certificate the replicas of a namespace serve, and how to renew it; None if it is their own.
+
+    What cannot be read counts as missing.
+    """
+    for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", Workload):
+        pod = deployment.spec.template.spec
+        for container in pod.containers:
+            folder = _folder([*(container.command or ()), *(container.args or ())])
+            if folder is None:
+                continue
+            place = f"the Deployment {namespace}/{deployment.metadata.name}"
+            secret = _mounted(folder, container, pod)
+            if secret is None:
+                return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
+            path = f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates"
+            issued = await _all(api, path, IssuedCertificate)
+            name = next((each.metadata.name for each in issued if each.spec.secret_name == secret), None)
+            return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, name)}"
+    return None
+
+
+def _by_hand(namespace: str = "NAMESPACE", certificate: str | None = None) -> str:
+    renew = f"cmctl renew {certificate or 'CERTIFICATE'} --namespace {namespace}"
+    if certificate is not None:
+        return f"cert-manager renews it; `{renew}` makes a new one, which is served as soon as the pods see it"
+    return (
+        "the webhook does not renew it: replace it there, and the new one is served as soon as it is seen; with "
+        f"cert-manager, run `{renew}`"
+    )
+
+
+def _folder(words: Sequence[str]) -> str | None:
+    """The value of the option on a command line of `serve`."""
+    for word, after in zip(words, [*words[1:], ""], strict=True) if "serve" in words else ():
+        name, equals, value = word.partition("=")
+        if name == OPTION:
+            return value if equals else after
+    return None
+
+
+def _mounted(folder: str, container: WorkloadContainer, pod: WorkloadPod) -> str | None:
+    """The Secret that is mounted as a folder."""
+    names = {each.name for each in container.volume_mounts or () if each.mount_path.rstrip("/") == folder.rstrip("/")}
+    return next((each.secret.secret_name for each in pod.volumes or () if each.name in names and each.secret), None)
+
+
+async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
+    found = await tried(list_objects(api, path, kind))
+    return [] if isinstance(found, Missing) else found
 
 
 @asynccontextmanager
@@ -467,15 +352,10 @@ async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, 
         await api.close()
 
 
-async def _registration(api: Api) -> Object | None:
-    answer = await api.request("GET", f"{COLLECTION}/{REGISTRATION}")
-    return None if answer.status == HTTPStatus.NOT_FOUND else msgspec.json.decode(answer.accepted(), type=Object)
-
-
-def _address(config: Mapping[str, Any]) -> str | None:
-    """Where a webhook is called, as HOST:PORT."""
-    service = config.get("service")
-    if isinstance(service, dict):
-        return f"{service.get('name')}.{service.get('namespace')}.svc:{service.get('port', HTTPS_PORT)}"
-    parts = urlsplit(str(config.get("url", "")))
-    return f"{parts.hostname}:{parts.port or HTTPS_PORT}" if parts.hostname else None
+def _host_and_port(webhook: Object) -> str | None:
+    """Where a webhook is called."""
+    address = address_of(webhook)
+    if isinstance(address, ServiceReference):
+        return f"{address.name}.{address.namespace}.svc:{address.port}"
+    parts = urlsplit(address or "")
+    return f"{parts.hostname}:{parts.port or HTTPS}" if parts.hostname else None

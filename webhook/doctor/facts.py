@@ -1,10 +1,6 @@
-"""What was read from a cluster at one moment, and the result of a check.
-
-What could not be read is `Missing`, with the reason.
-"""
+"""What was read from a cluster at one moment; what could not be read is `Missing`."""
 
 import datetime as dt
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,88 +9,17 @@ from typing import Final, Literal, TypeAlias
 from cryptography import x509
 
 from webhook.admission.decision import Namespace
+from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import NAME, ServiceReference
+from webhook.doctor.read import DeviceClass, Node, Reported, StoredCertificates, Workload
+from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
-
-class Level(enum.Enum):
-    """How a check ended."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of one check.
-
-    Attributes:
-        level: its severity.
-        message: one sentence without a full stop.
-        details: single cases, a line each.
-        hint: what to do next: a command, or a sentence; empty if there is nothing to do.
-    """
-
-    level: Level
-    message: str
-    details: tuple[str, ...] = ()
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A fact that could not be read.
-
-    Attributes:
-        why: the message of the error.
-    """
-
-    why: str
-
-
-def ok(message: str, *details: str) -> Result:
-    """Everything is as it should be."""
-    return Result(Level.OK, message, details)
-
-
-def warning(message: str, *details: str, hint: str) -> Result:
-    """It may be intended, or could not be checked; an operator should look at it."""
-    return Result(Level.WARNING, message, details, hint)
-
-
-def error(message: str, *details: str, hint: str) -> Result:
-    """It does not work, or will not."""
-    return Result(Level.ERROR, message, details, hint)
-
-
-def unread(what: str, missing: Missing, needs: str) -> Result:
-    """The result of a check that could not be made.
-
-    Args:
-        what: what could not be read, as the beginning of a sentence.
-        missing: why.
-        needs: the permission that it requires.
-    """
-    return warning(f"{what} could not be read", missing.why, hint=f"needed for this check: {needs}")
-
-
-def listed(names: "list[str] | tuple[str, ...]", most: int = 5) -> str:
-    """Names in a sentence: the first few, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun; the plural where it is not made by an s."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
-
-
-NOT_TRIED: Final = Missing("not tried")
+HTTPS: Final = 443
 
 Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable", "no TLS"]
 
@@ -125,19 +50,6 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCertificates:
-    """The certificates in the webhook's Secret; its keys are never decoded.
-
-    Attributes:
-        serving_certificate: the serving certificate.
-        cas: the CAs.
-    """
-
-    serving_certificate: x509.Certificate | None
-    cas: tuple[x509.Certificate, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Trial:
     """The result of creating a pod as a dry run.
 
@@ -154,23 +66,6 @@ class Trial:
     status: int
     message: str = ""
     touched: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node, its resources with a capacity above zero, and its labels."""
-
-    name: str
-    resources: frozenset[str]
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
-    """A DeviceClass, and the extended resource by which pods can request its devices, besides the implicit one."""
-
-    name: str
-    resource: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,59 +86,12 @@ class Scheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonSet:
-    """A DaemonSet of a device plugin, or of the shim's installer.
-
-    Attributes:
-        name: with its namespace.
-        installer: it installs our shim on nodes.
-        host_paths: the folders of the node that it mounts.
-        nodes: where its pods are.
-        wanted, ready: how many pods it should have, and how many of them are ready.
-        labels: its own.
-    """
-
-    name: str
-    installer: bool
-    host_paths: tuple[str, ...]
-    nodes: frozenset[str] | Missing
-    wanted: int
-    ready: int
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ForeignVariable:
-    """A variable that another system writes into every container.
-
-    Attributes:
-        source: the object that configures it.
-        env: the name of the variable.
-        value: its value.
-    """
+    """A variable that another system writes into every container, and the object that configures it."""
 
     source: str
     env: str
     value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """A Warning Event of the webhook.
-
-    Attributes:
-        reason: a CamelCase word.
-        subject: the kind and name of its object.
-        message: for people.
-        count: how often it occurred.
-        last: when it occurred last; None if that cannot be read.
-    """
-
-    reason: str
-    subject: str
-    message: str
-    count: int = 1
-    last: dt.datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +115,7 @@ class ClusterFacts:
         awaited: schedulers of the policy that are named by pods without a node, whatever the target.
         deployed: whether the webhook's own namespace has its Deployment.
         daemon_sets: device plugins and installers of the shim.
+        placed: the nodes of their pods, by the name of the DaemonSet.
         choices: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
         reported: the webhook's Warning Events of the last hour, the newest first.
@@ -287,7 +136,8 @@ class ClusterFacts:
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
     awaited: Sequence[str] | Missing = NOT_TRIED
     deployed: bool | Missing = NOT_TRIED
-    daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
+    daemon_sets: Sequence[Workload] | Missing = NOT_TRIED
+    placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     choices: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
     reported: Sequence[Reported] | Missing = NOT_TRIED
@@ -303,14 +153,15 @@ class ClusterFacts:
         """This webhook's configuration; None if there is none, or it could not be read."""
         if isinstance(self.configurations, Missing):
             return None
-        return next(
-            (
-                configuration
-                for configuration in self.configurations
-                if configuration.get("metadata", {}).get("name") == NAME
-            ),
-            None,
-        )
+        return next((each for each in self.configurations if each.get("metadata", {}).get("name") == NAME), None)
+
+    @cached_property
+    def opted_in(self) -> list[Namespace] | Missing:
+        """The namespaces that have, except for the cluster's, the webhook's, and those that the settings exempt."""
+        if isinstance(self.namespaces, Missing):
+            return self.namespaces
+        spared = self.policy.never_touched | {self.release}
+        return [each for each in self.namespaces if opted_in(each, self.policy) and each.name not in spared]
 
     @property
     def nothing_installed(self) -> bool:
@@ -320,9 +171,7 @@ class ClusterFacts:
         """
         if isinstance(self.configurations, Missing) or self.registered is not None:
             return False
-        if not isinstance(self.namespaces, Missing) and self.release not in {
-            namespace.name for namespace in self.namespaces
-        }:
+        if not isinstance(self.namespaces, Missing) and self.release not in {each.name for each in self.namespaces}:
             return True
         documents = isinstance(self.outcome, Missing) or bool(self.outcome.verdicts)
         return self.stored is None and self.deployed is False and not documents
@@ -333,7 +182,7 @@ def address_of(webhook: Object) -> ServiceReference | str | None:
     config = webhook.get("clientConfig") or {}
     service = config.get("service")
     if isinstance(service, dict):
-        port = service.get("port") or 443
+        port = service.get("port") or HTTPS
         return ServiceReference(
             str(service.get("namespace")), str(service.get("name")), str(service.get("path") or "/"), port
         )

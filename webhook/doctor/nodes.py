@@ -1,40 +1,21 @@
 """Checks of nodes: their resources, the scheduler, one shim rather than two, variables that other systems write.
 
-Variables that other systems are configured to write into every container, and whether the guard denies them.
-
-The guard lists define where such a configuration is found. If another system's webhook is called between two calls of
-ours, the second call would deny the pod.
+The guard lists define where another system is configured to write variables into every container. If its webhook is called
+between two calls of ours, and the guard denies such a variable, the second call would deny the pod.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-import msgspec
 import yaml
 
-from webhook.admission.decision import Namespace
-from webhook.admission.eligibility import opted_in
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cluster.client.api import Api, list_objects
-from webhook.cluster.client.metadata import ObjectMetadata
-from webhook.doctor.facts import (
-    NOT_TRIED,
-    ClusterFacts,
-    DaemonSet,
-    ForeignVariable,
-    Level,
-    Missing,
-    Node,
-    Result,
-    Scheduler,
-    counted,
-    error,
-    listed,
-    ok,
-    unread,
-    warning,
-)
+from webhook.cluster.configuration.config_maps import StoredConfigMap
+from webhook.doctor.facts import ClusterFacts, ForeignVariable, Scheduler
+from webhook.doctor.read import Node, Workload
+from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.finding import Denied
 from webhook.mapping.document.extends import ListChoice, guard_lists
 from webhook.mapping.document.schema import Unrenamed
@@ -46,35 +27,22 @@ from webhook.mapping.notation import expression
 from webhook.reasons import Reason
 
 
-def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
+def targets(facts: ClusterFacts) -> list[Vendor]:
     """The vendors whose keys pods of this cluster get: the setting ``target``, else those of the nodes' resources."""
+    policy = facts.policy
     if policy.settings.target is not None:
         return [policy.vendors[policy.settings.target]]
-    if isinstance(nodes, Missing):
+    if isinstance(facts.nodes, Missing):
         return []
-    names = {name for node in nodes for name in node.resources}
+    names = {name for node in facts.nodes for name in node.resources}
     found = {owner.vendor for name in names for owner in policy.resources.owners(name)}
     written = (_target(policy.vendors[name], policy) for name in sorted(found))
     return list({vendor.name: vendor for vendor in written if vendor is not None}.values())
 
 
-def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
-    """Those of the resource names that are keys of a vendor."""
-    keys = index([vendor], "resource")
-    return (name for name in names if keys.owners(name))
-
-
-def opted_in_namespaces(facts: ClusterFacts) -> list[Namespace] | Missing:
-    """The namespaces that have opted in."""
-    if isinstance(facts.namespaces, Missing):
-        return facts.namespaces
-    return opted_in_among(facts.namespaces, facts.policy, facts.release)
-
-
-def opted_in_among(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
-    """The namespaces that have opted in, except for the cluster's, the webhook's, and those that the settings exempt."""
-    spared = policy.never_touched | {release}
-    return [namespace for namespace in namespaces if opted_in(namespace, policy) and namespace.name not in spared]
+def _possible_targets(facts: ClusterFacts) -> list[Vendor]:
+    """The vendors of this cluster's pods, or all target vendors if none is known."""
+    return targets(facts) or [vendor for vendor in facts.policy.in_force if vendor.target]
 
 
 def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
@@ -84,8 +52,9 @@ def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
         return None
 
 
-DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
-"""The folder of the kubelet's socket for device plugins: a DaemonSet that mounts it is one."""
+def _nodes(facts: ClusterFacts) -> Sequence[Node]:
+    return known(facts.nodes, "the nodes", "list nodes")
+
 
 LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
 """Folders for libraries on nodes. A device plugin that mounts such a folder may mount a library into containers."""
@@ -97,40 +66,40 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def resources(facts: ClusterFacts) -> Result:
-    """Whether some node has the resources that pods will request."""
-    if isinstance(facts.nodes, Missing):
-        return unread("the nodes", facts.nodes, "list nodes")
-    chosen = targets(facts.policy, facts.nodes)
+    """Does a node have the resources that pods request?"""
+    nodes, chosen = _nodes(facts), targets(facts)
+    again = "(node groups of size 0 show no resources)"
     if not chosen:
         return warning(
-            f"no node has any resource of the policy ({counted(len(facts.nodes), 'node')})",
-            hint="kubectl describe nodes: is the device plugin running? (node groups of size 0 show no resources)",
+            f"no node has any resource of the policy ({counted(len(nodes), 'node')})",
+            hint=f"kubectl describe nodes: is the device plugin running? {again}",
         )
     found, absent = [], []
     for vendor in chosen:
-        having = [node for node in facts.nodes if any(resources_of(vendor, node.resources))]
-        names = sorted({name for node in having for name in resources_of(vendor, node.resources)})
+        keys = index([vendor], "resource")
+        having = [names for node in nodes if (names := {name for name in node.resources if keys.owners(name)})]
         if having:
-            found.append(f"{listed(names)} on {len(having)} of {counted(len(facts.nodes), 'node')}")
+            found.append(f"{listed(sorted(set().union(*having)))} on {len(having)} of {counted(len(nodes), 'node')}")
         elif any(key.place == "resource" for key in vendor.keys.values()):
             absent.append(vendor.name)
     if absent:
         return warning(
             f"no node has a resource of the target {', '.join(absent)}",
-            hint="kubectl describe nodes: is its device plugin running? (node groups of size 0 show no resources)",
+            hint=f"kubectl describe nodes: is its device plugin running? {again}",
         )
     return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
 
 
 def sharing(facts: ClusterFacts) -> Result:
-    """Whether a key has another vendor's meaning on some node: GPUs that are shared under their ordinary name."""
-    if isinstance(facts.nodes, Missing):
-        return unread("the nodes", facts.nodes, "list nodes")
-    found: dict[str, str] = {}
+    """Do nodes serve a key of the policy with another meaning?
+
+    GPUs may be shared under their ordinary name.
+    """
+    nodes, found = _nodes(facts), dict[str, str]()
     for vendor in facts.policy.vendors.values():
         for sign in vendor.document.unrenamed:
             owners = facts.policy.resources.owners(sign.resource)
-            having = [node.name for node in facts.nodes if sign.resource in node.resources and _is_shown_by(sign, node)]
+            having = [node.name for node in nodes if sign.resource in node.resources and _is_shown_by(sign, node)]
             if having and owners and owners[0].vendor != vendor.name:
                 line = f"{listed(having)}: {sign.resource} is {vendor.name}'s there, and read as {owners[0].vendor}'s"
                 found[line] = sign.instead
@@ -141,63 +110,54 @@ def sharing(facts: ClusterFacts) -> Result:
 
 
 def scheduler(facts: ClusterFacts) -> Result:
-    """Whether the schedulers of the targets, and those that pods wait for, show signs of working.
+    """Are there signs of the target's scheduler, and of each that pods wait for?
 
     The absence of signs is no proof of the opposite.
     """
-    chosen = targets(facts.policy, facts.nodes)
+    chosen = targets(facts)
     names = schedulers_of(chosen)
     awaited = [] if isinstance(facts.awaited, Missing) else [name for name in facts.awaited if name not in names]
     seen = {name: facts.schedulers.get(name, NOT_TRIED) for name in (*awaited, *names)}
     judged = {name: _seen_of(name, scheduler) for name, scheduler in seen.items()}
-    late = [name for name in awaited if judged[name][0] is not Level.OK and _waited_for(seen[name])]
+    late = [name for name in awaited if judged[name][0] is not Level.OK and _is_waited_for(seen[name])]
     names = [*late, *names]
-    ends = [judged[name] for name in names]
-    if isinstance(facts.nodes, Missing) and not names:
-        return unread("the nodes", facts.nodes, "list nodes")
-    if not chosen and not names:
+    if not names:
+        _nodes(facts)
+        if chosen:
+            return ok("only the cluster's default scheduler is needed")
         return warning(
             "not checked: no node has a resource of the policy, so it is unknown which scheduler pods will need",
             hint="set `target` in the settings, or check again when a node has GPUs",
         )
-    if not names:
-        return ok("only the cluster's default scheduler is needed")
+    ends = [judged[name] for name in names]
     working, doubtful, stuck = ([text for level, text in ends if level is wanted] for wanted in Level)
+    install = "install it, or change place.scheduler in the mapping"
+    hint = f"kubectl get pods --all-namespaces --field-selector spec.schedulerName={names[0]}"
     if stuck:
-        return error(
-            "pods wait for a scheduler that does not seem to be running",
-            *stuck,
-            *doubtful,
-            "install it, or change place.scheduler in the mapping",
-            hint=_pods_of(names),
-        )
+        message = "pods wait for a scheduler that does not seem to be running"
+        return error(message, *stuck, *doubtful, install, hint=hint)
     if doubtful:
-        return warning(
-            "the target's scheduler shows no sign of running",
-            *doubtful,
-            "fine as long as no pod has used it; else install it, or change place.scheduler in the mapping",
-            hint=_pods_of(names),
-        )
+        fine = f"fine as long as no pod has used it; else {install}"
+        return warning("the target's scheduler shows no sign of running", *doubtful, fine, hint=hint)
     return ok("; ".join(working))
 
 
 def shim(facts: ClusterFacts) -> Result:
-    """Whether exactly one of the webhook and the device plugin brings the shim into containers."""
+    """Is the shim on the nodes, and is no second one mounted by a device plugin?"""
     injecting = _injecting(facts)
-    if isinstance(facts.daemon_sets, Missing):
-        return unread("the DaemonSets", facts.daemon_sets, "list daemonsets.apps")
-    installers = [daemon_set for daemon_set in facts.daemon_sets if daemon_set.installer]
+    daemon_sets = known(facts.daemon_sets, "the DaemonSets", "list daemonsets.apps")
+    installers = [each for each in daemon_sets if each.is_installer]
     if not injecting:
         if installers:
             return warning(
                 "an installer installs the shim on nodes, but no mapping injects it",
-                *(daemon_set.name for daemon_set in installers),
+                *(installer.name for installer in installers),
                 hint="set shim.mode: inject in the mapping, or remove the installer",
             )
         return ok("no shim is injected: if there is one, the device plugin mounts it")
-    plugins = [daemon_set for daemon_set in facts.daemon_sets if not daemon_set.installer]
+    plugins = [each for each in daemon_sets if not each.is_installer]
     twice = [
-        line for daemon_set in plugins if _mounts_it(daemon_set, injecting) for line in _meeting(daemon_set, installers)
+        line for plugin in plugins if _mounts_it(plugin, injecting) for line in _meeting(plugin, installers, facts)
     ]
     if twice:
         return error(
@@ -205,35 +165,32 @@ def shim(facts: ClusterFacts) -> Result:
             *twice,
             hint="set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)",
         )
-    others = [daemon_set for daemon_set in plugins if _brings_libraries(daemon_set, injecting)]
-    conflicts = [line for daemon_set in others for line in _meeting(daemon_set, installers)]
+    ours = _paths(injecting)
+    others = [plugin for plugin in plugins if plugin.is_device_plugin and _brings_libraries(plugin, ours)]
+    conflicts = [line for plugin in others for line in _meeting(plugin, installers, facts)]
     if conflicts:
         return warning(
             "the shim is injected where a device plugin may mount one of its own",
             *conflicts,
             hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
         )
-    late = [
-        f"{daemon_set.name}: on {daemon_set.ready} of {counted(daemon_set.wanted, 'node')}"
-        for daemon_set in installers
-        if daemon_set.ready < daemon_set.wanted
-    ]
+    counts = {each.name: (each.status.number_ready, each.status.desired_number_scheduled) for each in installers}
+    late = [f"{name}: on {ready} of {counted(all_, 'node')}" for name, (ready, all_) in counts.items() if ready < all_]
     if late:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
     if not installers:
-        paths = sorted(_paths(injecting))
         return warning(
-            f"the shim may be missing on nodes: there is no installer, and pods need {listed(paths)}",
+            f"the shim may be missing on nodes: there is no installer, and pods need {listed(sorted(ours))}",
             hint="install the chart with shim.mode: inject, or add the shim to the node image",
         )
-    ready = sum(daemon_set.ready for daemon_set in installers)
+    ready = sum(ready for ready, _ in counts.values())
     return ok(f"the shim is on {counted(ready, 'node')}, and no device plugin mounts another")
 
 
 def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
     """The schedulers of these vendors' pods, except for the cluster's default."""
     names = (vendor.place.scheduler for vendor in vendors)
-    return list(dict.fromkeys(name for name in names if name not in {None, DEFAULT_SCHEDULER} and name is not None))
+    return list(dict.fromkeys(name for name in names if name and name != DEFAULT_SCHEDULER))
 
 
 def _is_shown_by(sign: Unrenamed, node: Node) -> bool:
@@ -250,7 +207,7 @@ def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
         return Level.WARNING, f"{name}: {seen.why}"
     if seen.placed:
         return Level.OK, f"{name} has placed {counted(seen.placed, 'pod')}"
-    if _leads(seen):
+    if isinstance(seen.lease, float) and seen.lease < LEASE_SECONDS:
         return Level.OK, f"{name} holds its Lease"
     if seen.considered:
         return Level.OK, f"{name} runs, and has no node for {counted(seen.considered, 'pod')} yet"
@@ -259,12 +216,8 @@ def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
     return Level.WARNING, f"{name}: no pod placed by it, {_lease_text(seen)}"
 
 
-def _waited_for(seen: Scheduler | Missing) -> bool:
+def _is_waited_for(seen: Scheduler | Missing) -> bool:
     return isinstance(seen, Missing) or seen.waiting > 0
-
-
-def _leads(seen: Scheduler) -> bool:
-    return isinstance(seen.lease, float) and seen.lease < LEASE_SECONDS
 
 
 def _lease_text(seen: Scheduler) -> str:
@@ -273,14 +226,9 @@ def _lease_text(seen: Scheduler) -> str:
     return "no Lease" if seen.lease is None else f"its Lease is {seen.lease:.0f} s old"
 
 
-def _pods_of(names: Sequence[str]) -> str:
-    return f"kubectl get pods --all-namespaces --field-selector spec.schedulerName={names[0]}"
-
-
 def _injecting(facts: ClusterFacts) -> list[Shim]:
-    """The shims that are injected from a folder of the node: of the targets, or of all vendors if none is known."""
-    chosen = targets(facts.policy, facts.nodes) or [vendor for vendor in facts.policy.in_force if vendor.target]
-    shims = [vendor.shim for vendor in chosen if vendor.shim is not None]
+    """The shims that are injected from a folder of the node."""
+    shims = [vendor.shim for vendor in _possible_targets(facts) if vendor.shim is not None]
     return [shim for shim in shims if shim.mode == "inject" and _paths([shim])]
 
 
@@ -290,61 +238,48 @@ def _paths(shims: Iterable[Shim]) -> set[str]:
     return {str(volume["hostPath"]["path"]) for volume in volumes if "hostPath" in volume}
 
 
-def _mounts_it(daemon_set: DaemonSet, injecting: Iterable[Shim]) -> bool:
+def _mounts_it(plugin: Workload, injecting: Iterable[Shim]) -> bool:
     """Whether a mapping names it as a device plugin that mounts the same library."""
-    labels = daemon_set.labels.items()
-    return any(shim.mounted_by is not None and shim.mounted_by in labels for shim in injecting)
+    return any(shim.mounted_by is not None and shim.mounted_by in plugin.labels.items() for shim in injecting)
 
 
-def _brings_libraries(daemon_set: DaemonSet, injecting: Iterable[Shim]) -> bool:
-    if not any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in daemon_set.host_paths):
-        return False
-    ours = _paths(injecting)
-    return any(path.startswith(LIBRARY_FOLDERS) or path in ours for path in daemon_set.host_paths)
+def _brings_libraries(plugin: Workload, ours: Collection[str]) -> bool:
+    return any(path.startswith(LIBRARY_FOLDERS) or path in ours for path in plugin.host_paths)
 
 
-def _meeting(plugin: DaemonSet, installers: Sequence[DaemonSet]) -> list[str]:
+def _meeting(plugin: Workload, installers: Sequence[Workload], facts: ClusterFacts) -> list[str]:
     """The nodes of a device plugin with an installer; without installers, all of its nodes, for pods get the shim there."""
     folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS)) or "its library"
-    if isinstance(plugin.nodes, Missing):
-        return [f"{plugin.name} mounts {folders}; its nodes could not be read: {plugin.nodes.why}"]
-    nodes = set(plugin.nodes)
-    known = [daemon_set.nodes for daemon_set in installers if not isinstance(daemon_set.nodes, Missing)]
-    if known and len(known) == len(installers):
-        nodes &= set().union(*known)
+    nodes = facts.placed.get(plugin.name, NOT_TRIED)
+    if isinstance(nodes, Missing):
+        return [f"{plugin.name} mounts {folders}; its nodes could not be read: {nodes.why}"]
+    installed = [facts.placed.get(installer.name, NOT_TRIED) for installer in installers]
+    known_nodes = [placed for placed in installed if not isinstance(placed, Missing)]
+    if known_nodes and len(known_nodes) == len(installers):
+        nodes &= frozenset().union(*known_nodes)
     return [f"{plugin.name} mounts {folders}, on {listed(sorted(nodes))}"] if nodes else []
 
 
-class ConfigMapObject(msgspec.Struct):
-    """A ConfigMap."""
-
-    metadata: ObjectMetadata
-    data: dict[str, str] | None = None
-
-
-async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> list[ForeignVariable]:
+async def choices(api: Api, facts: ClusterFacts) -> list[ForeignVariable]:
     """Read the configured variables of the guard lists that this cluster's mappings name.
 
     Raises:
         ApiError: the ConfigMaps cannot be listed.
     """
-    names = {entry.named for vendor in _vendors(policy, nodes) for entry in vendor.document.guard if entry.named}
+    names = {entry.named for vendor in _possible_targets(facts) for entry in vendor.document.guard if entry.named}
     places = [place for name in sorted(names) for place in guard_lists()[name].chosen]
     found = await asyncio.gather(*(_chosen_at(api, place) for place in places))
     return [choice for some in found for choice in some]
 
 
 async def _chosen_at(api: Api, place: ListChoice) -> list[ForeignVariable]:
-    maps = await list_objects(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
+    query = {"labelSelector": place.config_maps}
     found = []
-    for config_map in maps:
-        value = await asyncio.to_thread(_value, (config_map.data or {}).get(place.key, ""), place.path)
+    for each in await list_objects(api, "/api/v1/configmaps", StoredConfigMap, query):
+        value = await asyncio.to_thread(_value, (each.data or {}).get(place.key, ""), place.path)
         if value is not None:
-            found.append(
-                ForeignVariable(
-                    f"configmap {config_map.metadata.namespace}/{config_map.metadata.name}", place.env, value
-                )
-            )
+            source = f"configmap {each.metadata.namespace}/{each.metadata.name}"
+            found.append(ForeignVariable(source, place.env, value))
     return found
 
 
@@ -360,14 +295,11 @@ def _value(text: str, path: Iterable[str]) -> str | None:
 
 
 def variables(facts: ClusterFacts) -> Result:
-    """Whether the guard denies a variable that another system writes into every container."""
-    if isinstance(facts.choices, Missing):
-        return unread("the ConfigMaps of other systems", facts.choices, "list configmaps in all namespaces")
-    clashing = [choice for choice in facts.choices if any(_denied(choice, facts))]
+    """Do other systems write variables that the guard denies?"""
+    found = known(facts.choices, "the ConfigMaps of other systems", "list configmaps in all namespaces")
+    clashing = [choice for choice in found if any(_denied(choice, facts))]
     if not clashing:
-        return ok(
-            f"the guard denies no variable that another system writes ({counted(len(facts.choices), 'setting')} found)"
-        )
+        return ok(f"the guard denies no variable that another system writes ({counted(len(found), 'setting')} found)")
     values: dict[str, list[str]] = {}
     for choice in clashing:
         values.setdefault(choice.env, []).append(choice.value)
@@ -381,11 +313,6 @@ def variables(facts: ClusterFacts) -> Result:
 
 def _denied(choice: ForeignVariable, facts: ClusterFacts) -> Iterator[bool]:
     excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
-    for vendor in _vendors(facts.policy, facts.nodes):
+    for vendor in _possible_targets(facts):
         rule = vendor.guard.catch(choice.env, choice.value)
         yield rule is not None and rule.action not in {"allow", "warn"} and choice.value not in excepted
-
-
-def _vendors(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
-    """The vendors of this cluster's pods, or all target vendors if none is known."""
-    return targets(policy, nodes) or [vendor for vendor in policy.in_force if vendor.target]

@@ -1,8 +1,8 @@
 """Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod."""
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -13,21 +13,11 @@ from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, MatchedNames, matched_names_of
-from webhook.doctor.facts import (
-    ClusterFacts,
-    DeviceClass,
-    Missing,
-    Node,
-    Result,
-    counted,
-    error,
-    listed,
-    ok,
-    unread,
-    warning,
-)
-from webhook.doctor.nodes import opted_in_namespaces, targets
-from webhook.doctor.registration import LOGS
+from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.nodes import targets
+from webhook.doctor.read import Node
+from webhook.doctor.registration import logs
+from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -36,38 +26,55 @@ from webhook.pod import Pod, decode_pod
 from webhook.reasons import BY_CODE, Reason
 
 _MODES: Final = {mode.value for mode in Mode}
-_SHOWN: Final = 10
-"""Pods that are listed by name."""
+
+
+def _opted_in(facts: ClusterFacts) -> list[Namespace]:
+    return known(facts.opted_in, "the namespaces", "list namespaces")
+
+
+def _all_pods(facts: ClusterFacts) -> Iterator[tuple[str, Pod]]:
+    """Those that could be read, each with its namespace."""
+    return ((name, pod) for name, pods in facts.pods.items() if not isinstance(pods, Missing) for pod in pods)
+
+
+def _require_pods(facts: ClusterFacts) -> None:
+    """End a check that needs the pods of all opted-in namespaces, unless they could be read.
+
+    Raises:
+        UnansweredError: those of a namespace could not.
+    """
+    pods = {space.name: facts.pods.get(space.name, NOT_TRIED) for space in _opted_in(facts)}
+    unseen = [f"{name}: {some.why}" for name, some in pods.items() if isinstance(some, Missing)]
+    known(Missing("; ".join(unseen)) if unseen else pods, "pods", "list pods in opted-in namespaces")
 
 
 def namespaces(facts: ClusterFacts) -> Result:
-    """Which namespaces have opted in, and whether labels have an effect."""
-    chosen = opted_in_namespaces(facts)
-    if isinstance(chosen, Missing) or isinstance(facts.namespaces, Missing):
-        missing = facts.namespaces if isinstance(facts.namespaces, Missing) else Missing("")
-        return unread("the namespaces", missing, "list namespaces")
+    """Which namespaces have opted in, and are their labels valid?"""
+    chosen = _opted_in(facts)
+    every = known(facts.namespaces, "the namespaces", "list namespaces")
     key = facts.policy.settings.opt_in_label
-    odd = [
-        f"{namespace.name}: {finding.message}"
-        for namespace in facts.namespaces
-        for finding in unread_keys("namespace", namespace.labels, namespace.annotations, facts.policy)
-    ]
     of_pods = [
         f"{name}/{pod.metadata.name}: {finding.message}"
-        for name, pods in facts.pods.items()
-        for pod in (() if isinstance(pods, Missing) else pods)
+        for name, pod in _all_pods(facts)
         for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, facts.policy)
     ]
-    odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
-    odd += [
-        f"{namespace.name}: {MODE}={namespace.labels[MODE]} is not a mode (counts as warn): write {', '.join(sorted(_MODES))}"
-        for namespace in chosen
-        if namespace.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
-    ]
-    odd += [
-        f"{namespace.name}: has opted in, but is never touched"
-        for namespace in facts.namespaces
-        if namespace.labels.get(key) == "enabled" and namespace not in chosen
+    odd = [
+        *(
+            f"{space.name}: {finding.message}"
+            for space in every
+            for finding in unread_keys("namespace", space.labels, space.annotations, facts.policy)
+        ),
+        *first_of(of_pods),
+        *(
+            f"{space.name}: {MODE}={space.labels[MODE]} is not a mode (counts as warn): write {', '.join(sorted(_MODES))}"
+            for space in chosen
+            if space.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
+        ),
+        *(
+            f"{space.name}: has opted in, but is never touched"
+            for space in every
+            if space.labels.get(key) == "enabled" and space not in chosen
+        ),
     ]
     if odd:
         return warning(
@@ -81,58 +88,47 @@ def namespaces(facts: ClusterFacts) -> Result:
 
 
 def untreated_pods(facts: ClusterFacts) -> Result:
-    """Whether GPU pods of opted-in namespaces bypassed the webhook: created before it, or while it was not called."""
-    chosen = opted_in_namespaces(facts)
-    if isinstance(chosen, Missing):
-        return unread("the namespaces", chosen, "list namespaces")
+    """Are there GPU pods in opted-in namespaces that the webhook has not reviewed?
+
+    They were created before it, or while it was not called.
+    """
+    spaces = {space.name: space for space in _opted_in(facts)}
     let_through = matched_names_of(facts.policy)
-    missed, unseen, seen = [], [], 0
-    for space in chosen:
-        pods = facts.pods.get(space.name, Missing("not tried"))
-        if isinstance(pods, Missing):
-            unseen.append(f"{space.name}: {pods.why}")
-            continue
-        carrying = [pod for pod in pods if _carries(pod, let_through)]
-        seen += len(carrying)
-        missed += [f"{space.name}/{pod.metadata.name}" for pod in carrying if _missed(pod, space, facts.policy)]
+    carrying = [(spaces[name], pod) for name, pod in _all_pods(facts) if name in spaces and _carries(pod, let_through)]
+    missed = [f"{space.name}/{pod.metadata.name}" for space, pod in carrying if _missed(pod, space, facts.policy)]
     if missed:
-        more = [f"and {len(missed) - _SHOWN} more"] if len(missed) > _SHOWN else []
         return warning(
             f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status",
-            *missed[:_SHOWN],
-            *more,
+            *first_of(missed),
             hint="pods are changed only when they are created: kubectl rollout restart, or create them again",
         )
-    if unseen:
-        return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
-    return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU keys)")
+    _require_pods(facts)
+    return ok(f"no GPU pod was missed ({counted(len(carrying), 'pod')} with GPU keys)")
 
 
 def notes(facts: ClusterFacts) -> Result:
-    """What the status annotations of pods note, by namespace."""
-    chosen = opted_in_namespaces(facts)
-    if isinstance(chosen, Missing):
-        return unread("the namespaces", chosen, "list namespaces")
-    lines, unseen = [], []
-    for space in chosen:
-        pods = facts.pods.get(space.name, Missing("not tried"))
-        if isinstance(pods, Missing):
-            unseen.append(f"{space.name}: {pods.why}")
-            continue
-        found = Counter(reason for pod in pods for reason in _noted(pod))
-        counts = sorted(found.items(), key=lambda count: count[0].code)
-        if counts:
-            texts = [f"{reason.code} ({reason.value.title}) in {counted(n, 'pod')}" for reason, n in counts]
-            lines.append(f"{space.name}: {', '.join(texts)}")
-    if unseen:
-        return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
+    """What did the webhook note in the status of pods, without a warning?"""
+    _require_pods(facts)
+    counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in _opted_in(facts)}
+    for name, pod in _all_pods(facts):
+        if name in counts:
+            counts[name].update(_noted(pod))
+    lines = [
+        f"{name}: "
+        + ", ".join(
+            f"{reason.code} ({reason.value.title}) in {counted(number, 'pod')}"
+            for reason, number in sorted(found.items(), key=lambda count: count[0].code)
+        )
+        for name, found in counts.items()
+        if found
+    ]
     if lines:
         return ok("the webhook noted something on pods that needs no action; for more: vgpu-webhook codes CODE", *lines)
     return ok("the webhook noted nothing on pods")
 
 
 def dry_run(facts: ClusterFacts) -> Result:
-    """Whether a pod that the API server creates as a dry run is really changed."""
+    """Is a pod changed that is created as a dry run?"""
     trial = facts.trial
     if isinstance(trial, Missing):
         return warning(
@@ -143,16 +139,15 @@ def dry_run(facts: ClusterFacts) -> Result:
     what = f"a pod with {trial.requested} in {trial.namespace}"
     if trial.touched:
         return ok(f"{what} is changed (dry run)")
-    logs = LOGS.format(release=facts.release)
     if not trial.message:
         return error(
             f"{what} is created unchanged: the webhook is not called",
-            hint=f"see the webhook configuration above; {logs}",
+            hint=f"see the webhook configuration above; {logs(facts)}",
         )
     # All denials have the same status; only their text shows who denies.
     if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):
         return error(
-            "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
+            "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs(facts)}"
         )
     if f'admission webhook "{ENFORCE}" denied' in trial.message:
         hint = "to see why: vgpu-webhook codes CODE"
@@ -171,11 +166,6 @@ def dry_run(facts: ClusterFacts) -> Result:
         trial.message,
         hint="needed for this check: create pods there (dry run)",
     )
-
-
-def resources_text(resources: Mapping[str, str]) -> str:
-    """Resources as text."""
-    return ", ".join(f"{name}: {amount}" for name, amount in resources.items())
 
 
 def _titled(namespace: Namespace) -> str:
@@ -239,62 +229,40 @@ def _without(texts: Mapping[str, str] | None, owned: Iterable[NameSet]) -> dict[
     return {key: value for key, value in texts.items() if key not in marks}
 
 
-MAX_SHOWN: Final = 10
-"""Containers that are listed by name."""
-
-
 def claims(facts: ClusterFacts) -> Result:
-    """Whether device plugins and DeviceClasses conflict."""
-    classes = facts.device_classes
-    if isinstance(classes, Missing):
-        return unread("the DeviceClasses", classes, "list deviceclasses.resource.k8s.io")
+    """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
+    classes = known(facts.device_classes, "the DeviceClasses", "list deviceclasses.resource.k8s.io")
     nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
-    taken = [
-        _served(device_class, facts.policy, nodes)
-        for device_class in classes
-        if device_class.resource and key_owner(device_class.resource, facts.policy)
-    ]
-    other = {
-        device_class.resource
-        for device_class in classes
-        if device_class.resource and not key_owner(device_class.resource, facts.policy)
-    }
-    containers = [
-        f"{namespace}/{line}"
-        for namespace, pods in facts.pods.items()
-        if not isinstance(pods, Missing)
-        for pod in pods
-        for line in _beside(pod, facts.policy, other)
-    ]
+    served = [(each, each.resource, _owner(each.resource, facts.policy)) for each in classes if each.resource]
+    taken = [_served(each.metadata.name, key, owner, nodes) for each, key, owner in served if owner]
+    other = {key for _, key, owner in served if not owner}
+    containers = [f"{name}/{line}" for name, pod in _all_pods(facts) for line in _beside(pod, facts.policy, other)]
     if taken:
         return warning(
             f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
             *taken,
-            *containers[:MAX_SHOWN],
+            *first_of(containers),
             hint="change the DeviceClass's extendedResourceName, or make the mapping inactive",
         )
     if containers:
-        more = [f"and {len(containers) - MAX_SHOWN} more"] if len(containers) > MAX_SHOWN else []
         return warning(
             f"{counted(len(containers), 'container')} with both a claim and a GPU request, which are counted separately",
-            *containers[:MAX_SHOWN],
-            *more,
+            *first_of(containers),
             hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless resourceClaims: warn is set",
         )
     return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
 
 
-def key_owner(name: str, policy: Policy) -> str | None:
+def _owner(name: str, policy: Policy) -> str | None:
     """The vendor whose key a resource name is; None if it is not a vendor's."""
     owners = policy.resources.owners(name)
     return owners[0].vendor if owners else None
 
 
-def _served(device_class: DeviceClass, policy: Policy, nodes: Collection[Node]) -> str:
-    resource = device_class.resource or ""
-    having = sum(resource in node.resources for node in nodes)
+def _served(device_class: str, key: str, owner: str, nodes: Collection[Node]) -> str:
+    having = sum(key in node.resources for node in nodes)
     plugins = f"; {having} of {counted(len(nodes), 'node')} have it from a device plugin" if having else ""
-    return f"{device_class.name} serves {resource}, which is read as a key of {key_owner(resource, policy)}{plugins}"
+    return f"{device_class} serves {key}, which is read as a key of {owner}{plugins}"
 
 
 def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:
@@ -308,30 +276,19 @@ AMOUNTS: Final = ("1", "100")
 """Of a key: one device or one percent; for a key in percent of a device, a whole one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialCandidate:
-    """A pod that would be changed, and where."""
-
-    namespace: str
-    resources: dict[str, str]
-    pod: Object
-
-
-def candidate(
-    policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[Node] | Missing
-) -> TrialCandidate | None:
-    """The first pod that the policy changes in one of these namespaces; None if there is none."""
-    spaces = list(namespaces)
-    for resources in _requests(policy, nodes):
-        made = pod(resources)
-        view = decode_pod(msgspec.json.encode(made))
-        for space in spaces:
-            if decide(view, Context(space), policy).reason is Reason.CHANGED:
-                return TrialCandidate(space.name, resources, made)
-    return None
+def candidate(facts: ClusterFacts) -> tuple[str, dict[str, str]] | Missing:
+    """An opted-in namespace, and what a pod there requests that the policy changes; the first that is found."""
+    if isinstance(facts.opted_in, Missing):
+        return facts.opted_in
+    for resources in _requests(facts):
+        view = decode_pod(msgspec.json.encode(trial_pod(resources)))
+        for space in facts.opted_in:
+            if decide(view, Context(space), facts.policy).reason is Reason.CHANGED:
+                return space.name, resources
+    return Missing("no opted-in namespace enforces, or the policy would change no small pod there")
 
 
-def pod(resources: dict[str, str]) -> Object:
+def trial_pod(resources: dict[str, str]) -> Object:
     """Make a pod that requests resources."""
     container = {
         "name": "check",
@@ -352,9 +309,9 @@ def pod(resources: dict[str, str]) -> Object:
     }
 
 
-def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[str, str]]:
+def _requests(facts: ClusterFacts) -> Iterator[dict[str, str]]:
     """Possible requests: the targets' keys first; each key alone, then all keys of a vendor."""
-    for vendor in dict.fromkeys([*targets(policy, nodes), *policy.in_force]):
+    for vendor in dict.fromkeys([*targets(facts), *facts.policy.in_force]):
         names = list(_names(vendor))
         for amount in AMOUNTS:
             yield from ({name: amount} for name in names)
@@ -366,7 +323,5 @@ def _names(vendor: Vendor) -> Iterator[str]:
     """One name of each resource key; devices first, for they are requested most."""
     keys = [key for key in vendor.keys.values() if key.place == "resource" and key.kind == "amount"]
     for key in sorted(keys, key=lambda key: "devices" not in key.dimensions):
-        listed = (name for spelling in key.spellings for name, _ in spelling.names(vendor.document.variables))
-        first = next(listed, None)
-        if first is not None:
-            yield first
+        spellings = (name for spelling in key.spellings for name, _ in spelling.names(vendor.document.variables))
+        yield from itertools.islice(spellings, 1)

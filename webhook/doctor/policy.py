@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from webhook.doctor.facts import ClusterFacts, Missing, Result, counted, error, ok, unread, warning
+from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.result import Missing, Result, counted, error, known, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.values import unreadable
 
@@ -15,25 +16,22 @@ _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
 def server(facts: ClusterFacts) -> Result:
-    """Whether the API server answers, and has a supported version."""
-    if isinstance(facts.server, Missing):
-        if not facts.reachable:
-            return error(
-                "the API server does not answer", facts.server.why, hint="try kubectl version, or set --kubeconfig"
-            )
-        return unread("the version of the API server", facts.server, "get the path /version")
-    found = _VERSION.match(facts.server)
+    """Does the API server answer, and is it 1.30 or newer?"""
+    if isinstance(facts.server, Missing) and not facts.reachable:
+        hint = "try kubectl version, or set --kubeconfig"
+        return error("the API server does not answer", facts.server.why, hint=hint)
+    version = known(facts.server, "the version of the API server", "get the path /version")
+    found = _VERSION.match(version)
     if found is not None and (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         return error(
-            f"the API server is {facts.server}, without match conditions",
-            hint=f"Kubernetes {oldest} or newer is required",
+            f"the API server is {version}, without match conditions", hint=f"Kubernetes {oldest} or newer is required"
         )
-    return ok(f"the API server answers: {facts.server}")
+    return ok(f"the API server answers: {version}")
 
 
 def mappings(facts: ClusterFacts) -> Result:
-    """Whether every document of the release's ConfigMaps is in force."""
+    """Are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read?"""
     if isinstance(facts.outcome, Missing):
         result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")
         return warning(

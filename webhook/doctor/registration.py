@@ -1,6 +1,6 @@
 """Checks of the webhook configuration: whether it exists, what it selects, which pods it lets through, and its order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from webhook import __version__
@@ -16,19 +16,11 @@ from webhook.cluster.registration.desired import (
     selects,
 )
 from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
-from webhook.cluster.registration.update import (
-    Difference,
-    Severity,
-    creates_pods,
-    differences,
-    other_writers,
-)
-from webhook.doctor.facts import ClusterFacts, Missing, Result, address_of, error, listed, ok, unread, warning
-from webhook.doctor.nodes import opted_in_namespaces
+from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
+from webhook.doctor.facts import ClusterFacts, address_of
+from webhook.doctor.result import Missing, Result, UnansweredError, error, known, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
-NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
-LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
 INSTALL: Final = (
     "helm install vgpu-webhook deploy/chart --namespace {release} --create-namespace … (docs/install.md); "
     "if it is installed in another namespace: --release-namespace NS"
@@ -36,18 +28,32 @@ INSTALL: Final = (
 _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 
+def configurations(facts: ClusterFacts) -> Sequence[Object]:
+    """All webhook configurations.
+
+    Raises:
+        UnansweredError: they could not be read.
+    """
+    needs = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
+    return known(facts.configurations, "the webhook configurations", needs)
+
+
+def logs(facts: ClusterFacts) -> str:
+    """The command that prints the replicas' logs."""
+    return f"kubectl logs --namespace {facts.release} --selector app.kubernetes.io/component=webhook"
+
+
 def registered(facts: ClusterFacts) -> Result:
-    """Check that it exists with both webhooks, and that it was written for the current policy."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
+    """Does it exist with both webhooks, written for the current policy?"""
+    configurations(facts)
     if facts.nothing_installed:
         return error(
             f"the webhook is not installed: there is no {NAME}, and the namespace {facts.release} has none of its objects",
             hint=INSTALL.format(release=facts.release),
         )
-    found, logs = facts.registered, LOGS.format(release=facts.release)
+    found = facts.registered
     if found is None:
-        return error(f"there is no {NAME}: no pod is sent to the webhook", hint=f"is a replica running? {logs}")
+        return error(f"there is no {NAME}: no pod is sent to the webhook", hint=f"is a replica running? {logs(facts)}")
     missing = [name for name in (ENFORCE, AUDIT) if name not in webhooks_of(found)]
     if missing:
         return error(
@@ -67,16 +73,17 @@ def registered(facts: ClusterFacts) -> Result:
 
 
 def selectors(facts: ClusterFacts) -> Result:
-    """Check that it selects the namespaces and pods that it should, and no others."""
+    """Does it select opted-in namespaces, but not the cluster's own and the webhook's?"""
     found = _complete(facts)
-    if not isinstance(found, dict):
-        return found
     desired = desired_from(facts.policy)
-    spaces = opted_in_namespaces(facts)
-    labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     site = Site("", own_namespace=facts.release)
-    faults = [fault for fault in differences(found, desired, site, labels) if fault.field != GPU_KEYS]
-    serious = [str(fault) for fault in faults if fault.severity is not Severity.SLIGHT or _selects_more(fault)]
+    faults = [fault for fault in differences(found, desired, site, _labels(facts)) if fault.field != GPU_KEYS]
+    # Without one of our terms, more pods are sent to the webhook than should be.
+    serious = [
+        str(fault)
+        for fault in faults
+        if fault.severity is not Severity.SLIGHT or fault.field in {"namespaceSelector", "sideEffects"}
+    ]
     slight = [str(fault) for fault in faults if str(fault) not in serious]
     writers = ", ".join(other_writers(found))
     if serious:
@@ -95,24 +102,20 @@ def selectors(facts: ClusterFacts) -> Result:
 
 
 def matched_names(facts: ClusterFacts) -> Result:
-    """Check that every name of the policy lets a pod through, and no other name does."""
+    """Does every name of the policy let a pod through?"""
     found = _complete(facts)
-    if not isinstance(found, dict):
-        return found
     desired, ours = desired_from(facts.policy), webhooks_of(found)
     lacking, more = [], []
+    strange = f"its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
     for name in (ENFORCE, AUDIT):
+        through = matched_names_in(found, ours[name], desired.matched_names)
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, because it has no match conditions")
-            continue
-        through = matched_names_in(found, ours[name], desired.matched_names)
-        if through is None:
-            lacking.append(
-                f"{name}: its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
-            )
-            continue
-        lacking += [f"{name}: {missing}" for missing in through.lacks(desired.matched_names)]
-        more += [f"{name}: {extra}" for extra in desired.matched_names.lacks(through)]
+        elif through is None:
+            lacking.append(f"{name}: {strange}")
+        else:
+            lacking += [f"{name}: {missing}" for missing in through.lacks(desired.matched_names)]
+            more += [f"{name}: {extra}" for extra in desired.matched_names.lacks(through)]
     if lacking:
         return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(facts))
     if more:
@@ -125,10 +128,11 @@ def matched_names(facts: ClusterFacts) -> Result:
 
 
 def order(facts: ClusterFacts) -> Result:
-    """Check that webhooks that have to see our changes are called after ours: the API server calls them in order of names."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
-    others = sorted((other for other in facts.configurations if _changes_pods(other, facts)), key=_name)
+    """Is it called before webhooks that have to see what it writes?
+
+    The API server calls them in order of names.
+    """
+    others = sorted((other for other in configurations(facts) if _changes_pods(other, facts)), key=_name)
     earlier = [other for other in others if _name(other) < NAME]
     if not earlier:
         later = sum(_name(other) > NAME for other in others)
@@ -139,7 +143,11 @@ def order(facts: ClusterFacts) -> Result:
             *of_schedulers,
             hint=f"rename it so that it sorts after {NAME}: configurations are called in order of their names",
         )
-    called_once = [_name(other) for other in earlier if not _is_reinvoked(other)]
+    called_once = [
+        _name(other)
+        for other in earlier
+        if any(webhook.get("reinvocationPolicy") != "IfNeeded" for webhook in webhooks_of(other).values())
+    ]
     if called_once:
         return warning(
             f"called before ours, and not again afterwards: {listed(called_once)}",
@@ -156,41 +164,38 @@ def _calls_to_schedulers(configurations: Iterable[Object], facts: ClusterFacts) 
     return [f"{name} calls {', '.join(services)}" for name, services in called.items() if services]
 
 
-def _complete(facts: ClusterFacts) -> Object | Result:
-    """The webhook configuration if it has both webhooks, or else the result of a check that needs it."""
-    if isinstance(facts.configurations, Missing):
-        return unread("the webhook configurations", facts.configurations, NEEDS)
+def _complete(facts: ClusterFacts) -> Object:
+    """The webhook configuration.
+
+    Raises:
+        UnansweredError: it could not be read, or has not both webhooks.
+    """
+    configurations(facts)
     found = facts.registered
     if found is None or not {ENFORCE, AUDIT} <= webhooks_of(found).keys():
-        return warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
+        missing = warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
+        raise UnansweredError(missing)
     return found
-
-
-def _selects_more(fault: Difference) -> bool:
-    """Whether more pods are sent to the webhook than should be, because one of our terms is missing."""
-    return fault.field in {"namespaceSelector", "sideEffects"}
 
 
 def _changes_pods(configuration: Object, facts: ClusterFacts) -> bool:
     """Whether it is called for new pods of some opted-in namespace, by its namespace selectors."""
-    spaces = opted_in_namespaces(facts)
-    labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
+    labels = _labels(facts)
     return any(
         any(map(creates_pods, webhook.get("rules") or ()))
-        and (
-            not labels or any(selects(webhook.get("namespaceSelector") or {}, of_namespace) for of_namespace in labels)
-        )
+        and (not labels or any(selects(webhook.get("namespaceSelector") or {}, each) for each in labels))
         for webhook in webhooks_of(configuration).values()
     )
+
+
+def _labels(facts: ClusterFacts) -> list[Mapping[str, str]]:
+    """Of the opted-in namespaces; empty if they are not known."""
+    return [] if isinstance(facts.opted_in, Missing) else [space.labels for space in facts.opted_in]
 
 
 def _services(configuration: Object) -> set[str]:
     configs = [webhook.get("clientConfig") or {} for webhook in webhooks_of(configuration).values()]
     return {str(config["service"].get("name")) for config in configs if isinstance(config.get("service"), dict)}
-
-
-def _is_reinvoked(configuration: Object) -> bool:
-    return all(webhook.get("reinvocationPolicy") == "IfNeeded" for webhook in webhooks_of(configuration).values())
 
 
 def _name(configuration: Object) -> str:
@@ -199,7 +204,7 @@ def _name(configuration: Object) -> str:
 
 def _printed(facts: ClusterFacts) -> str:
     """The command that prints the desired configuration for the current address."""
-    webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
+    webhooks = [] if facts.registered is None else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
     if isinstance(address, ServiceReference):
         return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
@@ -207,4 +212,4 @@ def _printed(facts: ClusterFacts) -> str:
 
 
 def _after_change(facts: ClusterFacts) -> str:
-    return f"after a change this takes up to a minute; if it takes longer: {LOGS.format(release=facts.release)}"
+    return f"after a change this takes up to a minute; if it takes longer: {logs(facts)}"

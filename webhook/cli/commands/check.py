@@ -5,25 +5,19 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 
 import asyncio
 import datetime as dt
-import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifests.documents import files_in
 from webhook.cli.options import of_cluster
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.documents import FoundDocument
-    from webhook.cli.manifests.read import Manifest
-    from webhook.mapping.document.problem import Problem
-    from webhook.mapping.model.policy import Policy
+    from webhook.doctor.facts import ClusterFacts
+    from webhook.doctor.result import Check, Result
 
-STDIN: Final = "-"
 BROKEN: Final = 2
 """Exit code if a check of an installation failed."""
 
@@ -35,7 +29,7 @@ BROKEN: Final = 2
     "-o",
     "--output",
     type=click.Choice(["text", "json"]),
-    help="Without files: the report as text or JSON.",
+    help="The report as text or JSON.  [default: text; with files, a line for each problem]",
 )
 def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: str | None, output: str | None) -> None:
     """Check an installation; or, with FILEs, mapping and settings documents.
@@ -46,7 +40,8 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     With files: checks their documents together with the built-in mappings, without a cluster. Documents are plain or in
     ConfigMaps. Folders are read recursively, - is standard input. In other objects, these get a warning: a DeviceClass
     that serves a key of a mapping, and a pod or pod template with a resource claim beside a GPU request in one container.
-    What admission only records in a pod's status is a note: one line for each file.
+    What admission only records in a pod's status is a note: one line for each file. With -o, all of that is a report like that
+    of an installation.
 
     \b
     Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
@@ -62,52 +57,34 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
       vgpu-webhook check mappings/ settings.yaml
       helm template ./chart | vgpu-webhook check -
     """  # noqa: D301, RUF002  (click wants the backspace itself; the cross is one)
-    if not files:
-        _examine(kubeconfig, release_namespace, output or "text")
-        return
-    if any(option is not None for option in (kubeconfig, release_namespace, output)):
+    from webhook.cli.output.check import format_results
+    from webhook.doctor.result import Level
+
+    if files and (kubeconfig is not None or release_namespace is not None):
         raise click.UsageError("options of the cluster do not apply to files: remove the options, or the files")
-    from webhook.cli.manifests.documents import documents_of, header_warnings, objects_in
-    from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes
-    from webhook.mapping.requests.values import unreadable
-
-    found: list[FoundDocument] = []
-    problems: list[Problem] = []
-    objects: list[Manifest] = []
-    for source, body in _bodies(files):
-        more, wrong = documents_of(body, source)
-        objects += [] if wrong else objects_in(body, source)
-        found += more
-        problems += wrong
-    if not found and not objects and not problems:
-        raise Failure([f"{', '.join(files)}: no document found"])
-    policy, together = _together(found, partial=bool(problems))
-    problems += together
-    if problems or policy is None:
-        raise Failure(map(str, problems))
-    mappings = sum(document.kind == "mapping" for document in found)
-    click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
-    keys = own_key_warnings(objects, policy)
-    for warning in (
-        *header_warnings(found),
-        *unreadable(policy.vendors.values()),
-        *keys,
-        *allocation_warnings(objects, policy),
-    ):
-        click.echo(f"warning: {warning}", err=True)
-    for note in pod_notes(objects, policy):
-        click.echo(f"note: {note}")
+    found = _of_files(files) if files else _of_cluster(kubeconfig, release_namespace)
+    if files and output is None:
+        _print_lines(found)
+    else:
+        click.echo(format_results(found, output or "text"), nl=False)
+    if any(result.level is Level.ERROR for _, result in found):
+        raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
 
 
-def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:
-    from webhook.cli.output.check import as_data, as_text
+def _of_files(files: Sequence[str]) -> "list[tuple[Check[Any], Result]]":
+    from webhook.cli.manifests.checks import FILE_CHECKS, read_files
+
+    read = read_files(files)
+    return [(each, each.judge(read)) for each in FILE_CHECKS]
+
+
+def _of_cluster(kubeconfig: Path | None, release_namespace: str | None) -> "list[tuple[Check[Any], Result]]":
     from webhook.cluster.client.api import ConfigurationError
     from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.checks import examine
     from webhook.doctor.collect import collect_facts
-    from webhook.doctor.facts import ClusterFacts, Level
 
-    async def facts() -> ClusterFacts:
+    async def facts() -> "ClusterFacts":
         api = await connect(kubeconfig)
         try:
             return await collect_facts(api, namespace, dt.datetime.now(dt.UTC))
@@ -116,52 +93,24 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
 
     namespace = release_namespace_of(release_namespace)
     try:
-        found = list(examine(asyncio.run(facts())))
+        return [*examine(asyncio.run(facts()))]
     except ConfigurationError as error:
         raise Failure([str(error)]) from error
-    if output == "json":
-        click.echo(json.dumps(as_data(found), indent=2, ensure_ascii=False))
-    else:
-        click.echo(as_text(found), nl=False)
-    if any(result.level is Level.ERROR for _, result in found):
-        raise click.exceptions.Exit(BROKEN)
 
 
-def _together(found: "Sequence[FoundDocument]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
-    """Build the policy of documents, or list every problem, of each alone and of all together.
+def _print_lines(found: "Sequence[tuple[Check[Any], Result]]") -> None:
+    """Print what every command prints about its input: a line for each problem, warning and note.
 
-    Args:
-        found: the documents that could be read.
-        partial: others could not be read.
+    Raises:
+        Failure: there are problems.
     """
-    from webhook.mapping.document.problem import MappingError, Problem
-    from webhook.mapping.load import build_policy
+    from webhook.doctor.result import Level
 
-    mappings = [each.document for each in found if each.kind == "mapping"]
-    settings = [each.document for each in found if each.kind == "settings"]
-    problems = [
-        Problem(
-            f"a second settings document, after {settings[0].source}", source=extra.source, line=extra.lines.get(())
-        )
-        for extra in settings[1:]
-    ]
-    try:
-        policy = build_policy(mappings, settings[0] if settings else None, partial=partial)
-    except MappingError as error:
-        return None, [*problems, *error.problems]
-    return policy, problems
-
-
-def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    for file in files:
-        if file == STDIN:
-            yield "stdin", sys.stdin.buffer.read()
-            continue
-        paths = files_in(Path(file))
-        if not paths:
-            raise Failure([f"{file}: nothing found: the folder contains no YAML or JSON file"])
-        for path in paths:
-            try:
-                yield str(path), path.read_bytes()
-            except OSError as error:
-                raise Failure([f"{path}: {error.strerror}"]) from error
+    problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
+    if problems:
+        raise Failure(problems)
+    click.echo(found[0][1].message)
+    for _, result in found:
+        is_warning = result.level is Level.WARNING
+        for detail in result.details:
+            click.echo(f"{'warning' if is_warning else 'note'}: {detail}", err=is_warning)

@@ -28,6 +28,7 @@ from webhook.cli.manifests.workloads import (
     pointer,
     untreated_templates,
 )
+from webhook.doctor.result import counted
 from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath, path_text
 from webhook.mapping.model.policy import Policy
@@ -468,12 +469,11 @@ def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
             continue  # other commands report it: `check` examines documents
     for source, reasons in found.items():
         if reasons:
-            counts = (f"{reason.code} ({reason.value.title}) in {_counted(times)}" for reason, times in reasons.items())
+            counts = (
+                f"{reason.code} ({reason.value.title}) in {counted(times, 'container')}"
+                for reason, times in reasons.items()
+            )
             yield f"{source}: {', '.join(counts)}"
-
-
-def _counted(containers: int) -> str:
-    return f"{containers} container{'' if containers == 1 else 's'}"
 
 
 def own_key_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:

@@ -1,15 +1,14 @@
-"""The results of the doctor's checks, as text for a terminal or as JSON."""
+"""The results of checks, of a cluster or of files, as text for a terminal or as JSON."""
 
+import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
+import msgspec
 
-from webhook.doctor.facts import Level, Result
-
-if TYPE_CHECKING:
-    from webhook.doctor.checks import Check
+from webhook.doctor.result import Check, Level, Result
 
 WIDTH: Final = 100
 """Maximum columns of a line."""
@@ -18,7 +17,12 @@ _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # no
 _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 
 
-def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
+def format_results(found: Sequence[tuple[Check[Any], Result]], output: str) -> str:
+    """Format the results as `output` says: ``text`` or ``json``."""
+    return as_text(found) if output == "text" else json.dumps(as_data(found), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
     """Format sections with a line for each check; `click.echo` strips the colors if stdout is not a terminal."""
     lines: list[str] = []
     section = ""
@@ -30,22 +34,13 @@ def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
     return "\n".join([*lines, "", _summary([result for _, result in found])]) + "\n"
 
 
-def as_data(found: "Sequence[tuple[Check, Result]]") -> dict[str, Any]:
+def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
     """Return the same as data for JSON."""
-    return {
-        "ok": all(result.level is not Level.ERROR for _, result in found),
-        "checks": [
-            {
-                "name": check.name,
-                "section": check.section,
-                "level": result.level.value,
-                "message": result.message,
-                "details": list(result.details),
-                "hint": result.hint,
-            }
-            for check, result in found
-        ],
-    }
+    checks = [
+        {"name": check.name, "section": check.section, **msgspec.to_builtins(result), "details": list(result.details)}
+        for check, result in found
+    ]
+    return {"ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks}
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:

@@ -1,0 +1,152 @@
+"""All checks of files: of the documents in them, and of the objects beside these."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from webhook.cli.failure import Failure
+from webhook.cli.manifests.documents import FoundDocument, documents_of, files_in, header_warnings, objects_in
+from webhook.cli.manifests.read import Manifest
+from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes
+from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
+from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.load import build_policy
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.values import unreadable
+
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFiles:
+    """What files contain.
+
+    Attributes:
+        documents: mapping and settings documents, in order.
+        objects: the Kubernetes objects of files whose documents can be read.
+        policy: that of all documents together; the problems, if a document is invalid.
+    """
+
+    documents: Sequence[FoundDocument]
+    objects: list[Manifest]
+    policy: Policy | Sequence[Problem]
+
+    @property
+    def valid(self) -> Policy:
+        """The policy.
+
+        Raises:
+            UnansweredError: a document is invalid.
+        """
+        if not isinstance(self.policy, Policy):
+            raise UnansweredError(warning("not checked: a document is invalid", hint="see above"))
+        return self.policy
+
+
+def read_files(files: Sequence[str]) -> ReadFiles:
+    """Read files, all files of folders, and standard input.
+
+    Raises:
+        Failure: a file cannot be read, or nothing is found.
+    """
+    found: list[FoundDocument] = []
+    problems: list[Problem] = []
+    objects: list[Manifest] = []
+    for source, body in _bodies(files):
+        more, wrong = documents_of(body, source)
+        objects += [] if wrong else objects_in(body, source)
+        found += more
+        problems += wrong
+    if not found and not objects and not problems:
+        raise Failure([f"{', '.join(files)}: no document found"])
+    return ReadFiles(found, objects, _together(found, problems))
+
+
+def _together(found: Sequence[FoundDocument], problems: Sequence[Problem]) -> Policy | Sequence[Problem]:
+    """The policy of documents, or every problem, of each alone and of all together."""
+    mappings = [each.document for each in found if each.kind == "mapping"]
+    settings = [each.document for each in found if each.kind == "settings"]
+    all_problems = [
+        *problems,
+        *(
+            Problem(
+                f"a second settings document, after {settings[0].source}", source=each.source, line=each.lines.get(())
+            )
+            for each in settings[1:]
+        ),
+    ]
+    try:
+        policy = build_policy(mappings, settings[0] if settings else None, partial=bool(problems))
+    except MappingError as error:
+        return [*all_problems, *error.problems]
+    return all_problems or policy
+
+
+def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for file in files:
+        if file == STDIN:
+            yield "stdin", sys.stdin.buffer.read()
+            continue
+        paths = files_in(Path(file))
+        if not paths:
+            raise Failure([f"{file}: nothing found: the folder contains no YAML or JSON file"])
+        for path in paths:
+            try:
+                yield str(path), path.read_bytes()
+            except OSError as error:
+                raise Failure([f"{path}: {error.strerror}"]) from error
+
+
+def _documents(files: ReadFiles) -> Result:
+    """Are all documents valid, together and with the built-in mappings?"""
+    if not isinstance(files.policy, Policy):
+        number = counted(len(files.policy), "problem")
+        return error(f"{number} in the documents", *map(str, files.policy), hint="the webhook rejects such documents")
+    mappings = sum(document.kind == "mapping" for document in files.documents)
+    return ok(f"in order: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
+
+
+def _headers(files: ReadFiles) -> Result:
+    """Does each document name its version and kind?"""
+    return _found("documents without apiVersion or kind", header_warnings(files.documents), "write both into each")
+
+
+def _vendors(files: ReadFiles) -> Result:
+    """Can the keys of all vendors in force be read?"""
+    hint = "configure their mappings, or change the setting `owners`"
+    return _found("vendors whose keys cannot be read yet", unreadable(files.valid.vendors.values()), hint)
+
+
+def _labels(files: ReadFiles) -> Result:
+    """Have the webhook's labels and annotations of namespaces, pods and templates an effect?"""
+    unused = own_key_warnings(files.objects, files.valid)
+    return _found("labels or annotations without effect", unused, "correct or remove them")
+
+
+def _claims(files: ReadFiles) -> Result:
+    """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
+    conflicts = allocation_warnings(files.objects, files.valid)
+    return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
+
+
+def _notes(files: ReadFiles) -> Result:
+    """What would the webhook note in the status of pods, without a warning?"""
+    noted = tuple(pod_notes(files.objects, files.valid))
+    return ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action", *noted)
+
+
+def _found(what: str, cases: Iterator[str], hint: str) -> Result:
+    details = tuple(cases)
+    return warning(f"there are {what}", *details, hint=hint) if details else ok(f"no {what}")
+
+
+FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
+    Check("documents", "files", "", _documents),
+    Check("headers", "files", "", _headers),
+    Check("vendors", "files", "", _vendors),
+    Check("labels", "files", "", _labels),
+    Check("claims", "files", "", _claims),
+    Check("notes", "files", "", _notes),
+)
