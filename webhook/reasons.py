@@ -232,6 +232,20 @@ class Reason(enum.Enum):
         "In this combination of keys the vendor reserves what is requested, but does not limit the container to it.",
         "Write what the message names, if the container has to be limited.",
     )
+    OPT_OUT_FORBIDDEN = _(
+        "VGW115",
+        ReasonKind.WARNING,
+        "opt-out forbidden",
+        "The pod has the label that opts out, and its namespace forbids that.",
+        "Remove the label, or ask whoever administers the namespace.",
+    )
+    SIZE_TOO_SMALL = _(
+        "VGW116",
+        ReasonKind.WARNING,
+        "memory suspiciously small",
+        "The request is for less memory per device than the setting `smallestMemory`: another unit was meant.",
+        "Write the number that the message names, if that was meant.",
+    )
     ROUNDED = _(
         "VGW201",
         ReasonKind.WARNING,

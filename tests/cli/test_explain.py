@@ -92,7 +92,8 @@ def test_it_reports_what_was_decided(folder: Path) -> None:
         assert printed.denial.enforced
     elif printed.denial is None and printed.mode != "audit":
         findings = dict.fromkeys((*decision.warnings, *decision.notes))
-        assert [finding.message for finding in printed.findings] == [finding.message for finding in findings]
+        messages = [finding.message.removeprefix("under enforce: ") for finding in findings]
+        assert [finding.message for finding in printed.findings] == messages
     accounts = decision.status.get("containers", {})
     assert accounts.keys() <= {container.name for container in printed.containers}
     for container in printed.containers:

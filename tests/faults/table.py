@@ -220,7 +220,7 @@ FAULTS: Final = (
     Fault(
         "a flood of reviews that are denied",
         in_replicas.denials,
-        Signs(log=("denials_suppressed",), metrics=("vgpu_webhook_reviews_total",), alerts=("VgpuWebhookDenials",)),
+        Signs(log=("reviews_suppressed",), metrics=("vgpu_webhook_reviews_total",), alerts=("VgpuWebhookDenials",)),
         silent={"events": "the user is told, and the pod does not exist", "checks": "denied pods do not exist"},
     ),
     Fault(

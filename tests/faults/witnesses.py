@@ -170,7 +170,7 @@ class Logs:
         return {
             str(line.get("event"))
             for line in self.lines()
-            if line.get("level") in LEVELS or line.get("event") == "denials_suppressed"
+            if line.get("level") in LEVELS or line.get("event") == "reviews_suppressed"
         }
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.server.harness import CLIENT, UID, call, connected, get, pod, request, review, serving, until
 from webhook.server.logs import (
-    MAX_DENIALS,
     MAX_FRAMES,
     MAX_KINDS,
     MAX_MESSAGE,
+    MAX_REVIEWS,
     Lines,
     Throttle,
     error_fields,
@@ -154,12 +154,12 @@ async def test_denials_are_logged_up_to_a_number_per_second() -> None:
     """Anybody who can reach the port can have pods denied; the log has some of them, and how many more there were."""
     data = request(review(obj=pod("deny")))
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
-        for _ in range(3 * MAX_DENIALS):
+        for _ in range(3 * MAX_REVIEWS):
             assert (await connection.call(data)).status == 200
-        await until(lambda: any(line["event"] == "denials_suppressed" for line in server.log))
+        await until(lambda: any(line["event"] == "reviews_suppressed" for line in server.log))
         lines = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
-        left_out = sum(line["count"] for line in server.log if line["event"] == "denials_suppressed")
+        left_out = sum(line["count"] for line in server.log if line["event"] == "reviews_suppressed")
         metrics = (await get(server, "/metrics")).body
-    assert MAX_DENIALS <= len(lines) < 3 * MAX_DENIALS
-    assert len(lines) + left_out == 3 * MAX_DENIALS
-    assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_DENIALS}.0'.encode() in metrics
+    assert MAX_REVIEWS <= len(lines) < 3 * MAX_REVIEWS
+    assert len(lines) + left_out == 3 * MAX_REVIEWS
+    assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_REVIEWS}.0'.encode() in metrics

@@ -47,6 +47,9 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
     assert found[reviews("untouched", Reason.NO_GPU_KEYS, "none")] == 1
     assert found[reviews("untouched", Reason.NOT_A_POD_CREATION, "none")] == 1
     assert found[reviews("failed", Reason.INTERNAL_ERROR, "none")] == 1
+    of_team = (("outcome", "patched"), ("pod_namespace", "team"), ("reason", "changed"))
+    assert found["vgpu_webhook_namespace_reviews_total", of_team] == 2
+    assert sum(number for (name, _), number in found.items() if name == "vgpu_webhook_namespace_reviews_total") == 3
     assert found["vgpu_webhook_notes_total", (("reason", "image_path_assumed"),)] == 2
     assert found["vgpu_webhook_bugs_total", ()] == 1
     assert found["vgpu_webhook_http_errors_total", (("status", "400"),)] == 1
@@ -71,6 +74,7 @@ async def test_every_metric_has_our_name() -> None:
         names = {name for name, _ in await samples(server)}
     assert {name for name in names if not name.endswith("_created")} == {
         "vgpu_webhook_reviews_total",
+        "vgpu_webhook_namespace_reviews_total",
         "vgpu_webhook_notes_total",
         "vgpu_webhook_review_seconds_bucket",
         "vgpu_webhook_review_seconds_count",

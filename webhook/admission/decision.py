@@ -11,7 +11,7 @@ from msgspec import Struct
 from webhook.finding import Finding
 from webhook.labels import PREFIX
 from webhook.patch import Patch
-from webhook.reasons import Reason
+from webhook.reasons import Reason, ReasonKind
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
@@ -86,6 +86,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         outcome: Outcome = "denied" if not self.allowed else "patched" if self.patch_json else "untouched"
         vendor = "none" if not self.vendors else self.vendors[0] if len(self.vendors) == 1 else "several"
         return outcome, self.reason.slug, vendor
+
+    @property
+    def would_be(self) -> bool:
+        """Whether its namespace only reports: under `enforce` the pod would be changed or denied."""
+        return self.allowed and (self.reason is Reason.WOULD_CHANGE or self.reason.value.kind is ReasonKind.DENIAL)
 
     @cached_property
     def noted(self) -> tuple[str, ...]:

@@ -67,6 +67,16 @@ def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
 
 
 def enforcement_of(pod: Pod, context: Context) -> Enforcement:
+    """The mode of a pod, with a warning if it tries to opt out where its namespace forbids that."""
+    enforcement, metadata = _mode_of(pod, context), pod.metadata
+    if metadata.labels is None or metadata.labels.get(INJECT) != "disabled":
+        return enforcement
+    message = f"the label {INJECT}: disabled has no effect: the namespace forbids it by its label {OPT_OUT}"
+    forbidden = Finding(Reason.OPT_OUT_FORBIDDEN, message, field=INJECT, value="disabled")
+    return Enforcement(enforcement.mode, (*enforcement.findings, forbidden))
+
+
+def _mode_of(pod: Pod, context: Context) -> Enforcement:
     """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out.
 
     An unknown mode counts as `warn`: a namespace with the label nearly always wants less than the default.

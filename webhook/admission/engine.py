@@ -34,7 +34,7 @@ from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
-from webhook.reasons import Reason
+from webhook.reasons import Reason, ReasonKind
 
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""
@@ -286,7 +286,9 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     if not decision.status_json and decision.denial is None:  # nothing is requested, so no mode concerns the pod
         return untouched(decision.reason) if enforcement.mode is Mode.AUDIT else decision
     findings = (*enforcement.findings, *decision.warnings)
-    reported = findings if decision.denial is None else (*findings, decision.denial)
+    if enforcement.mode is not Mode.ENFORCE:
+        findings = (*enforcement.findings, *map(_would_be, decision.warnings))
+    reported = findings if decision.denial is None else (*findings, _would_be(decision.denial))
     audit = {**decision.audit, **_reasons((*reported, *decision.notes))}
     if enforcement.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
@@ -299,6 +301,12 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
         audit=audit,
         vendors=decision.vendors,
     )
+
+
+def _would_be(finding: Finding) -> Finding:
+    """A finding about a pod that is stored as sent: what it says does not happen, or not now."""
+    denied = ", denied" if finding.reason.value.kind is ReasonKind.DENIAL else ""
+    return msgspec.structs.replace(finding, message=f"under enforce{denied}: {finding.message}")
 
 
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:

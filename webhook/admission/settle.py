@@ -1,6 +1,7 @@
 """One container: its keys read, filled in and settled; in its own keys or in those of another vendor."""
 
 from collections.abc import Collection, Iterator, Mapping
+from fractions import Fraction
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +26,7 @@ from webhook.mapping.requests.denials import LeftAlone, spelling
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Defaults, KeyValue, Reading, for_device_size, format_value, step_between
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
-from webhook.quantity import Number, bytes_text
+from webhook.quantity import GIB, Number, bytes_text, ceil_to, number_text
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
 
@@ -568,6 +569,7 @@ class _Settler:
             settled = keep_keys(container, reading, self._overrides)
         else:
             settled = Translator(container, target, self._overrides, self._policy).translate(reading)
+        self._report_small(settled)
         for dimension in reading.passed_over:
             specified = ", ".join(str(entry) for entry in container.key_values.values())
             why = f"no key for it can be added to {specified}"
@@ -579,6 +581,25 @@ class _Settler:
         for dimension, default in not_whole.items():
             self._report_not_applied(settled, dimension, default, "a count alone requests whole devices here")
         return settled
+
+    def _report_small(self, settled: Settled) -> None:
+        """Report a size that hardly anything can run in: its number was probably meant in another unit."""
+        reading, memory = settled.reading, settled.reading.request.memory
+        if "memory" not in reading.specified or not isinstance(memory, Size):
+            return
+        if memory.bytes >= self._policy.smallest_memory:
+            return
+        container = self._container
+        for name in container.vendor.by_dimension["memory"]:
+            entry, unit = container.key_values.get(name), reading.form.keys[name].unit
+            if entry is not None and unit is not None:
+                meant, number = entry.number * GIB, number_text(entry.number)
+                advice = f"its unit is {bytes_text(unit)}"
+                if meant <= self._policy.largest_card:
+                    advice = f"if {number} GiB were meant, write {format_value(ceil_to(Fraction(meant) / unit, 1))}"
+                message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
+                settled.findings.append(Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text))
+                return
 
     def _for_whole_devices(
         self, defaults: Mapping[Dimension, Default]

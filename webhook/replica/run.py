@@ -14,7 +14,7 @@ from webhook.admission.decision import PodSecurityLevel
 from webhook.replica.certificates import Certificates
 from webhook.server.limits import InFlight, Lifecycle, Limits
 from webhook.server.listener import Endpoint, listening, raise_descriptors, within
-from webhook.server.logs import Denials, error_fields
+from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Mutate, NamespaceSource
 from webhook.server.routes import MUTATE, ReadyCheck, dispatcher, failures, mutate_routes, plain_routes
@@ -93,7 +93,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         in_flight=service.in_flight,
         metrics=metrics,
         log=service.log,
-        denials=Denials(service.log),
+        lines=ReviewLines(service.log),
         peers=service.cluster,
     )
     checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}

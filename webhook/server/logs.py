@@ -25,8 +25,8 @@ MAX_KINDS: Final = 256
 MAX_MESSAGE: Final = 256
 """Maximum characters of a library's message."""
 
-MAX_DENIALS: Final = 20
-"""Denials that get a line of their own, each second; `vgpu_webhook_reviews_total` counts them all."""
+MAX_REVIEWS: Final = 20
+"""Denials, and would-be changes and denials, that get a line of their own each second; the metrics count them all."""
 
 MAX_FRAMES: Final = 12
 """Innermost frames of an error that are logged: enough to find it, bounded against endless recursion."""
@@ -115,16 +115,16 @@ class Throttle:
         return 0 if count < self.most else None
 
 
-class Denials:
-    """Limits the lines about denials per second; the number of the others is logged once per second."""
+class ReviewLines:
+    """Limits the lines about reviews per second; the number of the others is logged once per second."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
-        self._throttle = Throttle(MAX_DENIALS, 1)
+        self._throttle = Throttle(MAX_REVIEWS, 1)
         self._suppressed = 0
 
     def passes(self) -> bool:
-        """Whether the next denial gets a line."""
+        """Whether the next review gets a line."""
         if self._throttle.passes(None) is not None:
             return True
         if not self._suppressed:
@@ -133,7 +133,7 @@ class Denials:
         return False
 
     def _log_suppressed(self) -> None:
-        self._log.info("denials_suppressed", count=self._suppressed)
+        self._log.info("reviews_suppressed", count=self._suppressed)
         self._suppressed = 0
 
 

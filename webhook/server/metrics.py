@@ -42,6 +42,9 @@ SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 
 BYTES: Final = (2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**18, 2**20, 2**22, 2**23)
 """A usual review has 4 to 64 KiB; the limit is below the last bound."""
 
+MAX_NAMESPACES: Final = 500
+"""The most namespaces with counts of their own; the pods of others are counted together, under the name ``other``."""
+
 Series: TypeAlias = tuple[str, str, str]
 """Outcome, reason and vendor of reviews that are counted together (`Decision.series`)."""
 
@@ -76,6 +79,8 @@ class Metrics(Collector):
         self._in_flight = in_flight
         self._reviews: dict[Series, int] = {}
         self._notes: dict[str, int] = {}
+        self._concerned: dict[Series, int] = {}
+        self._namespaces: set[str] = set()
         self._seconds = _Distribution(SECONDS)
         self._bytes = _Distribution(BYTES)
         self._bugs = 0
@@ -94,6 +99,17 @@ class Metrics(Collector):
         """Count the notes on one review, by the names of their reasons."""
         for reason in reasons:
             self._notes[reason] = self._notes.get(reason, 0) + 1
+
+    def concerned(self, series: Series) -> None:
+        """Count a pod that requests devices, by its namespace, the outcome and the reason."""
+        namespace, outcome, reason = series
+        if namespace not in self._namespaces:
+            if len(self._namespaces) < MAX_NAMESPACES:
+                self._namespaces.add(namespace)
+            else:
+                namespace = "other"
+        series = namespace, outcome, reason
+        self._concerned[series] = self._concerned.get(series, 0) + 1
 
     def bug(self) -> None:
         """Count a review that failed because of a bug."""
@@ -121,6 +137,14 @@ class Metrics(Collector):
         for series, count in self._reviews.items():
             reviews.add_metric(series, count)
         yield reviews
+        concerned = CounterMetricFamily(
+            "vgpu_webhook_namespace_reviews",
+            "Reviews of pods that request devices, by their namespace.",
+            labels=("pod_namespace", "outcome", "reason"),
+        )
+        for series, count in self._concerned.items():
+            concerned.add_metric(series, count)
+        yield concerned
         notes = CounterMetricFamily(
             "vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", labels=("reason",)
         )

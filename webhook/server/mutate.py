@@ -17,13 +17,14 @@ from aiohttp import HttpVersion11, web
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
+from webhook.admission.eligibility import workload
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
 from webhook.server.limits import BodyReading, InFlight, Lifecycle, Limits, Phase
-from webhook.server.logs import Denials, error_fields
+from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import Metrics
 from webhook.server.protocol import JSON, RETRY_AFTER, STOPPING, HttpError, HttpProtocol, error_response
 
@@ -207,7 +208,7 @@ class Mutate:
     in_flight: InFlight
     metrics: Metrics
     log: FilteringBoundLogger
-    denials: Denials
+    lines: ReviewLines
     peers: Peers | None = None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -280,6 +281,8 @@ class Mutate:
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
         if decision.noted:
             self.metrics.noted(decision.noted)
+        if decision.vendors or decision.would_be or not decision.allowed:
+            self.metrics.concerned((review.namespace or "", *decision.series[:2]))
         return ReviewAnswer(answer)
 
     def _contradicts_call(self, namespace: Namespace) -> bool:
@@ -300,7 +303,7 @@ class Mutate:
             raise NotNowError("another replica knows keys of this pod that this one does not know yet")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
-        if not decision.allowed or self.log.is_enabled_for(_DEBUG):
+        if not decision.allowed or decision.would_be or self.log.is_enabled_for(_DEBUG):
             self._log_review(review, pod, decision)
         return decision
 
@@ -315,9 +318,12 @@ class Mutate:
         )
 
     def _log_review(self, review: Review, pod: Pod, decision: Decision) -> None:
-        if decision.allowed:
+        if decision.would_be:
+            if self.lines.passes():
+                self.log.info("review", **_fields(review, pod, decision), **_would_be(decision))
+        elif decision.allowed:
             self.log.debug("review", **_fields(review, pod, decision))
-        elif self.denials.passes():
+        elif self.lines.passes():
             denial = decision.denial
             where = {} if denial is None else {"container": _cut(denial.container), "field": _cut(denial.field)}
             self.log.info("review", **_fields(review, pod, decision), **where)
@@ -330,10 +336,19 @@ def _cut(text: str | None) -> str | None:
 _DEBUG: Final = 10
 
 
+def _would_be(decision: Decision) -> dict[str, Any]:
+    """What would become of the pod: the message of a denial, or by container the keys that would be written."""
+    if "denied" in decision.audit:
+        return {"would": decision.audit["denied"]}
+    containers = decision.status.get("containers", {})
+    return {"would": {name: each["written"] for name, each in containers.items() if "written" in each}}
+
+
 def _fields(review: Review, pod: Pod, decision: Decision) -> dict[str, Any]:
     return {
         "uid": review.uid[:MAX_LOGGED],
         "namespace": (review.namespace or "")[:MAX_LOGGED],
+        "workload": workload(pod, "")[1 : MAX_LOGGED * 2],
         "pod": (pod.metadata.name or pod.metadata.generate_name or "")[:MAX_LOGGED],
         "outcome": decision.series[0],
         "reason": decision.reason.slug,

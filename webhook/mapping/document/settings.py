@@ -64,6 +64,9 @@ class Settings(Strict):
     largest_card: Amount = Field(
         "1Ti", description="more memory per device than this is denied: the unit must be wrong"
     )
+    smallest_memory: Amount = Field(
+        "256Mi", description="a request for less memory per device than this gets a warning: the unit is probably wrong"
+    )
     cards: dict[KeyText, Amount] = Field(
         {}, max_length=MANY, description="the name of a device in a node label → its memory"
     )

@@ -374,6 +374,7 @@ class Policy:
         inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
         near: finds names that resemble a known resource name.
         largest_card: bytes; more memory per device is denied.
+        smallest_memory: bytes; a request for less memory per device gets a warning.
         cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
         card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are never changed.
@@ -390,6 +391,7 @@ class Policy:
     inactive: Mapping[str, tuple[Owner, str]]
     near: Nearness
     largest_card: int
+    smallest_memory: int
     cards: Mapping[str, int]
     card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
@@ -461,6 +463,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     selectors = index(active, "nodeSelector")
     problems = contradictions(vendors, settings, resources, annotations, selectors)
     largest = _largest_card(settings.largest_card, problems)
+    smallest = _bytes(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
     cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
     problems += wrong
     if problems:
@@ -476,6 +479,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         inactive=_inactive_names(vendors, resources, disputes),
         near=nearness(vendors.values()),
         largest_card=largest,
+        smallest_memory=smallest,
         cards=cards,
         card_labels=labels_of_cards(vendors.values(), settings),
         never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),
@@ -511,23 +515,23 @@ def _inactive_names(
 
 
 def _largest_card(written: Amount, problems: list[Problem]) -> int:
+    size = _bytes(written, "largestCard", "1Ti", problems)
+    if size is not None and size < MIB:
+        message = f"{written} bytes are less than any device has"
+        problems.append(Problem(message, ("largestCard",), "write a size such as `1Ti`", SETTINGS))
+    return size or 0
+
+
+def _bytes(written: Amount, setting: str, example: str, problems: list[Problem]) -> int | None:
+    """A setting that is a whole number of bytes; None after reporting that it is not."""
     try:
         size = parse_quantity(str(written))
     except QuantityError as error:
-        problems.append(Problem(str(error), ("largestCard",), "write a size such as `1Ti`", SETTINGS))
-        return 0
+        problems.append(Problem(str(error), (setting,), f"write a size such as `{example}`", SETTINGS))
+        return None
     if size <= 0 or not isinstance(size, int):
-        problems.append(Problem(f"{written} is not a whole number of bytes above 0", ("largestCard",), None, SETTINGS))
-        return 0
-    if size < MIB:
-        problems.append(
-            Problem(
-                f"{written} bytes are less than any device has",
-                ("largestCard",),
-                "write a size such as `1Ti`",
-                SETTINGS,
-            )
-        )
+        problems.append(Problem(f"{written} is not a whole number of bytes above 0", (setting,), None, SETTINGS))
+        return None
     return size
 
 
