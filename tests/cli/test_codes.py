@@ -22,7 +22,7 @@ def test_the_page_has_a_section_for_each_reason() -> None:
     for reason in Reason:
         assert f"\n## {reason.code}\n" in text
         assert reason.value.meaning in text
-        assert reason.value.remedy == "Nothing." or f"**What to do:** {reason.value.remedy}\n" in text
+        assert reason.value.remedy == "Nothing." or f"\n→ {reason.value.remedy}\n" in text
 
 
 def test_all_codes(run: Run) -> None:
