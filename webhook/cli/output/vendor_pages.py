@@ -1,40 +1,21 @@
 """The pages that are generated from the mappings in force: keys, matrix, guards, sources, and documents as YAML."""
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from webhook.mapping.model.policy import Policy
-    from webhook.mapping.model.vendor import Key, Vendor
 import itertools
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.cli.output.tables import columns
+from webhook.mapping.document.extends import guard_lists
 from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried
 from webhook.quantity import Number
 from webhook.request import ALL, MAX_DEVICES, UNLIMITED, Memory, Percent, Request, Size
 
 if TYPE_CHECKING:
-    from webhook.mapping.model.policy import Policy
-from typing import TYPE_CHECKING, NamedTuple
-
-from webhook.mapping.document.extends import guard_lists
-
-if TYPE_CHECKING:
-    from webhook.mapping.document.schema import Guard
-    from webhook.mapping.model.policy import Policy
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from webhook.mapping.document.schema import CheckedSource
-    from webhook.mapping.model.policy import Policy
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from webhook.mapping.document.problem import FieldPath
-    from webhook.mapping.model.vendor import Vendor
+    from webhook.mapping.document.schema import CheckedSource, Guard
+    from webhook.mapping.model.policy import Policy
+    from webhook.mapping.model.vendor import Key, Vendor
 
 _KEYS: Final = """\
 # The keys of the built-in vendors
