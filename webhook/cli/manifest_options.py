@@ -64,10 +64,10 @@ def policy_for(mappings: Path | None, settings: Path | None, target: str | None)
         click.BadParameter: the target is not a vendor.
     """
     policy = configured_policy(mappings, settings)
-    if target is not None and target not in policy.vendors:
+    if target is not None and policy.vendor_called(target) is None:
         from webhook.mapping.document.problem import nearest_known
 
-        hint = nearest_known(target, policy.vendors)
+        hint = nearest_known(target, policy.names)
         raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
     return policy
 

@@ -158,7 +158,7 @@ def builtin_vendors() -> Mapping[str, Vendor]:
     return {name: vendor_of(Merged(document.data, document)) for name, document in builtin().items()}
 
 
-_NAMING: Final = frozenset({"translateTo", "copies", "target", "owners"})
+_NAMING: Final = frozenset({"translateTo", "copies", "target", "served", "owners"})
 """Keys whose values name vendors."""
 
 

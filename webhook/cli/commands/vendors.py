@@ -91,16 +91,16 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         return
     from webhook.mapping.document.problem import nearest_known
 
-    vendor = policy.vendors.get(name)
+    vendor = policy.vendor_called(name)
     if vendor is None:
-        hint = nearest_known(name, policy.vendors)
+        hint = nearest_known(name, policy.names)
         raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
     if matrix:
-        click.echo(_pairs(policy, name, to), nl=False)
+        click.echo(_pairs(policy, vendor.name, to), nl=False)
         return
     from webhook.cli.output.vendor_pages import as_document
 
-    click.echo(as_document(vendor, list(_shared_by(policy, name))), nl=False)
+    click.echo(as_document(vendor, list(_shared_by(policy, vendor.name))), nl=False)
 
 
 def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str:

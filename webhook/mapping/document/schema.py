@@ -409,6 +409,9 @@ class Mapping(Strict):
     vendor: Name
     family: Name = Field(description="the hardware family; `any` for a vendor without hardware of its own")
     about: Long | None = None
+    aliases: list[Name] = Field(
+        [], max_length=FEW, description="other names by which settings, annotations and options may call the vendor"
+    )
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
     variables: dict[Short, Variable] = Field({}, max_length=FEW)
     forms: list[Form] = Field(min_length=1, max_length=SOME)

@@ -368,7 +368,8 @@ class Policy:
 
     Attributes:
         vendors: by name, including inactive ones.
-        settings: the settings of the cluster.
+        names: by every name that people may write: that of the vendor, and its aliases.
+        settings: the settings of the cluster, with the vendors' own names.
         digest: 12 hex digits, the same wherever the same documents are in force.
         resources, labels, annotations, node_selector: the readers of each name.
         inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
@@ -382,6 +383,7 @@ class Policy:
     """
 
     vendors: Mapping[str, Vendor]
+    names: Mapping[str, str]
     settings: Settings
     digest: str
     resources: Names
@@ -396,6 +398,10 @@ class Policy:
     card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
     memo: Memo = field(default_factory=Memo, repr=False, compare=False)
+
+    def vendor_called(self, name: str) -> Vendor | None:
+        """Return the vendor of a name or alias."""
+        return self.vendors.get(self.names.get(name, name))
 
     @cached_property
     def request_keys(self) -> frozenset[str]:
@@ -457,6 +463,8 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     Raises:
         MappingError: vendors contradict each other or the settings: a name with two owners, a chain, an unknown vendor.
     """
+    names = _names(vendors)
+    settings = _with_names(settings, names)
     vendors, disputes = _with_owners(vendors, settings)
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
     resources, annotations = index(active, "resource"), index(active, "annotation")
@@ -470,6 +478,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         raise MappingError(problems)
     return Policy(
         vendors=vendors,
+        names=names,
         settings=settings,
         digest=digest,
         resources=resources,
@@ -483,6 +492,23 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         cards=cards,
         card_labels=labels_of_cards(vendors.values(), settings),
         never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),
+    )
+
+
+def _names(vendors: Mapping[str, Vendor]) -> dict[str, str]:
+    """The vendor of each name; a vendor's own name precedes an alias, and the alias of the first vendor those of others."""
+    aliases = {alias: vendor.name for vendor in reversed(list(vendors.values())) for alias in vendor.document.aliases}
+    return {**aliases, **{name: name for name in vendors}}
+
+
+def _with_names(settings: Settings, names: Mapping[str, str]) -> Settings:
+    """Return the settings with the vendors' own names in place of aliases; unknown names stay, and are reported."""
+    return settings.model_copy(
+        update={
+            "target": None if settings.target is None else names.get(settings.target, settings.target),
+            "served": [names.get(name, name) for name in settings.served],
+            "owners": {key: names.get(name, name) for key, name in settings.owners.items()},
+        }
     )
 
 
