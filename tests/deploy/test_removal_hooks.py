@@ -62,7 +62,12 @@ def grant(plane: ControlPlane, user: str, rules: list[Object]) -> None:
 
 def hooks(chart: Chart, plane: ControlPlane, values: Object) -> list[str]:
     """Return the kinds of the hooks that run before the removal, as the user renders them before the first installation."""
-    values = {"image": {"repository": "vgpu-webhook"}, "shim": {"mode": "plugin"}, **values}
+    values = {
+        "image": {"repository": "vgpu-webhook"},
+        "shim": {"mode": "plugin"},
+        "settings": {"bareDevices": "share"},
+        **values,
+    }
     user = ["--kubeconfig", str(plane.kubeconfig), "--kube-as-user", INSTALLER]
     options = ["--namespace", "not-created", "--dry-run=server", *user, "--values", "-"]
     printed = chart.run("template", RELEASE, str(chart.folder), *options, text=yaml.safe_dump(values))
