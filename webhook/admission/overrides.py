@@ -343,7 +343,7 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
 def _annotated(vendor: Vendor, name: str, origin: str, policy: Policy) -> tuple[Vendor, Finding | None]:
     target = policy.vendor_called(name)
     if target is None:
-        hint = nearest_known(name, (known for known, vendor in policy.names.items() if policy.vendors[vendor].target))
+        hint = nearest_known(name, (known.name for known in policy.vendors.values() if known.target))
         message = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}, which is not a vendor: {hint}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:

@@ -67,7 +67,7 @@ def policy_for(mappings: Path | None, settings: Path | None, target: str | None)
     if target is not None and policy.vendor_called(target) is None:
         from webhook.mapping.document.problem import nearest_known
 
-        hint = nearest_known(target, policy.names)
+        hint = nearest_known(target, policy.vendors)
         raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
     return policy
 

@@ -93,7 +93,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
 
     vendor = policy.vendor_called(name)
     if vendor is None:
-        hint = nearest_known(name, policy.names)
+        hint = nearest_known(name, policy.vendors)
         raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
     if matrix:
         click.echo(_pairs(policy, vendor.name, to), nl=False)
