@@ -77,6 +77,11 @@ class Once(Generic[Kind]):
         self._tell = tell
         self._reported: dict[Kind, str] = {}
 
+    @property
+    def kinds(self) -> set[Kind]:
+        """The conditions that last."""
+        return set(self._reported)
+
     def report_once(self, kind: Kind, message: str) -> None:
         """Report a lasting condition, unless it was the last report of its kind."""
         if self._reported.get(kind) != message:
@@ -96,7 +101,7 @@ class Once(Generic[Kind]):
             self._reported.pop(kind, None)
 
 
-class Reporter(Once[ReportKind]):
+class Reporter:
     """Reports about the certificates of one server.
 
     Args:
@@ -104,18 +109,20 @@ class Reporter(Once[ReportKind]):
     """
 
     def __init__(self, report: Callable[[Report], None]) -> None:
-        super().__init__(lambda kind, message: report(Report(kind, message)))
+        self._lasting: Once[ReportKind] = Once(lambda kind, message: report(Report(kind, message)))
         self.report = report
+        self.report_once = self._lasting.report_once
+        self.forget = self._lasting.forget
 
     def only(self, kind: ReportKind, message: str) -> None:
         """Report a lasting condition, and consider all others over."""
-        self._reported = {known: message for known, message in self._reported.items() if known is kind}
+        self.forget(*self._lasting.kinds - {kind})
         self.report_once(kind, message)
 
     def resolve(self, *, lasting: Collection[ReportKind] = ()) -> None:
         """Consider all conditions over except the `lasting` ones, and report it if that ends a failure."""
-        ended = self._reported.keys() - set(lasting)
-        self._reported = {kind: message for kind, message in self._reported.items() if kind not in ended}
+        ended = self._lasting.kinds - set(lasting)
+        self.forget(*ended)
         if ended & FAILURES:
             self.report(Report(ReportKind.RECOVERED, "the certificates are renewed again"))
 

@@ -190,6 +190,23 @@ def test_nothing_is_guessed(case: str) -> None:
     assert denial.correction is None
 
 
+def test_whole_devices_that_are_denied(run: Run, tmp_path: Path) -> None:
+    """A denied count alone means what was decided on: whole devices, and no default that is not filled in."""
+    settings, manifest = tmp_path / "settings.yaml", tmp_path / "pod.yaml"
+    settings.write_text("{bareDevices: whole, target: nvidia}")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "annotations": {"vgpu-webhook.io/target": "kai"}},
+    }
+    container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    manifest.write_text(json.dumps({**pod, "spec": {"containers": [container]}}))
+    printed = run("explain", "-f", str(manifest), "--settings", str(settings)).stdout
+    assert "VGW402" in printed
+    assert "all memory per device" in printed
+    assert "5000" not in printed
+
+
 def test_refused_with_a_snippet(run: Run) -> None:
     """Why, what it means, and YAML that can be pasted: with the GPU keys of the container, and no others."""
     result = run("explain", "-f", "-", stdin=DENIED)

@@ -80,6 +80,16 @@ def engine(pod: Pod, context: Context, policy: Policy) -> Decision:
             return Decision(allowed=False, reason=denial.reason, denial=denial, vendors=("acme",))
         case "bug":
             raise KeyError("s3cr3t")
+        case "would":
+            return Decision(
+                allowed=True,
+                reason=Reason.WOULD_CHANGE,
+                status_json='{"containers": {"c": {"written": {"acme.example/memory": "5"}}}}',
+                vendors=("acme",),
+            )
+        case "would-deny":
+            denied = {"denied": "VGW506: container c: no"}
+            return Decision(allowed=True, reason=Reason.PRIVILEGED, audit=denied, vendors=("acme",))
         case "leave":
             return Decision(allowed=True, reason=Reason.NO_GPU_KEYS)
         case _:

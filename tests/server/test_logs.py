@@ -12,7 +12,7 @@ from webhook.server.logs import (
     MAX_FRAMES,
     MAX_KINDS,
     MAX_MESSAGE,
-    MAX_REVIEWS,
+    MAX_REVIEW_LINES,
     Lines,
     Throttle,
     error_fields,
@@ -150,16 +150,31 @@ def test_a_throttle_forgets() -> None:
     assert len(throttle) <= MAX_KINDS
 
 
+async def test_what_would_become_of_a_pod_is_logged() -> None:
+    """At the default level, with the workload that a person knows; a pod that is changed gets no line there."""
+    owner = {"kind": "ReplicaSet", "name": "train-5d4f8", "controller": True}
+    would, denied = pod("would"), pod("would-deny")
+    would["metadata"]["ownerReferences"] = [owner]
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        for each in (would, denied, pod("changed")):
+            assert (await connection.call(request(review(obj=each)))).status == 200
+        lines = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
+    assert [(line["namespace"], line["workload"], line["code"], line["would"]) for line in lines] == [
+        ("team", "ReplicaSet/train", "VGW010", {"c": {"acme.example/memory": "5"}}),
+        ("team", "would-deny", "VGW506", "VGW506: container c: no"),
+    ]
+
+
 async def test_denials_are_logged_up_to_a_number_per_second() -> None:
     """Anybody who can reach the port can have pods denied; the log has some of them, and how many more there were."""
     data = request(review(obj=pod("deny")))
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
-        for _ in range(3 * MAX_REVIEWS):
+        for _ in range(3 * MAX_REVIEW_LINES):
             assert (await connection.call(data)).status == 200
         await until(lambda: any(line["event"] == "reviews_suppressed" for line in server.log))
         lines = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
         left_out = sum(line["count"] for line in server.log if line["event"] == "reviews_suppressed")
         metrics = (await get(server, "/metrics")).body
-    assert MAX_REVIEWS <= len(lines) < 3 * MAX_REVIEWS
-    assert len(lines) + left_out == 3 * MAX_REVIEWS
-    assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_REVIEWS}.0'.encode() in metrics
+    assert MAX_REVIEW_LINES <= len(lines) < 3 * MAX_REVIEW_LINES
+    assert len(lines) + left_out == 3 * MAX_REVIEW_LINES
+    assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_REVIEW_LINES}.0'.encode() in metrics

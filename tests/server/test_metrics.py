@@ -5,7 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.harness import LEAF, Server, call, get, pod, request, review, serving
 from webhook.reasons import Reason
-from webhook.server.limits import Phase
+from webhook.server.limits import InFlight, Phase
+from webhook.server.metrics import MAX_NAMESPACES, OTHERS, Metrics
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -57,6 +58,18 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
     assert found["vgpu_webhook_body_bytes_count", ()] == 6
     assert found["vgpu_webhook_body_bytes_sum", ()] > 5 * len(body)
     assert found["vgpu_webhook_in_flight", ()] == 0
+
+
+def test_namespaces_are_bounded() -> None:
+    """Whoever makes namespaces without end does not fill the memory: all beyond a number are counted together."""
+    metrics = Metrics(InFlight())
+    for number in range(MAX_NAMESPACES + 3):
+        metrics.in_namespace((f"n{number}", "untouched", "would_change"))
+    metrics.in_namespace(("n0", "untouched", "would_change"))
+    text = metrics.text().decode()
+    assert text.count("vgpu_webhook_namespace_reviews_total{") == MAX_NAMESPACES + 1
+    assert f'pod_namespace="{OTHERS}",reason="would_change"}} 3.0' in text
+    assert 'pod_namespace="n0",reason="would_change"} 2.0' in text
 
 
 async def test_certificates_end_is_reported() -> None:

@@ -18,7 +18,7 @@ from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
 from webhook.admission.facts import Facts, facts_of, remember
 from webhook.admission.guard import guard_pod
-from webhook.admission.overrides import Overrides, defaults_for, overrides_of, target_of
+from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import drop_references, place_pod
 from webhook.admission.plan import Allocation, Plan
@@ -287,8 +287,8 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
         return untouched(decision.reason) if enforcement.mode is Mode.AUDIT else decision
     findings = (*enforcement.findings, *decision.warnings)
     if enforcement.mode is not Mode.ENFORCE:
-        findings = (*enforcement.findings, *map(_would_be, decision.warnings))
-    reported = findings if decision.denial is None else (*findings, _would_be(decision.denial))
+        findings = (*enforcement.findings, *map(_under_enforce, decision.warnings))
+    reported = findings if decision.denial is None else (*findings, _under_enforce(decision.denial))
     audit = {**decision.audit, **_reasons((*reported, *decision.notes))}
     if enforcement.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
@@ -303,7 +303,7 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     )
 
 
-def _would_be(finding: Finding) -> Finding:
+def _under_enforce(finding: Finding) -> Finding:
     """A finding about a pod that is stored as sent: what it says does not happen, or not now."""
     denied = ", denied" if finding.reason.value.kind is ReasonKind.DENIAL else ""
     return msgspec.structs.replace(finding, message=f"under enforce{denied}: {finding.message}")
@@ -406,6 +406,8 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
     try:
         target, _ = target_of(vendor, overrides, policy)
         defaults, _ = defaults_for(vendor, target, overrides.defaults)
+        if overrides.bare.whole and requested.bare:
+            defaults, _ = defaults_of_whole(defaults, overrides.bare)
         home = target is vendor
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:

@@ -377,3 +377,20 @@ def defaults_for(
         elif default.origin == "namespace":
             without_key[dimension] = default
     return defaults, without_key
+
+
+def defaults_of_whole(
+    defaults: Mapping[Dimension, Default], bare: BareMeaning
+) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
+    """Return the defaults of a count alone that requests whole devices, and those of the namespace that do not apply to it."""
+    applied: dict[Dimension, Default] = {}
+    if "devices" in defaults:
+        applied["devices"] = defaults["devices"]
+    memory = defaults.get("memory")
+    if memory is not None:
+        applied["memory"] = memory if memory.value == ALL else Default(ALL, bare.origin or "settings")
+    return applied, {
+        dimension: default
+        for dimension, default in defaults.items()
+        if default.origin == "namespace" and applied.get(dimension) is not default
+    }

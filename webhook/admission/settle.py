@@ -12,6 +12,7 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import (
     Overrides,
     defaults_for,
+    defaults_of_whole,
     device_for,
     missing_device,
     override_source,
@@ -270,7 +271,8 @@ class Translator:
         # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
         defaults = {} if target.inactive else defaults_for(target, target, self._overrides.defaults)[0]
         if self._overrides.bare.whole and container.bare:  # then what is written is a count alone, or all of the memory
-            defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
+            defaults.pop("memory", None)
+            defaults.pop("cores", None)
         requested_memory = request.memory
         try:
             return self._write_whole(request, defaults, findings)
@@ -560,7 +562,7 @@ class _Settler:
         defaults, without_key = defaults_for(source, target, namespace)
         not_whole: dict[Dimension, Default] = {}
         if self._overrides.bare.whole and container.bare:
-            defaults, not_whole = self._for_whole_devices(defaults)
+            defaults, not_whole = defaults_of_whole(defaults, self._overrides.bare)
         counted = perhaps_counted(container, target)
         default_count = defaults.pop("devices", None) if counted is not None else None
         home = target is source
@@ -600,23 +602,6 @@ class _Settler:
                 message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
                 settled.findings.append(Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text))
                 return
-
-    def _for_whole_devices(
-        self, defaults: Mapping[Dimension, Default]
-    ) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
-        """Return the defaults of a bare count that requests whole devices, and those of the namespace that do not apply."""
-        applied: dict[Dimension, Default] = {}
-        if "devices" in defaults:
-            applied["devices"] = defaults["devices"]
-        memory = defaults.get("memory")
-        if memory is not None:
-            origin = self._overrides.bare.origin or "settings"
-            applied["memory"] = memory if memory.value == ALL else Default(ALL, origin)
-        return applied, {
-            dimension: default
-            for dimension, default in defaults.items()
-            if default.origin == "namespace" and applied.get(dimension) is not default
-        }
 
     def _report_not_applied(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
         named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"

@@ -25,7 +25,7 @@ MAX_KINDS: Final = 256
 MAX_MESSAGE: Final = 256
 """Maximum characters of a library's message."""
 
-MAX_REVIEWS: Final = 20
+MAX_REVIEW_LINES: Final = 20
 """Denials, and would-be changes and denials, that get a line of their own each second; the metrics count them all."""
 
 MAX_FRAMES: Final = 12
@@ -120,7 +120,7 @@ class ReviewLines:
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
-        self._throttle = Throttle(MAX_REVIEWS, 1)
+        self._throttle = Throttle(MAX_REVIEW_LINES, 1)
         self._suppressed = 0
 
     def passes(self) -> bool:

@@ -3,7 +3,7 @@
 import bisect
 import gc
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -43,7 +43,10 @@ BYTES: Final = (2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**18, 2**20, 2**22, 2
 """A usual review has 4 to 64 KiB; the limit is below the last bound."""
 
 MAX_NAMESPACES: Final = 500
-"""The most namespaces with counts of their own; the pods of others are counted together, under the name ``other``."""
+"""The most namespaces with counts of their own; the pods of all others are counted together."""
+
+OTHERS: Final = "(others)"
+"""What these are called: no namespace has such a name."""
 
 Series: TypeAlias = tuple[str, str, str]
 """Outcome, reason and vendor of reviews that are counted together (`Decision.series`)."""
@@ -79,7 +82,7 @@ class Metrics(Collector):
         self._in_flight = in_flight
         self._reviews: dict[Series, int] = {}
         self._notes: dict[str, int] = {}
-        self._concerned: dict[Series, int] = {}
+        self._in_namespaces: dict[Series, int] = {}
         self._namespaces: set[str] = set()
         self._seconds = _Distribution(SECONDS)
         self._bytes = _Distribution(BYTES)
@@ -100,16 +103,16 @@ class Metrics(Collector):
         for reason in reasons:
             self._notes[reason] = self._notes.get(reason, 0) + 1
 
-    def concerned(self, series: Series) -> None:
+    def in_namespace(self, series: Series) -> None:
         """Count a pod that requests devices, by its namespace, the outcome and the reason."""
         namespace, outcome, reason = series
         if namespace not in self._namespaces:
             if len(self._namespaces) < MAX_NAMESPACES:
                 self._namespaces.add(namespace)
             else:
-                namespace = "other"
+                namespace = OTHERS
         series = namespace, outcome, reason
-        self._concerned[series] = self._concerned.get(series, 0) + 1
+        self._in_namespaces[series] = self._in_namespaces.get(series, 0) + 1
 
     def bug(self) -> None:
         """Count a review that failed because of a bug."""
@@ -129,42 +132,32 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics, as the library requires."""
-        reviews = CounterMetricFamily(
-            "vgpu_webhook_reviews",
-            "Reviews by outcome, reason (docs/codes.md) and the vendor of the request.",
-            labels=("outcome", "reason", "vendor"),
-        )
-        for series, count in self._reviews.items():
-            reviews.add_metric(series, count)
-        yield reviews
-        concerned = CounterMetricFamily(
-            "vgpu_webhook_namespace_reviews",
-            "Reviews of pods that request devices, by their namespace.",
-            labels=("pod_namespace", "outcome", "reason"),
-        )
-        for series, count in self._concerned.items():
-            concerned.add_metric(series, count)
-        yield concerned
-        notes = CounterMetricFamily(
-            "vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", labels=("reason",)
-        )
-        for name, times in self._notes.items():
-            notes.add_metric((name,), times)
-        yield notes
+        what = "Reviews by outcome, reason (docs/codes.md) and the vendor of the request."
+        yield _counter("vgpu_webhook_reviews", what, ("outcome", "reason", "vendor"), self._reviews.items())
+        what = "Reviews of pods that request devices, by their namespace."
+        labels = ("pod_namespace", "outcome", "reason")
+        yield _counter("vgpu_webhook_namespace_reviews", what, labels, self._in_namespaces.items())
+        notes = [((reason,), count) for reason, count in self._notes.items()]
+        yield _counter("vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", ("reason",), notes)
         yield self._seconds.family("vgpu_webhook_review_seconds", "From the last byte of a review to its answer.")
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
         yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed because of a bug.", value=self._bugs)
-        http_errors = CounterMetricFamily(
-            "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", labels=("status",)
+        errors = [((str(int(status)),), count) for status, count in self._http_errors.items()]
+        yield _counter(
+            "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", ("status",), errors
         )
-        for status, times in self._http_errors.items():
-            http_errors.add_metric((str(int(status)),), times)
-        yield http_errors
         for others in self._others:
             yield from others()
         yield GaugeMetricFamily(
             "vgpu_webhook_in_flight", "Reviews that are not answered yet.", value=self._in_flight.reviews
         )
+
+
+def _counter(name: str, what: str, labels: Sequence[str], counts: Iterable[tuple[tuple[str, ...], int]]) -> Metric:
+    family = CounterMetricFamily(name, what, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family
 
 
 def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:

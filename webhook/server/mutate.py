@@ -282,7 +282,7 @@ class Mutate:
         if decision.noted:
             self.metrics.noted(decision.noted)
         if decision.vendors or decision.would_be or not decision.allowed:
-            self.metrics.concerned((review.namespace or "", *decision.series[:2]))
+            self.metrics.in_namespace((review.namespace or "", *decision.series[:2]))
         return ReviewAnswer(answer)
 
     def _contradicts_call(self, namespace: Namespace) -> bool:
@@ -320,7 +320,7 @@ class Mutate:
     def _log_review(self, review: Review, pod: Pod, decision: Decision) -> None:
         if decision.would_be:
             if self.lines.passes():
-                self.log.info("review", **_fields(review, pod, decision), **_would_be(decision))
+                self.log.info("review", **_fields(review, pod, decision), **_would(decision))
         elif decision.allowed:
             self.log.debug("review", **_fields(review, pod, decision))
         elif self.lines.passes():
@@ -336,7 +336,7 @@ def _cut(text: str | None) -> str | None:
 _DEBUG: Final = 10
 
 
-def _would_be(decision: Decision) -> dict[str, Any]:
+def _would(decision: Decision) -> dict[str, Any]:
     """What would become of the pod: the message of a denial, or by container the keys that would be written."""
     if "denied" in decision.audit:
         return {"would": decision.audit["denied"]}
@@ -348,7 +348,7 @@ def _fields(review: Review, pod: Pod, decision: Decision) -> dict[str, Any]:
     return {
         "uid": review.uid[:MAX_LOGGED],
         "namespace": (review.namespace or "")[:MAX_LOGGED],
-        "workload": workload(pod, "")[1 : MAX_LOGGED * 2],
+        "workload": workload(pod, "").lstrip("/")[: 2 * MAX_LOGGED],
         "pod": (pod.metadata.name or pod.metadata.generate_name or "")[:MAX_LOGGED],
         "outcome": decision.series[0],
         "reason": decision.reason.slug,
