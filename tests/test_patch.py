@@ -111,10 +111,15 @@ def test_nothing_to_do_is_no_operation() -> None:
     pod = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c"}]}}
     edits = PodEdits(decode_pod(json.dumps(pod).encode()))
     edits.labels.values.update({"a": "1", "b": None})
-    assert edits.operations(lambda: ("s", "t")) == ()
+
+    def stamp() -> None:
+        edits.labels.values["l"] = "m"
+        edits.annotations.values["s"] = "t"
+
+    assert edits.operations(stamp) == ()
     edits.labels.values["a"] = "2"
-    stamped = apply_strictly(pod, edits.operations(lambda: ("s", "t")))
-    assert stamped["metadata"] == {"labels": {"a": "2"}, "annotations": {"s": "t"}}
+    stamped = apply_strictly(pod, edits.operations(stamp))
+    assert stamped["metadata"] == {"labels": {"a": "2", "l": "m"}, "annotations": {"s": "t"}}
 
 
 def test_slots_are_init_containers_first() -> None:

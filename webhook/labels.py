@@ -24,6 +24,8 @@ BARE_DEVICES: Final = f"{PREFIX}bare-devices"
 SHIM: Final = f"{PREFIX}shim"
 GUARD: Final = f"{PREFIX}guard"
 STATUS: Final = f"{PREFIX}status"
+SUMMARY: Final = f"{PREFIX}summary"
+CHANGED: Final = f"{PREFIX}changed"
 MAPPING: Final = f"{PREFIX}mapping"
 KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
@@ -90,6 +92,22 @@ KEYS: Final = (
     OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
     OwnKey(
         STATUS, "annotation", "pod", ("<JSON>",), None, "what was read and written; written by the webhook, never read"
+    ),
+    OwnKey(
+        SUMMARY,
+        "annotation",
+        "pod",
+        ("<text>",),
+        None,
+        "a line for each changed container; written by the webhook, never read",
+    ),
+    OwnKey(
+        CHANGED,
+        "label",
+        "pod",
+        ("translated", "filled", "completed"),
+        None,
+        "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),
     OwnKey(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
     OwnKey(

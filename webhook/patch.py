@@ -198,21 +198,20 @@ class PodEdits:
             edits = self._containers[slot.path] = ContainerEdits(slot)
         return edits
 
-    def operations(self, stamp: Callable[[], tuple[str, str]] | None = None) -> Patch:
+    def operations(self, stamp: Callable[[], None] | None = None) -> Patch:
         """Return the JSON Patch for the pod in the review, in an order that applies; empty without changes.
 
         Args:
-            stamp: returns an annotation to write only with other changes.
+            stamp: adds the labels and annotations that are written only with other changes.
         """
         operations: list[Operation] = []
         for edits in self._containers.values():
             edits.write(operations)
         self._write_spec(operations)
+        if stamp is not None and (operations or self.labels.changes or self.annotations.changes):
+            stamp()
         if self.labels.values:
             self.labels.write(operations)
-        if stamp is not None and (operations or self.annotations.changes):
-            key, text = stamp()
-            self.annotations.values[key] = text
         if self.annotations.values:
             self.annotations.write(operations)
         if self._pod.metadata is NO_METADATA and any(

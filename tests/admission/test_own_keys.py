@@ -44,7 +44,7 @@ def texts(decision: Decision) -> list[str]:
         ({"labels": {f"{OURS}/target": "x"}}, "label target … pod: write it as an annotation"),
         ({"labels": {f"{OURS}/mode": "warn"}}, "label mode … pod: write it as a label of the namespace"),
         ({"labels": {f"{OURS}/inject": "false"}}, "label inject: 'false' … pod: write disabled, or remove it"),
-        ({"annotations": {f"{OURS}/xyz": "x"}}, "annotation xyz … pod: known are status, target"),
+        ({"annotations": {f"{OURS}/xyz": "x"}}, "annotation xyz … pod: known are status, summary, target"),
         (
             {"annotations": {f"{OURS}/container.main.memroy": "1Gi"}},
             "annotation container.main.memroy … pod: did you mean the annotation container.{container}.memory?",

@@ -44,7 +44,9 @@ def test_one_document_in_that_document_out(run: Run) -> None:
     """As YAML with its keys in order, mistakable text quoted, nothing of ours but what the cluster would store."""
     result = run("mutate", "-f", "-", stdin=POD)
     assert result.exit_code == 0
-    assert result.stdout.startswith("kind: Pod\napiVersion: v1\nmetadata:\n  name: demo\n  annotations:\n")
+    assert result.stdout.startswith(
+        "kind: Pod\napiVersion: v1\nmetadata:\n  name: demo\n  labels:\n    vgpu-webhook.io/changed: "
+    )
     assert "    args:\n    - 'y'\n    - '1e3'\n    - '0o17'\n    - 'yes'\n    - plain\n" in result.stdout
     pod = yaml.safe_load(result.stdout)
     assert limits(pod) == {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
@@ -156,7 +158,7 @@ def test_to(run: Run) -> None:
     )
     translated = yaml.safe_load(run("mutate", "-f", "-", "--to", "nvidia", stdin=pod).stdout)
     assert limits(translated) == {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "50"}
-    assert list(translated["metadata"]["annotations"]) == ["vgpu-webhook.io/status"]
+    assert list(translated["metadata"]["annotations"]) == ["vgpu-webhook.io/status", "vgpu-webhook.io/summary"]
     annotated = pod.replace("{name: demo}", "{name: demo, annotations: {vgpu-webhook.io/target: vcuda}}")
     stored = yaml.safe_load(run("mutate", "-f", "-", "--to", "nvidia", stdin=annotated).stdout)
     assert limits(stored) == limits(translated)

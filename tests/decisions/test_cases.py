@@ -14,11 +14,11 @@ from typing import Any
 
 import jsonpatch
 import pytest
-import yaml
 
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.cli.output.yaml_output import yaml_text
 from webhook.finding import Finding
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -86,7 +86,7 @@ def _reported(finding: Finding) -> str:
 
 def dumped(pod: Any) -> str:
     """A pod as a person would write it."""
-    return yaml.safe_dump(pod, sort_keys=False, width=10_000, allow_unicode=True)
+    return yaml_text(pod)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -41,4 +41,7 @@ def test_names_may_be_missing(sent: dict[str, Any]) -> None:
     """A pod is changed as one with a name is, maps that are missing are made, and nothing else is added to its metadata."""
     named, unnamed = stored({"metadata": {"name": "a"}}), stored(sent)
     assert unnamed["spec"] == named["spec"]
-    assert unnamed["metadata"] == {**sent.get("metadata", {}), "annotations": named["metadata"]["annotations"]}
+    assert unnamed["metadata"] == {
+        **sent.get("metadata", {}),
+        **{key: named["metadata"][key] for key in ("annotations", "labels")},
+    }

@@ -269,6 +269,8 @@ def mark(draw: Draw, labels: dict[str, str], annotations: dict[str, str]) -> Non
         annotations[draw.pick(HINTS)] = draw.pick(("A10", "3000", "/~1"))
     elif rare < 0.13:
         annotations["vgpu-webhook.io/status"] = draw.pick(("{}", "no JSON", '{"policy":"forged","containers":{}}'))
+        annotations["vgpu-webhook.io/summary"] = "forged"
+        labels["vgpu-webhook.io/changed"] = draw.pick(("translated", "filled", "completed", "forged"))
     elif rare < 0.15:
         labels[draw.pick(("aliyun.com/gpu-count", "volcano.sh/gpu-num"))] = draw.pick(("1", "2", "02", "0", "two", ""))
     elif rare < 0.155:

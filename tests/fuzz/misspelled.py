@@ -7,7 +7,7 @@ from tests.fuzz.draw import Draw
 
 PREFIX = "vgpu-webhook.io/"
 NAMES = (
-    *("inject", "opt-out", "mode", "rollout", "target", "shim", "guard", "status"),
+    *("inject", "opt-out", "mode", "rollout", "target", "shim", "guard", "status", "summary", "changed"),
     *("default-devices", "default-memory", "default-cores", "bare-devices"),
 )
 """The names of the webhook's own keys."""

@@ -23,7 +23,7 @@ REQUEST_KEYS = (
         "tensor-fusion.ai/",
         "vke.volcengine.com/container-multiple-gpu",
     ),
-    *(f"{PREFIX}container.", "tke.cloud.tencent.com/app-class", f"{PREFIX}status", "huawei.com/"),
+    *(f"{PREFIX}container.", "tke.cloud.tencent.com/app-class", f"{PREFIX}status", f"{PREFIX}summary", "huawei.com/"),
 )
 """How annotations begin that carry a request, or are ours."""
 
@@ -82,7 +82,7 @@ def _survives(trial: Trial) -> Iterator[Finding]:
     pod, stored = trial.case.pod, trial.stored
     yield from _containers_survive(trial)
     labels, stored_labels = (each["metadata"].get("labels") or {} for each in (pod, stored))
-    switches = {key for _, key, _ in SWITCHES}
+    switches = {f"{PREFIX}changed", *(key for _, key, _ in SWITCHES)}
     if not {(key, text) for key, text in labels.items() if key not in switches} <= stored_labels.items():
         yield Finding("3 what is the user's survives", f"labels {labels} became {stored_labels}")
     notes, left = (each["metadata"].get("annotations") or {} for each in (pod, stored))

@@ -238,6 +238,7 @@ ANNOTATIONS = st.fixed_dictionaries(
     {},
     optional={
         "vgpu-webhook.io/status": st.just("{}"),
+        "vgpu-webhook.io/summary": st.just("forged"),
         "nvidia.com/gpumem": st.just("3000"),
         "nvidia.com/use-gputype": st.just("A10"),
         "hami.io/vgpu-node": st.just("n"),
@@ -246,7 +247,9 @@ ANNOTATIONS = st.fixed_dictionaries(
     },
 )
 LABELS = st.dictionaries(
-    st.sampled_from(["app", "aliyun.com/gpu-count", "nvidia.com/gpu", "vgpu-webhook.io/inject"]),
+    st.sampled_from(
+        ["app", "aliyun.com/gpu-count", "nvidia.com/gpu", "vgpu-webhook.io/inject", "vgpu-webhook.io/changed"]
+    ),
     st.sampled_from(["1", "2", "3", "4", "02", "two", "disabled"]),
     max_size=2,
 )

@@ -25,7 +25,7 @@ from webhook.admission.plan import Allocation, Plan
 from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.shim import inject_shim, keep_environment
-from webhook.admission.status import status_of, status_text
+from webhook.admission.status import most_done, status_of, status_text, summary_of
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
@@ -150,9 +150,16 @@ def _applied(plan: Plan, resolution: PodResult) -> Decision:
     except Denied as denial:
         return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
     findings = tuple(plan.findings)
-    text = status_text(status_of(plan, resolution))
-    operations = plan.edits.operations(lambda: (labels.STATUS, text))
+    status = status_of(plan, resolution)
+    text = status_text(status)
     policy, edits = plan.policy, plan.edits
+
+    def stamp() -> None:
+        edits.labels.values[labels.CHANGED] = most_done(status)
+        edits.annotations.values[labels.STATUS] = text
+        edits.annotations.values[labels.SUMMARY] = summary_of(status, plan)
+
+    operations = edits.operations(stamp)
     policy.read_keys.require([*edits.labels.values, *edits.annotations.values, *edits.node_selector.values])
     if not plan.allocations and not operations:
         return untouched(nothing_requested(plan.pod, plan.claims, left=bool(resolution.left)), findings)

@@ -1,10 +1,7 @@
-"""The status annotation: what was requested, its meaning, the defaults that applied, and what was written.
-
-It is for people and tools; no decision reads it.
-"""
+"""What a changed pod says of itself: status, summary and label, for people and tools; no decision reads them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -12,14 +9,61 @@ from webhook.admission.plan import Plan
 from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
 from webhook.mapping.requests.values import format_value
-from webhook.request import Request, amount_text
+from webhook.request import DIMENSIONS, Request, amount_text
 from webhook.text import shown
 
 _encode = msgspec.json.Encoder().encode
 
+_BY_DEFAULT: Final = " by default"
+
+MAX_LINES: Final = 8
+"""Lines of a summary for containers."""
+
+MAX_NAME: Final = 30
+"""Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
+
+
+def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed"]:
+    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed."""
+    filled = False
+    for container in status["containers"].values():
+        if "target" in container:
+            return "translated"
+        filled = filled or "defaults" in container
+    return "filled" if filled else "completed"
+
+
+def summary_of(status: Mapping[str, Any], plan: Plan) -> str:
+    """Return what became of a pod, by its status: a line for each requesting container, and one for what concerns the pod."""
+    lines = [_line(name, container) for name, container in status["containers"].items()]
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
+    if plan.stripped:
+        lines.append(f"removed by the guard: {plan.stripped}")
+    if "schedulerName" in plan.edits.fields:
+        lines.append(f"scheduler: {plan.edits.fields['schedulerName']}")
+    return "\n".join(lines)
+
+
+def _line(name: str, container: Mapping[str, Any]) -> str:
+    request = container["allocation"] if "allocation" in container else container["request"]
+    defaults = container.get("defaults", ())
+    devices, memory, cores = request["devices"], request["memory"], request["cores"]
+    many, each = ("device", "") if devices == 1 else ("devices", " each")
+    counted, sized, parted = [_BY_DEFAULT if dimension in defaults else "" for dimension in DIMENSIONS]
+    if memory == cores == "100%":
+        amounts = f"{devices} whole {many}{counted}"
+    else:
+        amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
+    source = f", translated from {container['vendor']}" if "target" in container else ""
+    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}"
+
 
 def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
-    """Return the status of a pod, as plain data with a stable order of keys."""
+    """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written.
+
+    Plain data with a stable order of keys.
+    """
     notes: dict[str | None, list[str]] = {}
     for finding in plan.findings:
         if finding.reason.note:

@@ -38,7 +38,7 @@ from webhook.explanation.model import (
     WrittenKey,
 )
 from webhook.finding import Finding
-from webhook.labels import MODE, ROLLOUT, STATUS, TARGET
+from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
@@ -74,7 +74,7 @@ def _placed(plan: Plan) -> Iterator[Placed]:
     ):
         current = edits.current or {}
         for key, value in edits.values.items():
-            if key != STATUS and current.get(key) != value:
+            if key not in {STATUS, SUMMARY, CHANGED} and current.get(key) != value:
                 yield Placed(f"{what} {key}", current.get(key), value)
 
 
