@@ -1,10 +1,12 @@
 """``explain``: what becomes of manifests and why, and what keys mean, for people."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
@@ -101,6 +103,16 @@ def test_it_reports_what_was_decided(folder: Path) -> None:
             assert account_of(container) == {
                 key: value for key, value in accounts[container.name].items() if key != "notes"
             }
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_finding_is_listed_once(folder: Path) -> None:
+    """Warnings and notes are one list: whatever else shows what happened, each stands there, and none twice."""
+    printed = explained(folder)
+    text = click.unstyle(pods_text(ExplainedObjects((ObjectExplained("pod/p", (), (PodPart("", printed),)),))))
+    words = " ".join(text.split())
+    told = Counter(" ".join(f"{finding.code} {finding.message}".split()) for finding in printed.findings)
+    assert {line: words.count(line) for line in told} == dict(told)
 
 
 def amounts_of(share: Any) -> dict[str, Any]:

@@ -98,7 +98,6 @@ class FindingExplained:
 
     Attributes:
         lost: something that was requested is lost.
-        shown: another part of the explanation shows it.
         note: it is recorded, but is not a warning.
     """
 
@@ -109,7 +108,6 @@ class FindingExplained:
     field: str | None
     value: str | None
     lost: bool
-    shown: bool
     note: bool = False
 
 

@@ -246,16 +246,6 @@ _LOST: Final = {
     Reason.GUARD_STRIPPED,
     Reason.KEY_IGNORED,
 }
-_SHOWN: Final = {
-    Reason.DEFAULT_FILLED,
-    Reason.ROUNDED,
-    Reason.ROUNDED_DOWN,
-    Reason.CORRECTED,
-    Reason.LIMIT_ADDED,
-    Reason.SCHEDULER_SET,
-}
-"""Findings that meaning and roundings of a container, or the placement of the pod, show already."""
-
 POD_TARGET: Final = f"the pod's annotation {TARGET}"
 """How the explanation names the source of a target that the pod sets."""
 
@@ -323,7 +313,6 @@ def _finding(finding: Finding) -> FindingExplained:
         field=finding.field,
         value=finding.value,
         lost=finding.reason in _LOST,
-        shown=finding.reason in _SHOWN,
         note=finding.reason.note,
     )
 

@@ -154,6 +154,7 @@ def _pod(title: str, pod: PodExplained) -> Iterator[str]:
     others = [finding for finding in pod.findings if finding.container not in named]
     yield from labelled("lost", map(_finding, filter(_is_lost, others)), color="yellow")
     yield from labelled("warnings", map(_finding, filter(_is_warning, others)), color="yellow")
+    yield from labelled("notes", map(_finding, filter(_is_note, others)))
     if pod.denial is not None:
         yield from _denial(pod.denial)
 
@@ -185,7 +186,7 @@ def _container(container: ContainerExplained, findings: list[FindingExplained]) 
     if container.shim is not None:
         yield from _shim(container.shim)
     yield from _rows("warnings", map(_finding, filter(_is_warning, findings)), "yellow")
-    yield from _rows("notes", [_finding(finding) for finding in findings if finding.note])
+    yield from _rows("notes", map(_finding, filter(_is_note, findings)))
 
 
 def _title(container: ContainerExplained) -> Iterator[str]:
@@ -271,7 +272,11 @@ def _is_lost(finding: FindingExplained) -> bool:
 
 
 def _is_warning(finding: FindingExplained) -> bool:
-    return not finding.lost and not finding.shown
+    return not finding.lost and not finding.note
+
+
+def _is_note(finding: FindingExplained) -> bool:
+    return not finding.lost and finding.note
 
 
 def _finding(finding: FindingExplained) -> str:
