@@ -1,7 +1,7 @@
 """The command line, ``vgpu-webhook``: a group that imports a command only when it is used.
 
-Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate` and `explain` add 2, denied, and `check` 2,
-broken.
+Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate`, `explain` and `preview` add 2, denied, and
+`check` 2, broken.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "mutate": CommandEntry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
     "explain": CommandEntry(
         "webhook.cli.commands.explain", "explain", "Explain how manifests are changed and why, or what a key means."
+    ),
+    "preview": CommandEntry(
+        "webhook.cli.commands.preview", "preview", "Show what the next pods of workloads would be."
     ),
     "vendors": CommandEntry(
         "webhook.cli.commands.vendors", "vendors", "Show the mappings in force: keys, units, targets."

@@ -19,7 +19,7 @@ from webhook.cluster.client.api import (
     list_objects,
     read_object,
 )
-from webhook.cluster.configuration.policies import policy_now
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
 from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.address import read_served_certificates
@@ -106,30 +106,47 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
     """Read what depends on the webhook configuration, the policy, the namespaces and the DaemonSets."""
     if seen.nothing_installed:
         return seen
-    awaited = await tried(_awaited(api, seen.policy))
-    names = schedulers_of(targets(seen))
-    names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
     spaces = [] if isinstance(seen.opted_in, Missing) else [space.name for space in seen.opted_in]
-    daemon_sets = [] if isinstance(seen.daemon_sets, Missing) else seen.daemon_sets
-    (backend, shown), pods, schedulers, placed, trial, (chosen, classes) = await asyncio.gather(
+    ready, (backend, shown), pods, trial, (chosen, classes) = await asyncio.gather(
+        _with_readiness(api, seen),
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
-        asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
-        asyncio.gather(*(tried(_nodes_of(api, daemon_set)) for daemon_set in daemon_sets)),
         tried(_trial(api, seen)),
         asyncio.gather(tried(choices(api, seen)), tried(_device_classes(api))),
     )
     return dataclasses.replace(
-        seen,
+        ready,
         backend=backend,
         shown=shown,
         pods=dict(zip(spaces, pods, strict=True)),
-        schedulers=dict(zip(names, schedulers, strict=True)),
-        placed=dict(zip((daemon_set.name for daemon_set in daemon_sets), placed, strict=True)),
-        awaited=awaited,
         trial=trial,
         choices=chosen,
         device_classes=classes,
+    )
+
+
+async def collect_readiness(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
+    """Read the facts about nodes, schedulers and device plugins only: whether a cluster can run what a policy writes."""
+    nodes, daemon_sets = await asyncio.gather(tried(list_objects(api, "/api/v1/nodes", Node)), tried(_daemon_sets(api)))
+    outcome = PolicyOutcome(policy, (), {}, frozenset())
+    return await _with_readiness(api, ClusterFacts(now, release, "", outcome, nodes=nodes, daemon_sets=daemon_sets))
+
+
+async def _with_readiness(api: Api, seen: ClusterFacts) -> ClusterFacts:
+    """Read what shows which schedulers run, and where the known DaemonSets do."""
+    awaited = await tried(_awaited(api, seen.policy))
+    names = schedulers_of(targets(seen))
+    names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
+    daemon_sets = [] if isinstance(seen.daemon_sets, Missing) else seen.daemon_sets
+    schedulers, placed = await asyncio.gather(
+        asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
+        asyncio.gather(*(tried(_nodes_of(api, daemon_set)) for daemon_set in daemon_sets)),
+    )
+    return dataclasses.replace(
+        seen,
+        schedulers=dict(zip(names, schedulers, strict=True)),
+        placed=dict(zip((daemon_set.name for daemon_set in daemon_sets), placed, strict=True)),
+        awaited=awaited,
     )
 
 

@@ -260,8 +260,10 @@ async def read_object(api: Api, path: str, kind: type[T]) -> T:
     return _decoded(path, answer.accepted(), msgspec.json.Decoder(kind))
 
 
-async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
-    """Read every object of a list.
+async def object_pages(
+    api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None
+) -> AsyncGenerator[list[T], None]:
+    """Yield the objects of each page of a list.
 
     Raises:
         StatusError: the server answers with an error.
@@ -269,10 +271,18 @@ async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, s
     """
     # Not in the threads below: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
     decoder, page_decoder = msgspec.json.Decoder(kind), msgspec.json.Decoder(_RawPage)
-    objects: list[T] = []
     async for page in pages(api, path, lambda body: _decoded(path, body, page_decoder), query):
-        objects += await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
-    return objects
+        yield await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
+
+
+async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
+    """Read every object of a list.
+
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer, or none that can be decoded.
+    """
+    return [each async for page in object_pages(api, path, kind, query) for each in page]
 
 
 def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:

@@ -1,0 +1,115 @@
+"""``preview`` of files: what the next pods of workloads would be, under which policy, and in which format."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+
+ROOT = Path(__file__).parents[2]
+WORKLOADS = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: team, labels: {vgpu-webhook.io/mode: audit, vgpu-webhook.io/rollout: "0"}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: whole, annotations: {vgpu-webhook.io/bare-devices: whole}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: train, namespace: team}
+spec: {template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: train, namespace: whole}
+spec: {template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sized, namespace: team}
+spec:
+  template:
+    spec:
+      schedulerName: hami-scheduler
+      containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 3000}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: wrong, namespace: team}
+spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 8Gi}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plain, namespace: team}
+spec: {containers: [{name: main, image: i, resources: {limits: {cpu: 1}}}]}
+"""
+
+
+def previewed(run: Run, *options: str) -> dict[str, Any]:
+    """The output as data."""
+    result = run("preview", "-f", "-", "-o", "json", *options, stdin=WORKLOADS)
+    printed: dict[str, Any] = json.loads(result.stdout)
+    assert result.exit_code == (2 if printed["outcomes"]["denied"] else 0)
+    return printed
+
+
+def test_what_becomes_of_workloads(run: Run) -> None:
+    """As if their namespaces had opted in and enforced, whatever mode they have; their annotations apply."""
+    printed = previewed(run)
+    assert {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["effects"]) for pod in printed["pods"]} == {
+        ("team", "deployment/train"): ("changed", ["default filled", "other scheduler", "shim"]),
+        ("team", "job/sized"): ("changed", ["shim"]),
+        ("team", "pod/wrong"): ("denied", ["denied"]),
+        ("whole", "deployment/train"): ("unchanged", []),
+    }
+    assert printed["withoutRequest"] == 1
+    assert printed["outcomes"] == {"unchanged": 1, "changed": 2, "denied": 1}
+    assert printed["namespaces"]["team"] == {"unchanged": 0, "changed": 2, "denied": 1}
+    assert printed["codes"]["VGW101"] == 1
+
+
+def test_under_another_setting(run: Run) -> None:
+    """``--set`` shows what another value would make of them; who is left to its own system is listed, too."""
+    printed = previewed(run, "--set", "bareDevices=whole")
+    outcomes = {(pod["namespace"], pod["workload"]): pod["outcome"] for pod in printed["pods"]}
+    assert outcomes["team", "deployment/train"] == outcomes["whole", "deployment/train"]
+    assert "VGW101" not in printed["codes"]
+    assert "default filled" not in printed["effects"]
+    assert printed["policy"].endswith(", bareDevices=whole")
+    served = previewed(run, "--set", "target=kai", "--set", "bareDevices=whole")
+    left = {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["text"]) for pod in served["pods"]}
+    assert left["team", "deployment/train"] == ("unchanged", "left to its own system")
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+def test_for_people(run: Run, golden: Callable[[str, str], None], output: str) -> None:
+    """A row for each template with a request, and the counts."""
+    result = run("preview", "-f", "-", "-o", output, stdin=WORKLOADS)
+    assert result.exit_code == 2
+    golden(f"preview.{'md' if output == 'markdown' else 'txt'}", result.stdout)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "-n NAME for one namespace, -A for all, or -f for manifests"),
+        (("-A", "-n", "team"), "-n NAME for one namespace, -A for all, or -f for manifests"),
+        (("-f", "-", "-A"), "options of the cluster do not apply to files"),
+        (("-f", "-", "--set", "bareDevice=whole"), "unknown key 'bareDevice' (did you mean `bareDevices`?)"),
+        (("-f", "-", "--set", "bareDevices"), "has no value: write KEY=VALUE"),
+        (("-f", "-", "--set", "bareDevices=some"), "bareDevices"),
+        (("-f", "-", "--set", "target=[", "--set", "served=[volcano]"), "the value is not YAML"),
+        (("-f", "-", "--set", "target=nobody"), "target"),
+    ],
+)
+def test_usage(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    """What cannot be previewed is refused, with what to write instead."""
+    result = run("preview", *arguments, stdin=WORKLOADS)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,113 @@
+"""`preview` of a real API server: what runs there, each template once, and whether its nodes fit; nothing is changed."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import Object
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.product import PROGRAM
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+TEAM = "preview-team"
+NODE = "preview-node"
+BARE = {"containers": [{"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+APP = {"app": "train"}
+UID = "00000000-0000-0000-0000-000000000000"
+
+
+def preview(plane: ControlPlane, *options: str) -> subprocess.CompletedProcess[str]:
+    """The command, as a user runs it."""
+    command = [*PROGRAM, "preview", "--kubeconfig", str(plane.kubeconfig), "--release-namespace", TEAM, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def owned(kind: str, version: str, name: str) -> list[Object]:
+    """The reference of a controller."""
+    return [{"apiVersion": version, "kind": kind, "name": name, "uid": UID, "controller": True}]
+
+
+def pod(name: str, **metadata: Any) -> Object:
+    """A pod that requests a GPU, on a node."""
+    metadata = {"name": name, "namespace": TEAM, **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**BARE, "nodeName": NODE}}
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A namespace that has not opted in, with workloads, their pods, and pods of a controller that nobody knows."""
+    client = control_plane.client
+    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+    client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}).accepted()
+    template = {"metadata": {"labels": APP}, "spec": BARE}
+    spec = {"replicas": 0, "selector": {"matchLabels": APP}, "template": template}
+    named = {"name": "train", "namespace": TEAM}
+    client.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": spec}).accepted()
+    rolled = {
+        "name": "rolled",
+        "namespace": TEAM,
+        "ownerReferences": owned("Rollout", "argoproj.io/v1alpha1", "rolled"),
+    }
+    client.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": rolled, "spec": spec}).accepted()
+    for each in (
+        pod("alone"),
+        pod("worker-0", ownerReferences=owned("RayCluster", "ray.io/v1", "ray")),
+        pod("worker-1", ownerReferences=owned("RayCluster", "ray.io/v1", "ray")),
+        pod("train-1", ownerReferences=owned("ReplicaSet", "apps/v1", "train-5d4f8c7b9")),
+    ):
+        client.create(each).accepted()
+    yield control_plane
+    for resource in ("pods", "replicasets", "deployments"):
+        version = "v1" if resource == "pods" else "apps/v1"
+        for each in client.list(version, resource, TEAM):
+            client.delete(version, resource, each["metadata"]["name"], TEAM)
+    client.delete("v1", "nodes", NODE)
+
+
+def test_what_runs_there(plane: ControlPlane) -> None:
+    """Workloads, pods of nobody, and pods of other controllers, once; a pod is judged as if it had no node yet."""
+    before = plane.client.list("v1", "pods", TEAM)
+    done = preview(plane, "-n", TEAM, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert [pod["workload"] for pod in printed["pods"]] == [
+        "deployment/train",
+        "pod/alone",
+        "pod/of RayCluster ray",
+        "replicaset/rolled",
+    ]
+    assert {(pod["outcome"], *pod["effects"]) for pod in printed["pods"]} == {
+        ("changed", "default filled", "other scheduler", "shim")
+    }
+    checks = {check["name"]: (check["level"], check["message"]) for check in printed["cluster"]}
+    assert list(checks) == ["resources", "sharing", "scheduler", "shim"]
+    assert checks["resources"][0] == "warning"  # of nvidia.com/gpu, which no node of this cluster has
+    assert plane.client.list("v1", "pods", TEAM) == before
+
+
+def test_settings_in_force(plane: ControlPlane) -> None:
+    """The policy is that of the cluster's ConfigMaps; ``--set`` changes it."""
+    settings = "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\nbareDevices: whole\n"
+    metadata = {"name": "vgpu-webhook-settings", "namespace": TEAM}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": settings}}
+    plane.client.create(config_map).accepted()
+    try:
+        whole = json.loads(preview(plane, "-n", TEAM, "-o", "json").stdout)
+        share = json.loads(preview(plane, "-n", TEAM, "-o", "json", "--set", "bareDevices=share").stdout)
+    finally:
+        plane.client.delete("v1", "configmaps", "vgpu-webhook-settings", TEAM)
+    assert "default filled" not in whole["effects"]
+    assert share["effects"]["default filled"] == 4
+
+
+def test_all_namespaces(plane: ControlPlane) -> None:
+    """With ``-A``, those of every namespace; the table says how many, and ends with the checks."""
+    done = preview(plane, "-A")
+    assert done.returncode in {0, 2}, done.stderr
+    assert f"{TEAM}  " in done.stdout
+    assert "as if every namespace had opted in and enforced; the policy in force in the cluster" in done.stdout
+    assert "before you opt namespaces in" in done.stdout

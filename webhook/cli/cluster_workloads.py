@@ -1,0 +1,115 @@
+"""The workloads that run in a cluster, as manifests, and whether the cluster can run what a policy would make of them."""
+
+import datetime as dt
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from webhook.cli.manifests.preview import NextPod, Preview, preview, simulated
+from webhook.cli.manifests.read import Manifest, ManifestError
+from webhook.cli.manifests.simulate import SimulateOptions
+from webhook.cluster.client.api import Api, object_pages
+from webhook.doctor import nodes
+from webhook.doctor.collect import collect_readiness
+from webhook.doctor.result import Check, Result
+from webhook.mapping.model.policy import Policy
+
+KubeData: TypeAlias = dict[str, Any]
+
+_COLLECTIONS: Final[Mapping[tuple[str, str], str]] = {
+    **{("apps/v1", kind): f"{kind.lower()}s" for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")},
+    ("batch/v1", "CronJob"): "cronjobs",
+    ("batch/v1", "Job"): "jobs",
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("v1", "Pod"): "pods",
+}
+"""API version and kind → the resource."""
+
+READINESS: Final = (
+    Check("resources", "before you opt namespaces in", "", nodes.resources),
+    Check("sharing", "before you opt namespaces in", "", nodes.sharing),
+    Check("scheduler", "before you opt namespaces in", "", nodes.scheduler),
+    Check("shim", "before you opt namespaces in", "", nodes.shim),
+)
+"""The checks of an installation that need no installation."""
+
+
+async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[Preview, tuple[str, ...]]:
+    """Preview the workloads of a namespace, or of all of them; only read, page by page.
+
+    Returns:
+        The preview, and why objects could not be read.
+
+    Raises:
+        ApiError: the cluster cannot be read.
+    """
+    spaces = [each async for page in object_pages(api, "/api/v1/namespaces", KubeData) for each in page]
+    around = {each["metadata"]["name"]: _manifest(each, "v1", "Namespace") for each in spaces}
+    options = SimulateOptions(opt_in=policy.settings.opt_in_label)
+    pods: list[NextPod] = []
+    others = 0
+    unread: list[str] = []
+    async for manifest in _roots(api, namespace):
+        try:
+            found = preview(
+                simulated(
+                    [around[_space(manifest)], manifest] if _space(manifest) in around else [manifest], policy, options
+                ),
+                policy,
+            )
+        except ManifestError as error:
+            unread.append(str(error))
+            continue
+        pods += found.pods
+        others += found.others
+    unique = sorted(dict.fromkeys(pods), key=lambda pod: (pod.namespace, pod.workload))
+    return Preview(tuple(unique), others), tuple(unread)
+
+
+async def _roots(api: Api, namespace: str | None) -> AsyncIterator[Manifest]:
+    """Yield what nothing else of these kinds makes again: workloads, and pods of other controllers in their name."""
+    for (version, kind), resource in _COLLECTIONS.items():
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        path = f"{root}/{resource}" if namespace is None else f"{root}/namespaces/{namespace}/{resource}"
+        async for page in object_pages(api, path, KubeData):
+            for data in page:
+                owner = _controller(data)
+                if not _ended(data) and (owner is None or (owner["apiVersion"], owner["kind"]) not in _COLLECTIONS):
+                    yield _manifest(_again(data, kind, owner), version, kind)
+
+
+def _manifest(data: KubeData, version: str, kind: str) -> Manifest:
+    name = data.get("metadata", {}).get("name", "?")
+    return Manifest(f"{kind.lower()}/{name}", {"apiVersion": version, "kind": kind, **data}, {(): 1})
+
+
+def _space(manifest: Manifest) -> str:
+    return str(manifest.data["metadata"].get("namespace", ""))
+
+
+def _controller(data: Mapping[str, Any]) -> Mapping[str, str] | None:
+    owners: Iterable[Any] = data["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _ended(data: Mapping[str, Any]) -> bool:
+    """Whether it is a pod or a Job that has ended: it makes no further pod."""
+    status = data.get("status") or {}
+    conditions = [each.get("type") for each in status.get("conditions") or () if each.get("status") == "True"]
+    return status.get("phase") in {"Succeeded", "Failed"} or not {"Complete", "Failed"}.isdisjoint(conditions)
+
+
+def _again(data: KubeData, kind: str, owner: Mapping[str, str] | None) -> KubeData:
+    """An object as it would be created anew: a pod without its node, and without the name that only it has."""
+    if kind != "Pod":
+        return data
+    spec = {key: value for key, value in data["spec"].items() if key != "nodeName"}
+    metadata = (
+        data["metadata"] if owner is None else {**data["metadata"], "name": f"of {owner['kind']} {owner['name']}"}
+    )
+    return {**data, "metadata": metadata, "spec": spec}
+
+
+async def readiness_of(api: Api, policy: Policy, release: str) -> list[tuple[Check[Any], Result]]:
+    """Check whether nodes, scheduler and shim are there for what a policy writes, before anything is installed."""
+    facts = await collect_readiness(api, release, dt.datetime.now(dt.UTC), policy)
+    return [(check, check.judge(facts)) for check in READINESS]

@@ -1,0 +1,152 @@
+"""``vgpu-webhook preview``: what the next pods of workloads would be, before anything is switched on."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from webhook.cli.failure import Failure
+from webhook.cli.manifest_options import DENIED, manifests_in
+from webhook.cli.options import configured, configured_policy, of_cluster
+
+if TYPE_CHECKING:
+    from webhook.cli.manifests.preview import Preview
+    from webhook.doctor.result import Check, Result
+    from webhook.mapping.model.policy import Policy
+
+
+@click.command()
+@click.option("-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, help="Manifests instead of a cluster.")
+@click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; of files: that of objects without one.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="All namespaces of the cluster.")
+@configured
+@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change a setting: bareDevices=whole.")
+@of_cluster()
+@click.option("-o", "--output", type=click.Choice(["table", "markdown", "json"]), default="table", show_default=True)
+def preview(
+    *,
+    files: tuple[str, ...],
+    namespace: str | None,
+    everywhere: bool,
+    mappings: Path | None,
+    settings: Path | None,
+    changes: tuple[str, ...],
+    kubeconfig: Path | None,
+    release_namespace: str | None,
+    output: str,
+) -> None:
+    """Show what the next pods of workloads would be if their namespaces had opted in and enforced the policy.
+
+    Reads the workloads and pods that run in the cluster, page by page, and changes nothing; or manifests. For each: whether
+    its pods would be unchanged, get a default, be translated, get another scheduler or the shim, or be denied, and why. A
+    namespace's own annotations apply. The policy is the one in force in the cluster, or that of --mappings and --settings,
+    with the changes of --set. At the end: whether the cluster's nodes, scheduler and device plugins fit it.
+
+    \b
+    Exit codes: 0 done
+                1 usage, or input or a cluster that cannot be read
+                2 something would be denied
+
+    \b
+    Examples:
+      vgpu-webhook preview -A
+      vgpu-webhook preview -n team --set bareDevices=whole
+      vgpu-webhook preview -f manifests/ -o markdown
+    """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
+    from webhook.cli.output.preview import preview_text
+
+    if files and (everywhere or kubeconfig is not None or release_namespace is not None):
+        raise click.UsageError("options of the cluster do not apply to files: remove the options, or -f")
+    if not files and everywhere == (namespace is not None):
+        raise click.UsageError("what should be previewed? -n NAME for one namespace, -A for all, or -f for manifests")
+    checked: list[tuple[Check[Any], Result]] = []
+    if files:
+        policy, source = configured_policy(mappings, settings), _of_options(mappings, settings)
+        found = _of_files(files, namespace, _changed(policy, changes))
+    else:
+        own = mappings is not None or settings is not None
+        given = configured_policy(mappings, settings) if own else None
+        source = _of_options(mappings, settings) if own else "the policy in force in the cluster"
+        found, checked = _of_cluster(given, changes, namespace, kubeconfig, release_namespace)
+    source = ", ".join([source, *changes])
+    click.echo(preview_text(found, source, checked, output), nl=False)
+    if found.outcomes["denied"]:
+        sys.exit(DENIED)
+
+
+def _of_options(mappings: Path | None, settings: Path | None) -> str:
+    if mappings is None and settings is None:
+        return "built-in mappings and default settings"
+    return f"the policy of {' and '.join(str(path) for path in (mappings, settings) if path is not None)}"
+
+
+def _changed(policy: "Policy", changes: tuple[str, ...]) -> "Policy":
+    """The policy with the settings of ``--set``.
+
+    Raises:
+        click.BadParameter: one has no value, is unknown or invalid.
+    """
+    import yaml
+
+    from webhook.mapping.document.problem import MappingError
+    from webhook.mapping.load import revised
+
+    values: dict[str, Any] = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{change!r} has no value: write KEY=VALUE", param_hint="--set")
+        try:
+            values[key] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise click.BadParameter(f"{change!r}: the value is not YAML", param_hint="--set") from error
+    try:
+        return revised(policy, values) if values else policy
+    except MappingError as error:
+        raise click.BadParameter("; ".join(str(problem) for problem in error.problems), param_hint="--set") from error
+
+
+def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> "Preview":
+    from webhook.cli.manifests.preview import preview as previewed
+    from webhook.cli.manifests.preview import simulated
+    from webhook.cli.manifests.read import ManifestError
+    from webhook.cli.manifests.simulate import SimulateOptions
+
+    options = SimulateOptions(namespace, opt_in=policy.settings.opt_in_label)
+    try:
+        return previewed(simulated(manifests_in(files), policy, options), policy)
+    except ManifestError as error:
+        raise Failure([str(error)]) from error
+
+
+def _of_cluster(
+    given: "Policy | None",
+    changes: tuple[str, ...],
+    namespace: str | None,
+    kubeconfig: Path | None,
+    release_namespace: str | None,
+) -> "tuple[Preview, list[tuple[Check[Any], Result]]]":
+    from webhook.cli.cluster_policy import policy_in_cluster
+    from webhook.cli.cluster_workloads import preview_of, readiness_of
+    from webhook.cluster.client.api import ApiError
+    from webhook.cluster.client.connection import connect, release_namespace_of
+
+    policy = _changed(given or policy_in_cluster(kubeconfig, release_namespace), changes)
+
+    async def read() -> "tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]":
+        api = await connect(kubeconfig)
+        try:
+            found, unread = await preview_of(api, policy, namespace)
+            return found, unread, await readiness_of(api, policy, release_namespace_of(release_namespace))
+        finally:
+            await api.close()
+
+    try:
+        found, unread, checked = asyncio.run(read())
+    except ApiError as error:
+        raise Failure([str(error)]) from error
+    for line in unread:
+        click.echo(f"warning: {line}", err=True)
+    return found, checked
