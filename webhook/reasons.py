@@ -49,78 +49,77 @@ class Reason(enum.Enum):
         ReasonKind.OUTCOME,
         "no GPU keys",
         "The pod requests no GPU through a key of any active vendor.",
-        "Nothing. If it should request one, see `vgpu-webhook vendors` for the keys.",
+        "If one should, `vgpu-webhook vendors` lists the keys.",
     )
     NOT_A_POD_CREATION = _(
         "VGW002",
         ReasonKind.OUTCOME,
         "not a pod creation",
-        "The webhook handles only CREATE of a v1 Pod, without a subresource.",
+        "The webhook handles only the creation of a v1 Pod.",
         "Nothing.",
     )
     NOT_OPTED_IN = _(
         "VGW003",
         ReasonKind.OUTCOME,
         "namespace not opted in",
-        "The namespace does not have the label `vgpu-webhook.io/inject: enabled`.",
-        "Label the namespace if its pods are to be handled.",
+        "The namespace lacks the label `vgpu-webhook.io/inject: enabled`.",
+        "To have its pods handled, label it.",
     )
     OPTED_OUT = _(
         "VGW004",
         ReasonKind.OUTCOME,
         "pod opted out",
-        "The pod has the label `vgpu-webhook.io/inject: disabled`, and its namespace permits that.",
-        "Nothing. To forbid it, label the namespace `vgpu-webhook.io/opt-out: forbidden`.",
+        "The pod has the label `vgpu-webhook.io/inject: disabled`.",
+        "To forbid it, label the namespace `vgpu-webhook.io/opt-out: forbidden`.",
     )
     MIRROR_POD = _(
         "VGW005",
         ReasonKind.OUTCOME,
         "mirror pod",
-        "The pod mirrors a static pod that the kubelet already runs; changing it has no effect on that pod.",
+        "The pod mirrors a static pod, which already runs.",
         "Nothing.",
     )
     WINDOWS_POD = _(
         "VGW006",
         ReasonKind.OUTCOME,
         "Windows pod",
-        "Neither the shims nor the loader's variables exist on Windows.",
+        "Shims need Linux.",
         "Nothing.",
     )
     NEVER_TOUCHED = _(
         "VGW007",
         ReasonKind.OUTCOME,
         "namespace excluded",
-        "The namespace belongs to the cluster itself or is listed under `neverTouched`.",
+        "The namespace belongs to the cluster or is listed under `neverTouched`.",
         "Nothing.",
     )
     ALREADY_RIGHT = _(
         "VGW008",
         ReasonKind.OUTCOME,
         "already right",
-        "The pod requests a GPU and already has everything that it needs.",
+        "The pod requests a GPU and needs no change.",
         "Nothing.",
     )
     CHANGED = _(
         "VGW009",
         ReasonKind.OUTCOME,
         "changed",
-        "The pod was changed; its annotation `vgpu-webhook.io/status` describes how.",
+        "The annotation `vgpu-webhook.io/status` describes the changes.",
         "Nothing.",
     )
     WOULD_CHANGE = _(
         "VGW010",
         ReasonKind.OUTCOME,
         "would be changed",
-        "The namespace's mode or roll-out only reports what would be changed: the pod is stored as it was written.",
-        "Set the mode to `enforce`, or raise the roll-out, to have pods changed.",
+        "The namespace's mode or roll-out only reports changes; the pod is stored as written.",
+        "Set the mode to `enforce`, or raise the roll-out.",
     )
     RESOURCE_CLAIMS = _(
         "VGW011",
         ReasonKind.OUTCOME,
         "resource claims only",
-        "The pod requests devices only through resource claims or device classes of Dynamic Resource Allocation, which "
-        "the webhook leaves unchanged.",
-        "Nothing: the scheduler and the DRA driver allocate its devices.",
+        "The pod requests devices only through Dynamic Resource Allocation.",
+        "Nothing.",
     )
     LEFT = _(
         "VGW012",
@@ -134,103 +133,99 @@ class Reason(enum.Enum):
         "VGW101",
         ReasonKind.WARNING,
         "default applied",
-        "The request left out a dimension, and a default of the namespace or of the mapping was written.",
-        "Set the key that the message names to choose another value.",
+        "A default of the namespace or mapping was written for a missing dimension.",
+        "To choose another, set the key that the message names.",
     )
     NAMESPACE_DEFAULT_INVALID = _(
         "VGW102",
         ReasonKind.WARNING,
         "namespace default invalid",
-        "An annotation `vgpu-webhook.io/default-*` of the namespace has an invalid value and was ignored.",
-        "Write a size with its suffix (`4Gi`) or `all` for memory, a percentage from 0 to 100 for cores, a count for devices.",
+        "An annotation `vgpu-webhook.io/default-*` of the namespace is invalid and ignored.",
+        "Write memory as `4Gi` or `all`, cores as 0 to 100, devices as a count.",
     )
     DEFAULT_NOT_APPLIED = _(
         "VGW103",
         ReasonKind.WARNING,
         "default not applied",
-        "A default of the namespace or of the mapping has no key in this container's request, or would change what the "
-        "container specifies; it was ignored for this container.",
-        "Specify the dimension in the container, or change the default.",
+        "A default was ignored: the container's keys cannot express it, or it would change what they specify.",
+        "Specify the dimension, or change the default.",
     )
     PROMOTED_TO_LIMITS = _(
         "VGW104",
         ReasonKind.WARNING,
         "copied to limits",
-        "A GPU resource is in `requests` only, which the API server denies; it was copied to `limits`.",
+        "A GPU resource is in `requests` only; it was copied to `limits`.",
         "Write GPU resources under `limits`.",
     )
     KEY_IGNORED = _(
         "VGW105",
         ReasonKind.WARNING,
         "key ignored",
-        "The vendor ignores this key beside the others; it has no effect.",
-        "Remove it, or see the message for what it conflicts with.",
+        "The vendor ignores this key beside the others.",
+        "Remove it.",
     )
     MISPLACED_KEY = _(
         "VGW106",
         ReasonKind.WARNING,
         "key in the wrong place",
-        "A request key is where the vendor does not read it, for instance in an annotation.",
-        "Move it to the place that the message names.",
+        "The vendor does not read the key in this place.",
+        "Move it as the message says.",
     )
     UNKNOWN_KEY = _(
         "VGW107",
         ReasonKind.WARNING,
         "unknown key",
-        "A resource name is unknown and resembles a short key.",
-        "Correct the name if that key was meant.",
+        "An unknown resource name resembles a key.",
+        "If you meant that key, correct the name.",
     )
     CORRECTED = _(
         "VGW108",
         ReasonKind.WARNING,
         "value corrected",
-        "The vendor would raise this number to the next one that it accepts; that number was written.",
-        "Write the number that the message names.",
+        "The number was raised to the next one that the vendor accepts.",
+        "Write what the message names.",
     )
     ROUNDED_DOWN = _(
         "VGW109",
         ReasonKind.WARNING,
         "value rounded down",
-        "The vendor rounds this number down; the request is for the lower number.",
-        "Write a number that the vendor need not round.",
+        "The vendor rounds this number down.",
+        "Write the lower number.",
     )
     NAMESPACE_SETTING_INVALID = _(
         "VGW110",
         ReasonKind.WARNING,
         "namespace setting invalid",
-        "A label or annotation `vgpu-webhook.io/*` of the namespace has an unknown value. An unknown mode counts as "
-        "`warn`; anything else is ignored.",
-        "Write one of the values that the message lists.",
+        "A label or annotation `vgpu-webhook.io/*` of the namespace is invalid and ignored; an unknown mode counts as `warn`.",
+        "Write a value that the message lists.",
     )
     OUTSIDE_ROLLOUT = _(
         "VGW111",
         ReasonKind.WARNING,
         "outside the roll-out",
-        "The namespace enforces for a percentage of its workloads, and this one is not among them: nothing was changed.",
-        "Raise the label `vgpu-webhook.io/rollout` of the namespace, or remove it.",
+        "The namespace's roll-out does not include this workload: nothing was changed.",
+        "Raise or remove the namespace's label `vgpu-webhook.io/rollout`.",
     )
     CLAIM_LEFT_UNCHANGED = _(
         "VGW112",
         ReasonKind.WARNING,
         "resource claim left unchanged",
-        "Beside its GPU request, the pod has resource claims of Dynamic Resource Allocation; the webhook does not count "
-        "what they allocate.",
-        "Nothing, if the claim is for other devices than the request.",
+        "The pod also has resource claims, which the webhook does not count.",
+        "Make sure that they are for other devices.",
     )
     OWN_KEY_UNUSED = _(
         "VGW113",
         ReasonKind.WARNING,
         "webhook key without effect",
-        "A label or annotation `vgpu-webhook.io/*` of the pod or its namespace is misspelled, in the wrong place, or has an "
-        "unknown value: nothing reads it.",
+        "Nothing reads this label or annotation `vgpu-webhook.io/*`: it is misspelled, misplaced or invalid.",
         "Write what the message suggests, or remove it.",
     )
     LIMIT_NOT_KEPT = _(
         "VGW114",
         ReasonKind.WARNING,
         "limit not enforced",
-        "In this combination of keys the vendor reserves what is requested, but does not limit the container to it.",
-        "Write what the message names, if the container has to be limited.",
+        "With these keys the vendor reserves the request, but does not limit the container to it.",
+        "If you need the limit, write what the message names.",
     )
     OPT_OUT_FORBIDDEN = _(
         "VGW115",
@@ -251,35 +246,35 @@ class Reason(enum.Enum):
         ReasonKind.WARNING,
         "rounded up",
         "The target cannot express the exact amount; the next larger one was written.",
-        "Request an amount that the target can express.",
+        "Nothing.",
     )
     OTHER_FAMILY = _(
         "VGW202",
         ReasonKind.WARNING,
         "other hardware family",
-        "The pod was translated, by explicit configuration, to another family of hardware.",
-        "Make sure that the image is built for that hardware.",
+        "The pod was translated, as configured, to another hardware family.",
+        "Make sure that the image is built for it.",
     )
     KEY_NOT_CARRIED = _(
         "VGW203",
         ReasonKind.WARNING,
         "key not carried over",
         "The key has no meaning for the target and was removed.",
-        "Remove it, or write the target's own key.",
+        "Remove it, or write the target's own.",
     )
     HINT_NOT_CARRIED = _(
         "VGW204",
         ReasonKind.WARNING,
         "hint not carried over",
-        "The annotation means something to the source vendor's scheduler only; it was left unchanged and has no effect.",
-        "Write the target's own hint.",
+        "Only the source's scheduler reads this annotation, which was kept.",
+        "Write the target's own.",
     )
     DIMENSION_DROPPED = _(
         "VGW205",
         ReasonKind.WARNING,
         "dimension dropped",
-        "The target cannot limit this dimension, and its mapping permits dropping it.",
-        "Choose another target if the limit matters.",
+        "The target cannot limit this dimension; its mapping permits that.",
+        "If the limit matters, choose another target.",
     )
     SINGLE_DEVICE_LOST = _(
         "VGW206",
@@ -292,50 +287,49 @@ class Reason(enum.Enum):
         "VGW207",
         ReasonKind.WARNING,
         "limit added",
-        "The request did not limit this dimension; the target does.",
-        "Choose another target if that matters.",
+        "The target limits a dimension that the request does not.",
+        "If that matters, choose another target.",
     )
     VARIABLE_ADDED = _(
         "VGW208",
         ReasonKind.WARNING,
         "variable added",
-        "The source's device plugin sets this variable and the target's does not; its value was written to the pod.",
-        "Nothing. To use another value, set the variable in the pod.",
+        "The source's device plugin sets this variable, the target's does not; it was added.",
+        "To use another value, set it.",
     )
     VARIABLE_MISSING = _(
         "VGW209",
         ReasonKind.WARNING,
         "variables missing",
-        "The source's device plugin sets these variables, the target's does not, and their values are known only on the node.",
+        "The source's device plugin sets these variables on the node; the target's does not.",
         "Set them in the pod if the program needs them.",
     )
     DEVICE_MEMORY_ASSUMED = _(
         "VGW210",
         ReasonKind.WARNING,
         "device memory assumed",
-        "A percentage of memory became a size, or a size a percentage: the pod selects nodes by their device, and the "
-        "setting `cards` gives its memory.",
-        "Nothing, if the setting `cards` is right for the pod's nodes.",
+        "A percentage of memory became a size, or the reverse, by the setting `cards` for the devices that the pod selects.",
+        "Make sure that `cards` is right for these nodes.",
     )
     KEY_RETIRED = _(
         "VGW211",
         ReasonKind.WARNING,
         "retired key written",
-        "Current versions of the target's system no longer read this key; the message names the last one that does.",
-        "Use it only where that version runs, or choose another target.",
+        "Current versions of the target's system do not read this key.",
+        "Use it only with the version that the message names.",
     )
     REFERENCES_DROPPED = _(
         "VGW212",
         ReasonKind.WARNING,
         "references to the source's ConfigMaps removed",
-        "The source's own webhook made the pod refer to ConfigMaps that only the source's scheduler creates.",
+        "The source's webhook refers to ConfigMaps that only its scheduler creates; these references were removed.",
         "Nothing.",
     )
     BAD_QUANTITY = _(
         "VGW301",
         ReasonKind.DENIAL,
         "invalid quantity",
-        "The value is not a Kubernetes quantity, or is too long or too large to be one.",
+        "The value is no Kubernetes quantity, or too long or too large.",
         "Write a plain whole number.",
         400,
     )
@@ -343,17 +337,16 @@ class Reason(enum.Enum):
         "VGW302",
         ReasonKind.DENIAL,
         "not a whole number",
-        "The value is a fraction or negative in the vendor's unit.",
-        "Write the number that the message names, in the unit of the key.",
+        "The value is a fraction or negative in the key's unit.",
+        "Write what the message names.",
         422,
     )
     TOO_LARGE = _(
         "VGW303",
         ReasonKind.DENIAL,
         "more than any device has",
-        "The value is larger than any device, or counts more devices than any node has. Usually a unit was written "
-        "although the key has its own.",
-        "Write the number that the message names.",
+        "No device or node has that much. Often a unit was written although the key has its own.",
+        "Write what the message names.",
         422,
     )
     NOT_LEGAL = _(
@@ -361,22 +354,22 @@ class Reason(enum.Enum):
         ReasonKind.DENIAL,
         "value not allowed",
         "The vendor accepts certain numbers only.",
-        "Write one of those that the message names.",
+        "Write what the message names.",
         422,
     )
     NOT_DIVISIBLE = _(
         "VGW305",
         ReasonKind.DENIAL,
         "not divisible",
-        "The number is a total over the devices and is not divisible by their count, which the vendor denies.",
-        "Write one of the numbers that the message names.",
+        "The total is not divisible by the number of devices.",
+        "Write what the message names.",
         422,
     )
     LIMIT_DIFFERS = _(
         "VGW306",
         ReasonKind.DENIAL,
         "limit and request differ",
-        "Extended resources cannot be overcommitted: limits and requests must agree.",
+        "Limits and requests of an extended resource must agree.",
         "Write the same value to both, or leave `requests` out.",
         422,
     )
@@ -384,15 +377,15 @@ class Reason(enum.Enum):
         "VGW307",
         ReasonKind.DENIAL,
         "no device, but a share of one",
-        "The count is 0 beside memory or cores: the request contradicts itself.",
-        "Write a count of 1 or more, or remove the other keys.",
+        "The count is 0 beside memory or cores.",
+        "Write a count from 1, or remove the other keys.",
         422,
     )
     UNSUPPORTED_BY_VENDOR = _(
         "VGW308",
         ReasonKind.DENIAL,
         "not supported by the vendor",
-        "The vendor's own components would deny or ignore this combination of keys.",
+        "The vendor's components would deny or ignore these keys together.",
         "Write what the message names.",
         422,
     )
@@ -401,7 +394,7 @@ class Reason(enum.Enum):
         ReasonKind.DENIAL,
         "invalid combination of keys",
         "No form of the vendor's mapping matches these keys.",
-        "See `vgpu-webhook vendors NAME` for the forms.",
+        "`vgpu-webhook vendors NAME` lists the forms.",
         422,
     )
     BAD_COUNT = _(
@@ -416,16 +409,15 @@ class Reason(enum.Enum):
         "VGW311",
         ReasonKind.DENIAL,
         "count for several containers",
-        "The count is for one container of the pod, and several containers request devices.",
-        "Keep the request of one container, or split the pod.",
+        "The count is for one container, and several request devices.",
+        "Keep one request, or split the pod.",
         422,
     )
     TWO_VENDORS = _(
         "VGW312",
         ReasonKind.DENIAL,
         "two vendors in one container",
-        "A container has keys of two vendors; choosing one would silently drop the other. A vendor's copy of another's "
-        "keys is accepted if both mean the same for the same container.",
+        "A container has keys of two vendors that mean different things.",
         "Keep the keys of one vendor.",
         422,
     )
@@ -433,15 +425,15 @@ class Reason(enum.Enum):
         "VGW313",
         ReasonKind.DENIAL,
         "misspelled key",
-        "A resource name is nearly a known key; it would be ignored, and the pod would stay Pending or run without a limit.",
-        "Write the name that the message suggests.",
+        "A resource name is nearly a known key; the vendor would ignore it.",
+        "Write what the message names.",
         422,
     )
     VENDOR_INACTIVE = _(
         "VGW314",
         ReasonKind.DENIAL,
         "vendor inactive",
-        "The key belongs to an inactive vendor, because another vendor owns a name that both use.",
+        "The key's vendor is inactive: another owns a name that both use.",
         "Change the setting `owners`, or write the active vendor's keys.",
         422,
     )
@@ -449,32 +441,31 @@ class Reason(enum.Enum):
         "VGW315",
         ReasonKind.DENIAL,
         "unit not configured",
-        "The vendor's sources contradict each other on the unit of this key, so the mapping does not assume one.",
-        "Set the `unit` in a mapping that extends this one.",
+        "The vendor's sources contradict each other on this key's unit.",
+        "Set its `unit` in a mapping that extends this one.",
         422,
     )
     SPELLINGS_DIFFER = _(
         "VGW316",
         ReasonKind.DENIAL,
         "conflicting keys in one container",
-        "The keys of one container name different models or chips, or one key is there in two spellings.",
-        "Use the same model or chip in all of them, and one spelling of each key.",
+        "The container's keys name different models or chips, or one key has two spellings.",
+        "Use one model or chip, and one spelling.",
         422,
     )
     NO_SUCH_CONTAINER = _(
         "VGW317",
         ReasonKind.DENIAL,
         "no such container",
-        "An annotation names a container that the pod does not have, or does not name the one that requests the GPU.",
-        "Write the name of a container into the key or value that the message names.",
+        "An annotation names no container of the pod, or not the one that requests the GPU.",
+        "Write the container that the message names.",
         422,
     )
     TOO_MANY = _(
         "VGW318",
         ReasonKind.DENIAL,
         "too many",
-        "The pod exceeds a limit of the webhook: containers, containers that request, keys, their length, that of a variable, "
-        "entries of a list, or entries that have to be removed.",
+        "The pod exceeds a limit of the webhook, such as that of containers or keys.",
         "Remove what the message names, or split the pod.",
         422,
     )
@@ -490,23 +481,23 @@ class Reason(enum.Enum):
         "VGW320",
         ReasonKind.DENIAL,
         "one container only",
-        "The vendor serves one requesting container of a pod, or several only if they request the same.",
-        "Keep the request of one container, or request in each what the message names.",
+        "The vendor serves one requesting container of a pod, or several that request the same.",
+        "Keep one request, or write what the message names.",
         422,
     )
     SIZE_UNKNOWN = _(
         "VGW321",
         ReasonKind.DENIAL,
         "size not known",
-        "The name is known, but not how much memory and cores it has on the cluster's devices.",
-        "Configure it in a mapping that extends this one: add a row for the name, or name the model of the devices.",
+        "The memory and cores that this name stands for on your devices are unknown.",
+        "Add the name, or the devices' model, in a mapping that extends this one.",
         422,
     )
     TWINS_DIFFER = _(
         "VGW322",
         ReasonKind.DENIAL,
         "limit and request annotation differ",
-        "The vendor's pair of annotations must agree where the pod is translated: other vendors do not support two amounts.",
+        "To be translated, the two annotations must agree.",
         "Write the same value to both.",
         422,
     )
@@ -515,33 +506,31 @@ class Reason(enum.Enum):
         ReasonKind.DENIAL,
         "name of two vendors",
         "Patterns of two vendors match this name.",
-        "Narrow a pattern under `variables` of one mapping, or make one of the vendors `inactive`.",
+        "Narrow a pattern under `variables` of one mapping, or make one vendor `inactive`.",
         422,
     )
     CLAIM_BESIDE_REQUEST = _(
         "VGW324",
         ReasonKind.DENIAL,
         "resource claim beside a GPU request",
-        "A container requests a GPU through a vendor's keys and has a resource claim, too: two systems would each "
-        "allocate a GPU.",
-        "Keep one of the two, or put them into different containers. For claims of other hardware (a network device, "
-        "say) set `resourceClaims: warn`.",
+        "A container requests a GPU through a vendor's keys and has a resource claim: it would get two.",
+        "Keep one. For claims of other hardware, set `resourceClaims: warn`.",
         422,
     )
     UNKNOWN_TARGET = _(
         "VGW401",
         ReasonKind.DENIAL,
         "unknown target",
-        "The annotation `vgpu-webhook.io/target` does not name an active vendor.",
-        "Write one of those that the message lists.",
+        "The annotation `vgpu-webhook.io/target` names no active vendor.",
+        "Write one that the message lists.",
         422,
     )
     NO_EQUIVALENT = _(
         "VGW402",
         ReasonKind.DENIAL,
         "no equivalent",
-        "The target cannot express the request faithfully; requests are denied rather than approximated.",
-        "Change the request as the message describes, or choose another target.",
+        "The target cannot express the request.",
+        "Change the request as the message says, or choose another target.",
         422,
     )
     READ_BACK_DIFFERS = _(
@@ -549,22 +538,22 @@ class Reason(enum.Enum):
         ReasonKind.DENIAL,
         "would be read differently",
         "The keys that would be written do not read back as the request.",
-        "Change the request as the message describes, or choose another target.",
+        "Change the request, or choose another target.",
         422,
     )
     LABEL_CONFLICT = _(
         "VGW404",
         ReasonKind.DENIAL,
         "conflicting label",
-        "The target needs a label or annotation that the pod already has with another value.",
-        "Remove it from the pod, or set it to the value that the message names.",
+        "The target needs a label or annotation that the pod has with another value.",
+        "Remove it, or write what the message names.",
         422,
     )
     INIT_NOT_SERVED = _(
         "VGW405",
         ReasonKind.DENIAL,
         "init containers not served",
-        "The target, or the vendor itself, does not serve init containers; the share would be lost.",
+        "The target, or the vendor itself, does not serve init containers.",
         "Move the request to a container, or choose another target.",
         422,
     )
@@ -580,7 +569,7 @@ class Reason(enum.Enum):
         "VGW407",
         ReasonKind.DENIAL,
         "containers disagree",
-        "The pod has one value for all its containers, and they need different ones.",
+        "The containers need different values, but the pod has only one.",
         "Request the same in each, or split the pod.",
         422,
     )
@@ -588,22 +577,22 @@ class Reason(enum.Enum):
         "VGW501",
         ReasonKind.WARNING,
         "scheduler kept",
-        "The pod names a scheduler, which was kept although the vendor needs another.",
-        "Remove `schedulerName`, or write the one that the message names.",
+        "The pod's scheduler was kept, although the vendor needs another.",
+        "Remove `schedulerName`.",
     )
     SCHEDULER_CONFLICT = _(
         "VGW502",
         ReasonKind.DENIAL,
         "scheduler conflict",
-        "The pod names a scheduler other than the vendor's, and the mapping forbids that.",
-        "Remove `schedulerName`, or write the one that the message names.",
+        "The mapping permits only the vendor's scheduler.",
+        "Remove `schedulerName`.",
         403,
     )
     SCHEDULERS_DIFFER = _(
         "VGW503",
         ReasonKind.DENIAL,
         "two schedulers needed",
-        "Containers of one pod need different schedulers.",
+        "Containers of the pod need different schedulers.",
         "Use the keys of one vendor, or split the pod.",
         422,
     )
@@ -612,21 +601,21 @@ class Reason(enum.Enum):
         ReasonKind.DENIAL,
         "node named",
         "`spec.nodeName` bypasses the scheduler, so no share can be allocated.",
-        "Use a node selector or affinity instead.",
+        "Use a node selector or affinity.",
         403,
     )
     NODE_NAME_TO_AFFINITY = _(
         "VGW505",
         ReasonKind.WARNING,
         "node name became affinity",
-        "`spec.nodeName` was turned into a required node affinity, so that the scheduler allocates the share.",
-        "Use a node selector or affinity yourself.",
+        "`spec.nodeName` became a required node affinity.",
+        "Use a node selector or affinity.",
     )
     PRIVILEGED = _(
         "VGW506",
         ReasonKind.DENIAL,
         "privileged container",
-        "A privileged container sees every device: a share cannot be enforced.",
+        "A privileged container sees every device.",
         "Drop `privileged`, or request whole devices.",
         403,
     )
@@ -634,43 +623,42 @@ class Reason(enum.Enum):
         "VGW507",
         ReasonKind.WARNING,
         "placement kept",
-        "The pod sets a field that the mapping sets, too, to another value; the pod's value was kept.",
-        "Remove it to get the mapping's value.",
+        "The pod sets a field to another value than the mapping; the pod's was kept.",
+        "To get the mapping's value, remove the field.",
     )
     SCHEDULER_OVERRIDDEN = _(
         "VGW508",
         ReasonKind.WARNING,
         "scheduler replaced",
-        "The pod named another scheduler; the mapping replaces it.",
+        "The mapping replaces the pod's scheduler.",
         "Remove `schedulerName`.",
     )
     SCHEDULER_SET = _(
         "VGW509",
         ReasonKind.WARNING,
         "scheduler set",
-        "The pod named no scheduler, or that of another vendor; it was set to the one that the request needs.",
-        "Nothing. To avoid the warning, do what the message says.",
+        "The pod named no scheduler, or another vendor's; the one that the request needs was set.",
+        "To avoid the warning, do what the message says.",
     )
     IMAGE_PATH_ASSUMED = _(
         "VGW601",
         ReasonKind.NOTE,
         "image's library path assumed",
-        "A webhook cannot see the image's own `LD_LIBRARY_PATH`, which is replaced; usual directories were added.",
+        "`LD_LIBRARY_PATH` was set to usual directories: a webhook cannot see the image's own.",
         "Set `LD_LIBRARY_PATH` in the pod if the image needs others.",
     )
     LEFT_TO_PLUGIN = _(
         "VGW602",
         ReasonKind.NOTE,
         "left to the device plugin",
-        "No shim was injected; the device plugin enforces the limit.",
-        "Nothing, if the device plugin enforces limits. To use the shim, request memory as a size, or permit the delivery "
-        "that the message names.",
+        "No shim was injected; the device plugin has to enforce the limit.",
+        "To use the shim, request memory as a size, or permit the delivery that the message names.",
     )
     LIMIT_NOT_MET = _(
         "VGW603",
         ReasonKind.DENIAL,
         "limit cannot be written",
-        "The shim's limit cannot be written before the device is known, and the mapping denies such a share.",
+        "The shim's limit depends on the device, which is not yet known.",
         "Request memory as a size.",
         403,
     )
@@ -678,15 +666,15 @@ class Reason(enum.Enum):
         "VGW604",
         ReasonKind.DENIAL,
         "collision with the shim",
-        "The pod already has a volume, mount or variable of the shim's name with other content.",
-        "Rename or remove the pod's own.",
+        "The pod has a volume, mount or variable of the shim's name with other content.",
+        "Rename or remove it.",
         422,
     )
     GUARDED = _(
         "VGW605",
         ReasonKind.DENIAL,
         "guarded variable",
-        "A variable, annotation, label or mount of the pod lifts the limit of the share, or shows other devices.",
+        "A variable, annotation, label or mount lifts the share's limit, or shows other devices.",
         "Remove it; mount a volume elsewhere.",
         403,
     )
@@ -694,16 +682,14 @@ class Reason(enum.Enum):
         "VGW606",
         ReasonKind.WARNING,
         "guarded variable removed",
-        "A variable, annotation, label or mount lifted the limit of the share, or showed other devices; it was removed, as "
-        "the mapping specifies.",
+        "A variable, annotation, label or mount that lifts the share's limit, or shows other devices, was removed.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(
         "VGW607",
         ReasonKind.WARNING,
         "scheduler's own mark removed",
-        "A label or annotation that only the scheduler may write was removed: a copied one breaks placement, a forged "
-        "one takes devices.",
+        "Only the scheduler may write this label or annotation; it was removed.",
         "Remove it from the manifest.",
     )
     PRELOAD_BY_REFERENCE = _(
@@ -718,38 +704,35 @@ class Reason(enum.Enum):
         "VGW609",
         ReasonKind.WARNING,
         "search path cleaned",
-        "Empty elements of `LD_LIBRARY_PATH` were removed: the loader reads them as the current directory.",
-        "Write the path without empty elements.",
+        "Empty elements of `LD_LIBRARY_PATH`, which mean the current directory, were removed.",
+        "Write the path without them.",
     )
     DEVICES_HIDDEN = _(
         "VGW610",
         ReasonKind.WARNING,
         "devices hidden",
-        "A variable of the pod overrides the device plugin's and hides the devices that the container requests. It is "
-        "removed if the request is translated, and kept otherwise.",
+        "A variable of the pod hides the devices that the container requests; it is removed if the request is translated.",
         "Remove it. If another webhook writes it, exclude the pod from that webhook.",
     )
     DELIVERY_UNUSED = _(
         "VGW611",
         ReasonKind.WARNING,
         "delivery not used",
-        "The namespace's annotation `vgpu-webhook.io/shim: hostPath` has no effect on the pod: no shim can be injected, and "
-        "the device plugin enforces the limit.",
+        "The namespace's annotation `vgpu-webhook.io/shim: hostPath` has no effect: no shim can be injected.",
         "Request memory as a size, change the mapping's deliveries, or remove the annotation.",
     )
     GUARD_KEPT = _(
         "VGW612",
         ReasonKind.WARNING,
         "guarded variable kept",
-        "A variable, annotation, label or mount can lift the limit of the share, or show other devices, with some "
-        "versions of what reads it; the mapping only reports it.",
-        "Remove it. To deny it, set the namespace's annotation `vgpu-webhook.io/guard: deny`.",
+        "A variable, annotation, label or mount may lift the share's limit, or show other devices; it is only reported.",
+        "Remove it. To deny it, annotate the namespace `vgpu-webhook.io/guard: deny`.",
     )
     INTERNAL_ERROR = _(
         "VGW901",
         ReasonKind.BUG,
         "internal error",
-        "A bug of the webhook: it returned no decision, and the API server's `failurePolicy` applies.",
+        "The webhook returned no decision; the API server's `failurePolicy` applies.",
         "Report it with the correlation ID from the log.",
     )
 

@@ -1,5 +1,7 @@
 """The reason codes are explained on the terminal and in ``docs/codes.md``."""
 
+import re
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,15 @@ def test_the_page_is_up_to_date(run: Run) -> None:
 
 
 def test_the_page_has_a_section_for_each_reason() -> None:
-    """With what it means, and what to do if there is something."""
+    """With its name, what it means, what to do if there is something, and a status other than the usual one."""
     text = PAGE.read_text()
     for reason in Reason:
-        assert f"\n## {reason.code}\n" in text
-        assert reason.value.meaning in text
-        assert reason.value.remedy == "Nothing." or f"\n→ {reason.value.remedy}\n" in text
+        (section,) = re.findall(rf"^### {reason.code}\n(.*?)(?:^#|\Z)", text, re.MULTILINE | re.DOTALL)
+        assert f"`{reason.slug}`" in section
+        assert f"{reason.value.meaning}\n" in section
+        assert reason.value.remedy == "Nothing." or f"\n\n{reason.value.remedy}\n" in section
+        if reason.value.status:
+            assert (f", {reason.value.status}:" in section) == (reason.value.status != HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def test_all_codes(run: Run) -> None:

@@ -32,15 +32,20 @@ def test_the_page_of_guards_is_generated(run: Run) -> None:
     """It is what the documents say: of each mapping what is guarded or why nothing is, and of each entry what reads it."""
     page = (DOCS / "guards.md").read_text()
     assert page == run("vendors", "--guards", "--markdown").stdout
+    rows = [line.removeprefix("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
     for name, vendor in POLICY.vendors.items():
         document = vendor.document
         assert document.guard or document.unguarded, name
-        assert f"\n| `{name}` |" in page
         assert all(guard.named or guard.read_by for guard in document.guard), name
+        for guard in document.guard:
+            shown = [row for row in rows if row[0] == (guard.named or f"`{name}`")]
+            assert shown, name
+            assert guard.named is None or any(f"`{name}`" in row[1] for row in shown), name
         if document.unguarded:
-            assert " ".join(document.unguarded.split()) in page
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and line.count(" | ") > 2]
-    assert all(row[-1].removesuffix(" |") for row in rows if "the list `" not in row[1])
+            assert f"\n| `{name}` | {' '.join(document.unguarded.split())} |\n" in page
+    assert all(row[-1].removesuffix(" |") for row in rows)
+    readers = {guard.read_by for vendor in POLICY.vendors.values() for guard in vendor.document.guard if guard.read_by}
+    assert all(f" | {reader.partition(': ')[0]} |" in page for reader in readers)
 
 
 def test_guards_for_a_terminal(run: Run) -> None:

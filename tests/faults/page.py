@@ -1,32 +1,34 @@
 """The table of faults as a page: ``python -m tests.faults.page > docs/reliability.md``."""
 
+import itertools
 import sys
 from collections.abc import Iterator
 from typing import Final
 
-from .fault import CHANNELS, Fault
+from .fault import CHANNELS, Bound, Fault
 from .table import FAULTS
 
-_HEAD: Final = """\
+USUAL_RECOVERY: Final = 10
+"""Seconds that the page states once."""
+
+_HEAD: Final = f"""\
 # Reliability
 
-How faults around the webhook affect pods, and where they are reported. `make test-faults` causes each of these faults on a
-real control plane, with two replicas behind a Service, while pods that request a GPU are created continuously. It fails if
-more pods are denied or created unchanged than this page permits, or for longer, if recovery takes longer than stated, or if
-any of the reports is missing.
+How faults around the webhook affect pods, and where you see them. `make test-faults` causes each of them on a real control
+plane, with two replicas behind a Service and a stream of GPU pods, and fails if it affects more than stated here.
 
-- **denied**, **unchanged**: how many pods may be denied, or created without the changes of the webhook, and the time from the
-  first of them to the last. At most 30 pods are created in a second. Pods without a GPU are never affected.
-- **recovery**: maximum seconds from the end of the fault until pods are processed again.
-- **reported by**: events of the [log](reference.md#logs), reasons of Kubernetes Events, [metrics](reference.md#metrics),
-  alerts ([runbook](runbook.md)), [checks](reference.md#checks) of `vgpu-webhook check` with a part of what they say.
-  An alert fires if the fault lasts, or recurs every minute.
-- **not reported by**: what shows nothing of the fault, and why.
+- **pods**: how many, at most, are *denied*, or created *unchanged*, of up to 30 that are created in a second; *all*: while the
+  fault lasts. Without an entry, and without a GPU request, none.
+- **recovery**: pods are processed again at most {USUAL_RECOVERY} s after the end of the fault, unless another time is stated.
+- **reported by**, in this order: events of the [log](reference.md#logs), Kubernetes Events, [metrics](reference.md#metrics),
+  [alerts](runbook.md) if the fault lasts or recurs every minute, and
+  [checks](reference.md#checks) of `vgpu-webhook check` with a part of what they say.
+- **not reported by**: what shows nothing, and why.
 
 <!-- This table is written by `make docs`, from tests/faults/table.py. -->
 
-| fault | denied | unchanged | recovery | reported by | not reported by |
-|---|---|---|---|---|---|
+| fault | pods | reported by | not reported by |
+|---|---|---|---|
 """
 
 NAMES: Final = {"log": "log", "events": "Event", "metrics": "metric", "alerts": "alert", "checks": "check"}
@@ -34,29 +36,38 @@ NAMES: Final = {"log": "log", "events": "Event", "metrics": "metric", "alerts": 
 
 
 def page() -> str:
-    """Format the page."""
-    return _HEAD + "".join(_row(fault) for fault in FAULTS)
+    """Format the page: faults in a row that differ in nothing else share one."""
+    rows = [(fault.name, _row(fault)) for fault in FAULTS]
+    return _HEAD + "".join(
+        f"| {'; '.join(name for name, _ in group)} | {cells} |\n".replace("|  |", "| |").replace("|  |", "| |")
+        for cells, group in itertools.groupby(rows, key=lambda row: row[1])
+    )
 
 
 def _row(fault: Fault) -> str:
     signs = fault.signs
-    channels = {
-        "log": [f"`{event}`" for event in signs.log],
-        "events": [f"`{reason}`" for reason in signs.events],
-        "metrics": [f"`{metric}`" for metric in signs.metrics],
-        "alerts": [f"[{name}](runbook.md#{name.lower()})" for name in signs.alerts],
-        "checks": [f"`{finding.check}` (“{finding.text}”)" for finding in signs.checks],
-    }
-    who = "; ".join(f"{NAMES[channel]}: {', '.join(told)}" for channel, told in channels.items() if told)
+    told = [
+        *(f"`{sign}`" for sign in (*signs.log, *signs.events, *signs.metrics)),
+        *(f"[{name}](runbook.md#{name.lower()})" for name in signs.alerts),
+        *(f"`{finding.check}` (“{finding.text}”)" for finding in signs.checks),
+    ]
+    effects = [
+        *([f"denied: {_bound(fault.denied)}"] if fault.denied else []),
+        *([f"unchanged: {_bound(fault.untreated)}"] if fault.untreated else []),
+        *([f"recovery {fault.recovers:g} s"] if fault.recovers != USUAL_RECOVERY else []),
+    ]
     cells = (
-        fault.name,
-        str(fault.denied or "none"),
-        str(fault.untreated or "none"),
-        f"{fault.recovers:g} s",
-        who or "not reported: nothing is wrong",
+        "; ".join(effects),
+        ", ".join(told) or "nothing is wrong",
         "; ".join(f"{names}: {why}" for names, why in _silent(fault)),
     )
-    return f"| {' | '.join(cells)} |\n"
+    return " | ".join(cells)
+
+
+def _bound(bound: Bound) -> str:
+    if bound.pods is None:
+        return f"all, and for {bound.seconds:g} s longer ({bound.why})"
+    return f"{bound.pods} within {bound.seconds:g} s ({bound.why})"
 
 
 def _silent(fault: Fault) -> Iterator[tuple[str, str]]:

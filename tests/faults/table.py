@@ -7,19 +7,19 @@ from . import in_cluster, in_installation, in_objects, in_replicas
 from .fault import Bound, Fault, Finding, Signs
 
 AWAY: Final = Bound("until a replica answers", None, 60)
-EXCLUDED: Final = Bound("calls in flight, and until the Service excludes the replica", 60, 10)
+EXCLUDED: Final = Bound("until the Service excludes the replica", 60, 10)
 STARTING: Final = Bound("until replicas have started", None, 60)
-ONCE: Final = Bound("between the change and its repair, because the webhook is not called", 60, 10)
-AGAIN: Final = Bound("between a change and its repair, because the webhook is not called", None, 65)
+ONCE: Final = Bound("until the repair", 60, 10)
+AGAIN: Final = Bound("until the repair", None, 65)
 NO_STORE: Final = Bound("none is created while the API server cannot store it, and is not connected again", None, 90)
 
 LOST_WITH_API_SERVER: Final = "the API server cannot store them"
 CUT_OFF: Final = "the replicas cannot reach the API server"
-OWN_WAY: Final = "it reaches the API server, and does not know what the replicas have not heard of"
-NOT_RUNNING: Final = "a replica that does not run writes nothing"
-KUBELET: Final = "the kubelet writes those of the pod"
-ANOTHER_ANSWERS: Final = "the Service leads to the other replica"
-COUNTED: Final = "there may be thousands: they are counted"
+OWN_WAY: Final = "it has its own connection"
+NOT_RUNNING: Final = "stopped replicas write nothing"
+KUBELET: Final = "only the kubelet's"
+ANOTHER_ANSWERS: Final = "the other replica answers"
+COUNTED: Final = "there may be thousands"
 NO_OBJECT: Final = "no object is affected"
 NO_EFFECT: Final = "pods are changed as before"
 
@@ -96,7 +96,7 @@ FAULTS: Final = (
             alerts=("VgpuWebhookWatchStale",),
             checks=(Finding("mappings", "could not be read"), Finding("registration", "could not be read")),
         ),
-        silent={"log": "watches stay open, and bring nothing", "events": LOST_WITH_API_SERVER},
+        silent={"log": "watches stay open", "events": LOST_WITH_API_SERVER},
         watched=False,
         unanswered=NO_STORE,
         recovers=90,
@@ -115,7 +115,7 @@ FAULTS: Final = (
             metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_rechecks_total"),
             alerts=("VgpuWebhookWatchStale", "VgpuWebhookNamespacesStale"),
         ),
-        silent={"log": "watches stay open, and bring nothing", "events": CUT_OFF, "checks": OWN_WAY},
+        silent={"log": "watches stay open", "events": CUT_OFF, "checks": OWN_WAY},
         denied=Bound("while the API server does not answer for the namespace", None, 10),
         lasts=5,
     ),
@@ -221,7 +221,7 @@ FAULTS: Final = (
         "a flood of reviews that are denied",
         in_replicas.denials,
         Signs(log=("reviews_suppressed",), metrics=("vgpu_webhook_reviews_total",), alerts=("VgpuWebhookDenials",)),
-        silent={"events": "the user is told, and the pod does not exist", "checks": "denied pods do not exist"},
+        silent={"events": "the user is told", "checks": "denied pods do not exist"},
     ),
     Fault(
         "the Secret is deleted",
@@ -248,7 +248,7 @@ FAULTS: Final = (
         "caBundle is emptied",
         in_objects.bundle_emptied,
         REPAIRED,
-        denied=Bound("between the change and its repair, because the API server trusts no certificate", 60, 10),
+        denied=Bound("until the repair", 60, 10),
     ),
     Fault(
         "caBundle is emptied while all replicas start",

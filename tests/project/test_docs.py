@@ -483,13 +483,14 @@ def test_every_key_of_mappings_is_documented() -> None:
     assert keys | {"extends"} <= explained
 
 
-def unit_text(key: Key) -> str:
-    """What 1 of a key is worth, as the page of vendors says it."""
+def unit_text(vendor: str, key: Key) -> str:
+    """What 1 of a key is worth, as the page of keys says it; devices are counted without a word."""
     if "devices" in key.dimensions:
-        return "a part of one device" if key.name == "drs-gcu" else "a device"
+        parts = {"drs-gcu": "a part of one device"}
+        return parts.get(key.name) or ("a device whose size is to be configured" if vendor == "mig-single" else "")
     if key.unit is None:
         return "to be configured"
-    return bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} % of a device"
+    return bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} %"
 
 
 @pytest.mark.parametrize("name", sorted(builtin()))
@@ -503,9 +504,13 @@ def test_builtin_vendors_are_documented(name: str) -> None:
         assert rows, key.name
         assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in key.spellings)
         if key.kind == "amount":
-            assert any(unit_text(key) in row and ("together" in row or not key.total) for row in rows), key.name
+            units = [re.split("[,;]", row.split("|")[4], maxsplit=1)[0].strip() for row in rows]
+            total = [("together" in row) == (key.total and "devices" not in key.dimensions) for row in rows]
+            assert (unit_text(name, key), True) in zip(units, total, strict=True), key.name
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
-    assert any(line.startswith(f"| `{name}` |") and scheduler in line for line in lines)
+    places = [line.split(" | ") for line in TEXTS["docs/keys.md"].partition("| scheduler |")[2].splitlines()]
+    named = [row for row in places if f"`{name}`" in re.findall(r"`[^`]+`", row[0])]
+    assert [row[2] for row in named] == [scheduler]
     guarded = [key for rule in vendor.guard.rules for key in rule.names]
     assert all(f"`{key}`" in TEXTS["docs/guards.md"] for key in guarded)
 
