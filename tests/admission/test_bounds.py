@@ -1,6 +1,7 @@
 """What is more than any honest pod has is refused, and what is reported or written of a pod has an end."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -227,6 +228,30 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
 }
 """By what is limited: the limit, and a pod with so many of it."""
 
+_KEY = f"a key of the pod has {MAX_KEY + 1} characters"
+TOLD: dict[str, tuple[str, str]] = {
+    "labels": ("the pod has 1025 labels", "metadata.labels"),
+    "annotations": ("the pod has 1025 annotations", "metadata.annotations"),
+    "node selector": ("the pod has 1025 node selector keys", "spec.nodeSelector"),
+    "long label": (_KEY, "k" * 40),
+    "long annotation": (_KEY, "k" * 40),
+    "long selector": (_KEY, "k" * 40),
+    "long resource": (_KEY, f"k/{'k' * 38}"),
+    "resources": ("the pod has 4097 resources of containers", "resources"),
+    "claims of containers": ("the pod has 1025 claims of containers", "claims"),
+    "claims": ("the pod has 1025 resource claims", "spec.resourceClaims"),
+    "node name": ("the pod has 254 characters of spec.nodeName", "spec.nodeName"),
+    "tolerations": ("the pod has 262145 bytes of tolerations", "spec.tolerations"),
+    "affinity": ("the pod has 262145 bytes of affinity", "spec.affinity"),
+    "volumes": ("the pod has 8193 volumes and parts of them", "volumes"),
+    "long volumes": ("the pod has 1048577 bytes of volumes", "volumes"),
+    "mounts": ("the pod has 8193 mounts and parts of them", "mounts"),
+    "long mounts": ("the pod has 1048577 bytes of mounts", "mounts"),
+    "variables": ("the pod has 8193 variables in containers with one that matters to a share", "env"),
+    "paths": ("the LD_LIBRARY_PATH and LD_PRELOAD of the pod have more than 262144 characters", "env[LD_LIBRARY_PATH]"),
+}
+"""How the denial of one more begins, and the field that it names."""
+
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_as_much_as_is_permitted_is_not_too_much(name: str) -> None:
@@ -241,7 +266,11 @@ def test_as_much_as_is_permitted_is_not_too_much(name: str) -> None:
         return decide(decode_pod(json.dumps(pod).encode()), context, POLICY)
 
     assert decision(most, "enforce").reason is not Reason.TOO_MANY
-    assert decision(most + 1, "enforce").denial is not None
+    denial = decision(most + 1, "enforce").denial
+    assert denial is not None
+    begins, field = TOLD[name]
+    assert re.split(", more than|: shorten", denial.message)[0] == begins
+    assert denial.field == field
     for mode in ("enforce", "warn", "audit"):
         beyond = decision(most + 1, mode)
         assert beyond.reason is Reason.TOO_MANY

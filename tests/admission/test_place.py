@@ -186,6 +186,13 @@ def test_vendors_that_want_different_values_are_refused() -> None:
     assert "nodeSelector card" in refused.finding.message
 
 
+def test_vendors_that_want_different_runtime_classes_are_refused() -> None:
+    """The denial names the field, both vendors and what each needs."""
+    held = [Held(vendor(name, place={"runtimeClassName": f"of-{name}"})) for name in ("first", "second")]
+    refused = refusal(pod({"name": "a"}, {"name": "b"}), *held)
+    assert refused.finding.message.startswith("runtimeClassName: first needs of-first and second needs of-second")
+
+
 def test_node_name_beside_a_share_is_refused() -> None:
     """A pod with a node has no scheduler that could account for a share."""
     refused = refusal(pod(nodeName="n1"), Held(vendor()))

@@ -7,6 +7,7 @@ import pytest
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.admission import Context, Namespace, decide
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import shared_names
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -81,7 +82,7 @@ CONTRADICTIONS = [
         "settings.yaml",
         "owners.aliyun.com/gpu-mem",
         "no vendor is called 'nobody'",
-        "",
+        "known are aliyun",
     ),
     (
         (),
@@ -191,3 +192,14 @@ def test_digest_is_that_of_the_documents() -> None:
 def test_usual_settings_say_nothing_new() -> None:
     """A setting written as it is anyway does not change the policy's digest."""
     assert policy(settings="nodeName: deny\nlargestCard: 1Ti\n").digest == load_policy().digest
+
+
+def test_shared_names_are_listed() -> None:
+    """Each with its active vendor and the others, in alphabetical order; what one vendor alone has is not shared."""
+    own = "family: x\nforms: [{name: whole, memory: all, cores: 100}]\n"
+    texts = [
+        f"vendor: first\n{own}keys: {{b: {{resource: x.io/b, is: devices}}, a: {{resource: x.io/a, is: devices}}}}\n",
+        f"vendor: second\ninactive: true\n{own}keys: {{b: {{resource: x.io/b, is: devices}}}}\n",
+    ]
+    found = [shared for shared in shared_names(policy(*texts)) if shared.name.startswith("x.io/")]
+    assert [(shared.name, shared.owner, shared.others) for shared in found] == [("x.io/b", "first", ("second",))]
