@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
@@ -102,6 +103,14 @@ def test_settings_in_force(plane: ControlPlane) -> None:
         plane.client.delete("v1", "configmaps", "vgpu-webhook-settings", TEAM)
     assert "default filled" not in whole["effects"]
     assert share["effects"]["default filled"] == 4
+
+
+def test_values_for_this_cluster(plane: ControlPlane) -> None:
+    """`check --pre` proposes values before anything is installed."""
+    command = [*PROGRAM, "check", "--pre", "--kubeconfig", str(plane.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert yaml.safe_load(done.stdout)["settings"]["bareDevices"] == "whole"
+    assert "# " in done.stdout
 
 
 def test_all_namespaces(plane: ControlPlane) -> None:

@@ -41,6 +41,7 @@ from webhook.doctor.read import (
 )
 from webhook.doctor.result import Missing
 from webhook.labels import STATUS
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
@@ -127,15 +128,24 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
 
 async def collect_readiness(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
     """Read the facts about nodes, schedulers and device plugins only: whether a cluster can run what a policy writes."""
+    return await _with_readiness(api, await _with_nodes(api, release, now, policy))
+
+
+async def collect_systems(api: Api, release: str, now: dt.datetime) -> ClusterFacts:
+    """Read the same with the schedulers of all vendors: which systems a cluster has, before anything is installed."""
+    return await _with_readiness(api, await _with_nodes(api, release, now, load_policy()), every=True)
+
+
+async def _with_nodes(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
     nodes, daemon_sets = await asyncio.gather(tried(list_objects(api, "/api/v1/nodes", Node)), tried(_daemon_sets(api)))
     outcome = PolicyOutcome(policy, (), {}, frozenset())
-    return await _with_readiness(api, ClusterFacts(now, release, "", outcome, nodes=nodes, daemon_sets=daemon_sets))
+    return ClusterFacts(now, release, "", outcome, nodes=nodes, daemon_sets=daemon_sets)
 
 
-async def _with_readiness(api: Api, seen: ClusterFacts) -> ClusterFacts:
-    """Read what shows which schedulers run, and where the known DaemonSets do."""
+async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool = False) -> ClusterFacts:
+    """Read what shows which schedulers run, of the targets or of every vendor, and where the known DaemonSets do."""
     awaited = await tried(_awaited(api, seen.policy))
-    names = schedulers_of(targets(seen))
+    names = schedulers_of(seen.policy.in_force if every else targets(seen))
     names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
     daemon_sets = [] if isinstance(seen.daemon_sets, Missing) else seen.daemon_sets
     schedulers, placed = await asyncio.gather(

@@ -216,6 +216,16 @@ def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
     return Level.WARNING, f"{name}: no pod placed by it, {_lease_text(seen)}"
 
 
+def is_running(seen: Scheduler | Missing | None) -> bool:
+    """Return whether a scheduler shows signs of running."""
+    return seen is not None and _seen_of("", seen)[0] is Level.OK
+
+
+def mounts_library(plugin: Workload, shim: Shim) -> bool:
+    """Return whether a device plugin mounts the library of a shim, or a folder of libraries."""
+    return _mounts_it(plugin, [shim]) or _brings_libraries(plugin, _paths([shim]))
+
+
 def _is_waited_for(seen: Scheduler | Missing) -> bool:
     return isinstance(seen, Missing) or seen.waiting > 0
 

@@ -31,7 +31,10 @@ BROKEN: Final = 2
     type=click.Choice(["text", "json"]),
     help="The report as text or JSON.  [default: text; with files, a line for each problem]",
 )
-def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: str | None, output: str | None) -> None:
+@click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
+def check(
+    files: tuple[str, ...], *, kubeconfig: Path | None, release_namespace: str | None, output: str | None, pre: bool
+) -> None:
     """Check an installation; or, with FILEs, mapping and settings documents.
 
     Without files: examines the cluster without changing it, and reports each check as passed (✓), a warning (‼) or
@@ -42,6 +45,9 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     that serves a key of a mapping, and a pod or pod template with a resource claim beside a GPU request in one container.
     What admission only records in a pod's status is a note: one line for each file. With -o, all of that is a report like that
     of an installation.
+
+    With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
+    device plugin mounts a library; each value with the reason.
 
     \b
     Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
@@ -54,14 +60,20 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     \b
     Examples:
       vgpu-webhook check
+      vgpu-webhook check --pre > values.yaml
       vgpu-webhook check mappings/ settings.yaml
       helm template ./chart | vgpu-webhook check -
     """  # noqa: D301, RUF002  (click wants the backspace itself; the cross is one)
     from webhook.cli.output.check import format_results
     from webhook.doctor.result import Level
 
-    if files and (kubeconfig is not None or release_namespace is not None):
+    if files and (kubeconfig is not None or release_namespace is not None or pre):
         raise click.UsageError("options of the cluster do not apply to files: remove the options, or the files")
+    if pre:
+        if output is not None:
+            raise click.UsageError("--pre prints a values file: remove -o")
+        click.echo(_values_for(kubeconfig), nl=False)
+        return
     found = _of_files(files) if files else _of_cluster(kubeconfig, release_namespace)
     if files and output is None:
         _print_lines(found)
@@ -96,6 +108,28 @@ def _of_cluster(kubeconfig: Path | None, release_namespace: str | None) -> "list
         return [*examine(asyncio.run(facts()))]
     except ConfigurationError as error:
         raise Failure([str(error)]) from error
+
+
+def _values_for(kubeconfig: Path | None) -> str:
+    from webhook.cluster.client.api import ConfigurationError
+    from webhook.cluster.client.connection import connect, release_namespace_of
+    from webhook.doctor.collect import collect_systems
+    from webhook.doctor.proposal import proposed, values_text
+    from webhook.doctor.result import UnansweredError
+
+    async def facts() -> "ClusterFacts":
+        api = await connect(kubeconfig)
+        try:
+            return await collect_systems(api, release_namespace_of(None), dt.datetime.now(dt.UTC))
+        finally:
+            await api.close()
+
+    try:
+        return values_text(proposed(asyncio.run(facts())))
+    except ConfigurationError as error:
+        raise Failure([str(error)]) from error
+    except UnansweredError as error:
+        raise Failure([error.result.message, *error.result.details]) from error
 
 
 def _print_lines(found: "Sequence[tuple[Check[Any], Result]]") -> None:

@@ -1,0 +1,98 @@
+"""`check --pre`: the chart's values that fit a cluster, and that the chart takes them."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from deploy.generate.schema import values_schema
+from tests.doctor.scene import PLUGINS, but, daemon_set, node
+from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.doctor.facts import ClusterFacts, Scheduler
+from webhook.doctor.proposal import proposed, values_text
+from webhook.doctor.result import Missing, UnansweredError
+from webhook.mapping.load import load_policy
+
+SCHEMA = json.loads(values_schema())
+RUNS = Scheduler(5, 0)
+STOPPED = Scheduler(0, 0)
+BUILTIN = PolicyOutcome(load_policy(), (), {}, frozenset())
+
+
+def values_for(**facts: Any) -> Any:
+    """The proposed values, read back from their text."""
+    return yaml.safe_load(values_text(proposed(before(**facts))))
+
+
+def before(**facts: Any) -> ClusterFacts:
+    """A cluster without the webhook."""
+    nothing = {"schedulers": {}, "daemon_sets": [], "nodes": [], "outcome": BUILTIN}
+    return but(**{**nothing, **facts})
+
+
+@pytest.mark.parametrize(
+    "facts, settings",
+    [
+        ({"nodes": [node("n", "nvidia.com/gpu")], "schedulers": {"hami-scheduler": RUNS}}, {"target": "nvidia"}),
+        (
+            {"nodes": [node("n", "nvidia.com/gpu")], "schedulers": {"hami-scheduler": STOPPED}},
+            {"owners": {"nvidia.com/gpu": "whole"}},
+        ),
+        ({"nodes": [node("n", "volcano.sh/vgpu-number")]}, {"target": "volcano"}),
+        (
+            {
+                "nodes": [
+                    node("a", "volcano.sh/vgpu-number"),
+                    node("b", "volcano.sh/vgpu-number"),
+                    node("c", "nvidia.com/gpu"),
+                ],
+                "schedulers": {"hami-scheduler": RUNS, "volcano": RUNS},
+            },
+            {"target": "volcano", "served": ["nvidia"]},
+        ),
+        ({"nodes": [node("n", "cpu")]}, {}),
+    ],
+)
+def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
+    """The system of most nodes is the target, others of the hardware family are served; without one, devices are whole."""
+    assert values_for(**facts)["settings"] == {"bareDevices": "whole", **settings}
+
+
+@pytest.mark.parametrize(
+    "plugins, mode",
+    [
+        ([daemon_set("p", PLUGINS, "/usr/local/vgpu")], "plugin"),
+        ([daemon_set("p", PLUGINS, component="hami-device-plugin")], "plugin"),
+        ([daemon_set("p", PLUGINS)], "inject"),
+        ([], "plugin"),
+        (Missing("forbidden"), "plugin"),
+    ],
+)
+def test_shim(plugins: Any, mode: str) -> None:
+    """A library is injected only where a device plugin was seen that mounts none."""
+    nodes = [node("n", "nvidia.com/gpu")]
+    values = values_for(nodes=nodes, schedulers={"hami-scheduler": RUNS}, daemon_sets=plugins)
+    assert values["shim"] == {"mode": mode}
+
+
+def test_reasons_are_comments() -> None:
+    """Each value says what it follows from."""
+    text = values_text(proposed(before(nodes=[node("n", "volcano.sh/vgpu-number")], schedulers={"volcano": RUNS})))
+    assert "  # volcano.sh/vgpu-number on 1 node, volcano is running\n  target: volcano\n" in text
+    assert "  # whole devices, as pods that request only a count mean them; `share` cuts each" in text
+
+
+def test_the_chart_takes_them() -> None:
+    """The proposed values are valid values of the chart."""
+    nodes = [node("a", "volcano.sh/vgpu-number"), node("b", "nvidia.com/gpu")]
+    systems = values_for(nodes=nodes, schedulers={"hami-scheduler": RUNS})
+    for values in (systems, values_for(nodes=[node("n", "nvidia.com/gpu")])):
+        jsonschema.validate(values, SCHEMA)
+
+
+def test_nodes_that_cannot_be_read() -> None:
+    """Nothing is proposed by guess."""
+    with pytest.raises(UnansweredError):
+        proposed(before(nodes=Missing("forbidden")))
