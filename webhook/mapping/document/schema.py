@@ -271,6 +271,11 @@ class Key(KeyRule):
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
     note: Long | None = Field(None, description="a sentence for people about what is easily misunderstood")
+    differs: Long | None = Field(
+        None,
+        description="where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
+        "that is too large ends",
+    )
     retired: Long | None = Field(
         None, description="current versions of the system no longer read it: a sentence about that for the warning"
     )
@@ -280,7 +285,8 @@ class Key(KeyRule):
     list: bool = Field(default=False, description="a list with one entry for each container, by position")
     twin: KeyText | None = Field(
         None,
-        description="a second key: either is read, both are written; if they differ, the request is not translated",
+        description="a second key, the request where this one is the limit: either is read, both are written; if they differ, "
+        "the request is not translated",
     )
     ceiling: Ceiling | None = Field(
         None, description="it allows more than another key requests; if they differ, the request is not translated"
