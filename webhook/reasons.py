@@ -214,8 +214,8 @@ class Reason(enum.Enum):
         ReasonKind.WARNING,
         "resource claim left unchanged",
         "Beside its GPU request, the pod has resource claims of Dynamic Resource Allocation; the webhook does not count "
-        "what they allocate.",
-        "Nothing, if the claim is for other devices than the request.",
+        "what they allocate. A pod names the template of a claim, not its device class, so a claim may be for a GPU or not.",
+        "Nothing, if the claim is for other devices than the request; otherwise keep one of the two.",
     )
     OWN_KEY_UNUSED = _(
         "VGW113",
@@ -521,11 +521,11 @@ class Reason(enum.Enum):
     CLAIM_BESIDE_REQUEST = _(
         "VGW324",
         ReasonKind.DENIAL,
-        "resource claim beside a GPU request",
-        "A container requests a GPU through a vendor's keys and has a resource claim, too: two systems would each "
-        "allocate a GPU.",
-        "Keep one of the two, or put them into different containers. For claims of other hardware (a network device, "
-        "say) set `resourceClaims: warn`.",
+        "device class beside a GPU request",
+        "A container requests a GPU through a vendor's keys and, as an extended resource, devices of a DeviceClass, too: two "
+        "systems would each allocate a GPU.",
+        "Keep one of the two, or put them into different containers. A class of other hardware (network devices, say) "
+        "belongs into the setting `otherDeviceClasses`.",
         422,
     )
     UNKNOWN_TARGET = _(

@@ -91,7 +91,9 @@ class Reader(Struct):
             rows = variable.rows.items() if variable.everywhere else ()
             devices = [name for name, row in rows if number in (self.form.values(key, row) or ())]
             if devices:
-                setting = f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}` with `extends: {self.vendor.name}`"
+                setting = (
+                    f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}` with `extends: {self.vendor.name}`"
+                )
                 return f"; devices that accept {format_value(number)} are set by {setting}"
         return ""
 
