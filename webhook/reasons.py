@@ -177,7 +177,7 @@ class Reason(enum.Enum):
         "VGW107",
         ReasonKind.WARNING,
         "unknown key",
-        "A resource name is unknown and resembles a short key.",
+        "A resource name is unknown, and resembles a short key or belongs to the domain of the keys beside it.",
         "Correct the name if that key was meant.",
     )
     CORRECTED = _(
@@ -245,6 +245,14 @@ class Reason(enum.Enum):
         "memory suspiciously small",
         "The request is for less memory per device than the setting `smallestMemory`: another unit was meant.",
         "Write the number that the message names, if that was meant.",
+    )
+    OTHER_SYSTEM = _(
+        "VGW117",
+        ReasonKind.WARNING,
+        "name of another system",
+        "A resource name, label or annotation belongs to a system, or to a version of one, that no mapping reads: the webhook "
+        "does nothing about it.",
+        "Write what the message suggests, unless the cluster runs that system.",
     )
     ROUNDED = _(
         "VGW201",

@@ -47,6 +47,10 @@ Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
 DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
 """What one device contains: an amount, or [least, most] of observed ones."""
+ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
+ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
+"""One name or several, without ``*`` and variables."""
+
 WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 _LABEL: Final = (
@@ -386,6 +390,18 @@ class CheckedSource(Strict):
     missing: Long | None = Field(None, description="what could not be found in public")
 
 
+class KnownName(Strict):
+    """Names of another system, in one of three places, and what to do about them."""
+
+    resource: ExactNames | None = Field(None, description="a resource name, or several")
+    label: ExactNames | None = Field(None, description="instead of `resource`: the key of a label")
+    annotation: ExactNames | None = Field(None, description="instead of `resource`: the key of an annotation")
+    advice: Long = Field(description="whose name it is, and what to write instead, as a clause")
+    report: bool = Field(
+        default=True, description="a pod with it gets a warning; false: only `explain --name` prints it"
+    )
+
+
 class Match(Strict):
     """The names by which pods are sent to the webhook, if the domains of the keys would match too many pods."""
 
@@ -482,7 +498,11 @@ class Mapping(Strict):
         max_length=MANY,
         description="patterns of annotations that have no effect after a translation, which a warning reports",
     )
-    known: list[KeyText] = Field([], max_length=MANY, description="names of other systems under the vendor's prefixes")
+    known: list[KeyText | KnownName] = Field(
+        [],
+        max_length=MANY,
+        description="names of other systems: patterns of resource names under the vendor's prefixes, or names with advice",
+    )
     match: Match = Match()
     sources: list[CheckedSource] = Field(
         [], max_length=FEW, description="the sources that the document was checked against"
