@@ -175,7 +175,7 @@ class Reason(enum.Enum):
         "VGW107",
         ReasonKind.WARNING,
         "unknown key",
-        "An unknown resource name resembles a key.",
+        "A resource name is unknown, and resembles a key or belongs to the domain of the keys beside it.",
         "If you meant that key, correct the name.",
     )
     CORRECTED = _(
@@ -210,7 +210,7 @@ class Reason(enum.Enum):
         "VGW112",
         ReasonKind.WARNING,
         "resource claim left unchanged",
-        "The pod also has resource claims, which the webhook does not count.",
+        "The pod also has resource claims, which the webhook does not count; it cannot see their device classes.",
         "Make sure that they are for other devices.",
     )
     OWN_KEY_UNUSED = _(
@@ -240,6 +240,14 @@ class Reason(enum.Enum):
         "memory suspiciously small",
         "The request is for less memory per device than the setting `smallestMemory`: another unit was meant.",
         "Write the number that the message names, if that was meant.",
+    )
+    OTHER_SYSTEM = _(
+        "VGW117",
+        ReasonKind.WARNING,
+        "name of another system",
+        "A resource name, label or annotation belongs to a system, or to a version of one, that no mapping reads: the webhook "
+        "does nothing about it.",
+        "Write what the message suggests, unless the cluster runs that system.",
     )
     ROUNDED = _(
         "VGW201",
@@ -512,9 +520,10 @@ class Reason(enum.Enum):
     CLAIM_BESIDE_REQUEST = _(
         "VGW324",
         ReasonKind.DENIAL,
-        "resource claim beside a GPU request",
-        "A container requests a GPU through a vendor's keys and has a resource claim: it would get two.",
-        "Keep one. For claims of other hardware, set `resourceClaims: warn`.",
+        "device class beside a GPU request",
+        "A container requests a GPU through a vendor's keys and, as an extended resource, devices of a DeviceClass: it would "
+        "get two.",
+        "Keep one. A class of other hardware belongs into the setting `otherDeviceClasses`.",
         422,
     )
     UNKNOWN_TARGET = _(

@@ -36,25 +36,34 @@ def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> D
 @pytest.mark.parametrize(
     "resources",
     [
-        {"limits": SHARE, "claims": CLAIMS},
-        {"requests": {"nvidia.com/gpu": "1"}, "claims": [*CLAIMS, {"name": "b", "request": "r"}]},
-        {"limits": {"aliyun.com/gpu-mem": "4"}, "claims": CLAIMS},
-        {"limits": {"tencent.com/vcuda-core": "100"}, "claims": CLAIMS},
-        {"limits": {"birentech.com/gpu": "1"}, "claims": CLAIMS},
-        {"limits": {"nvidia.com/mig-1g.10gb": "1", "nvidia.com/mig-2g.20gb": "1"}, "claims": CLAIMS},
-        {"limits": SHARE, "requests": {f"{DEVICE_CLASS}a": "1"}},
-        {"limits": {**SHARE, f"{DEVICE_CLASS}a": "no quantity"}},
+        SHARE,
+        {"nvidia.com/gpu": "1"},
+        {"aliyun.com/gpu-mem": "4"},
+        {"tencent.com/vcuda-core": "100"},
+        {"birentech.com/gpu": "1"},
+        {"nvidia.com/mig-1g.10gb": "1", "nvidia.com/mig-2g.20gb": "1"},
     ],
 )
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])
-def test_beside_a_request_of_any_mapping(resources: dict[str, Any], kind: str) -> None:
-    """Shares, counts, slices that are otherwise left alone; containers and init containers."""
-    data = pod({}, **({"initContainers": [{"name": "c1", "resources": resources}]} if kind == "initContainers" else {}))
-    if kind == "containers":
-        data = pod(resources)
-    denial = decided(data).denial
-    assert denial is not None
-    assert denial.reason is Reason.CLAIM_BESIDE_REQUEST
+def test_beside_a_request_of_any_mapping(resources: dict[str, str], kind: str) -> None:
+    """Shares, counts, slices that are otherwise left alone; containers and init containers.
+
+    A resource name says of which class it is; a claim does not, and may be for other hardware.
+    """
+
+    def of(resources: dict[str, Any]) -> dict[str, Any]:
+        if kind == "containers":
+            return pod(resources)
+        return pod({}, initContainers=[{"name": "c0i", "resources": resources}])
+
+    for number in ("1", "no quantity"):
+        denial = decided(of({"limits": {**resources, f"{DEVICE_CLASS}a": number}})).denial
+        assert denial is not None
+        assert denial.reason is Reason.CLAIM_BESIDE_REQUEST
+    claiming = decided(of({"requests": resources, "claims": [*CLAIMS, {"name": "b", "request": "r"}]}))
+    (reported,) = [finding for finding in claiming.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
+    assert claiming.denial is None
+    assert f"beside {min(resources)} is for a GPU" in reported.message
 
 
 @pytest.mark.parametrize(
@@ -86,7 +95,7 @@ def test_a_claim_that_no_container_uses() -> None:
 
 def test_modes_that_only_tell() -> None:
     """In `warn` the denial is a warning, in `audit` only written down."""
-    both = pod({"limits": SHARE, "claims": CLAIMS})
+    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}a": "1"}})
     warned = decided(both, mode="warn")
     assert warned.allowed
     assert Reason.CLAIM_BESIDE_REQUEST in {finding.reason for finding in warned.warnings}
@@ -109,7 +118,7 @@ def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
     POLICY.memo.clear()
     plain, claiming = pod({"limits": SHARE}), pod({"limits": SHARE}, {"claims": CLAIMS})
     unused = pod({"limits": SHARE}, resourceClaims=CLAIMS)
-    both = pod({"limits": SHARE, "claims": CLAIMS})
+    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}a": "1"}})
     for _ in range(2):
         reported = [
             any(finding.reason is Reason.CLAIM_LEFT_UNCHANGED for finding in decided(data).warnings)
@@ -119,12 +128,15 @@ def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
         assert not decided(both).allowed
 
 
-def test_permitted_by_the_settings() -> None:
-    """Both are treated: the share is written, the claim reported and left."""
-    in_force = policy(settings="resourceClaims: warn\n")
-    decision = decided(pod({"limits": SHARE, "claims": CLAIMS}), in_force)
+@pytest.mark.parametrize("settings", ["resourceClaims: warn\n", "otherDeviceClasses: [a, nic.example]\n"])
+def test_permitted_by_the_settings(settings: str) -> None:
+    """The share is written, the devices of the class are left; a class of other hardware is not even reported."""
+    decision = decided(pod({"limits": {**SHARE, f"{DEVICE_CLASS}nic.example": "1"}}), policy(settings=settings))
     assert decision.reason is Reason.CHANGED
-    assert not any("/claims" in operation["path"] for operation in decision.patch)
+    reported = Reason.CLAIM_LEFT_UNCHANGED in {finding.reason for finding in decision.warnings}
+    assert reported is settings.startswith("resourceClaims")
+    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}nic.example": "1", f"{DEVICE_CLASS}gpu.example": "1"}})
+    assert decided(both, policy(settings=settings)).allowed is settings.startswith("resourceClaims")
 
 
 def made_claims(data: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +183,5 @@ def test_percentage_that_another_webhook_leaves() -> None:
     assert first.reason is Reason.CHANGED
     left = made_claims(apply_strictly(data, first.patch))
     assert left["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpumem-percentage": "50"}
-    second = decided(left)
-    assert second.denial is not None
-    assert second.denial.reason is Reason.CLAIM_BESIDE_REQUEST
-    assert "nvidia.com/gpumem-percentage" in second.denial.text
+    (reported,) = [each for each in decided(left).warnings if each.reason is Reason.CLAIM_LEFT_UNCHANGED]
+    assert "nvidia.com/gpumem-percentage" in reported.message

@@ -65,8 +65,8 @@ def test_check_warns(run: Run) -> None:
     assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "in order: 0 mappings, 0 settings")
     first, denied, claim, named = result.stderr.splitlines()
     assert first == "warning: stdin: deviceclass/gpu.example serves nvidia.com/gpu, which is a key of nvidia"
-    assert denied.startswith(
-        "warning: stdin: deployment/both: VGW324: container main: nvidia.com/gpu beside the resource"
+    assert (
+        denied == "warning: stdin: deployment/both: container main: nvidia.com/gpu and the claim gpu in one container"
     )
     assert claim == "warning: stdin: deployment/both: the claim gpu is of the device class gpu.example"
     assert (
@@ -75,12 +75,12 @@ def test_check_warns(run: Run) -> None:
     )
 
 
-def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path) -> None:
-    """Where claims may stand beside requests nothing is reported of them; nor of names that are nobody's keys."""
-    (tmp_path / "settings.yaml").write_text(
-        "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\nresourceClaims: warn\n"
-    )
-    (tmp_path / "pod.yaml").write_text(BOTH)
+@pytest.mark.parametrize("setting", ["resourceClaims: warn", "otherDeviceClasses: [gpu.example, nic.example]"])
+def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path, setting: str) -> None:
+    """Where classes may stand beside requests nothing is reported of them."""
+    (tmp_path / "settings.yaml").write_text(f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\n{setting}\n")
+    named = "deviceclass.resource.kubernetes.io/nic.example"
+    (tmp_path / "pod.yaml").write_text(f"{TEMPLATE}---\n{BOTH}---\n{NAMED.replace('corp.example/nic', named)}")
     result = run("check", str(tmp_path))
     assert (result.exit_code, result.stderr) == (0, "")
 

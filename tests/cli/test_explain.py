@@ -434,7 +434,7 @@ def test_marks_of_a_name_are_distinguished(run: Run) -> None:
     """What only a scheduler writes is an annotation or a label; another system's name is a resource."""
     printed = run("explain", "--name", "huawei.com/Ascend910").stdout
     assert "as an annotation or label written by its scheduler only" in printed
-    assert "a resource name of another system" in printed
+    assert "a name of another system" in printed
     assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
 
 

@@ -28,15 +28,21 @@ def claiming(*containers: dict[str, Any], claims: bool = True) -> Example:
     return Example("claiming", pod, "shares")
 
 
-@pytest.mark.parametrize("claimed", [CLAIM, CLASS], ids=["claim", "class"])
-def test_beside_a_request_it_is_denied(cluster: Cluster, claimed: dict[str, Any]) -> None:
+def test_a_class_beside_a_request_is_denied(cluster: Cluster) -> None:
     """In one container; the message says what to write instead."""
-    both = {"limits": {**SHARE["limits"], **claimed.get("limits", {})}, **({} if claimed is CLASS else claimed)}
-    answer = cluster.submit(claiming(both, claims=claimed is CLAIM))
+    answer = cluster.submit(claiming({"limits": {**SHARE["limits"], **CLASS["limits"]}}, claims=False))
     message = denial(answer)
     assert answer.status == 422
     assert "VGW324" in message
     assert "keep one of them" in message
+
+
+def test_a_claim_beside_a_request_is_reported(cluster: Cluster) -> None:
+    """In one container: the pod does not say of which class it is."""
+    answer = cluster.submit(claiming({**SHARE, **CLAIM}))
+    assert answer.accepted()["spec"]["containers"][0]["resources"]["claims"] == CLAIM["claims"]
+    (warning,) = [warning for warning in answer.warnings if warning.startswith("VGW112")]
+    assert "beside nvidia.com/gpu" in warning
 
 
 def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -> None:

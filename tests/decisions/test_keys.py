@@ -19,8 +19,10 @@ from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.explanation.glossary import look_up
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.known_names import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import decode_pod
+from webhook.reasons import Reason
 
 KEYS = Path(__file__).parents[1] / "keys"
 REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
@@ -96,11 +98,14 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
 
 
 def _is_known(vendor: str, case: dict[str, Any]) -> None:
-    """Nobody is told that the name is a misspelled one, and `explain --name` tells that it is none."""
+    """Nobody is told that the name is a misspelled one, but what to do where it is reported; `explain --name` tells both."""
     policy = load_policy()
     decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
-    assert (decision.denial, decision.patch_json, decision.warnings) == (None, b"", ())
-    for name in case["limits"]:
+    reported = [name for names in policy.reported_names.values() for name in names if name in _names(case)]
+    assert (decision.denial, decision.patch_json) == (None, b"")
+    assert [finding.reason for finding in decision.warnings] == [Reason.OTHER_SYSTEM] * len(reported)
+    assert not any(finding.text.endswith("…") for finding in decision.warnings), "the advice is cut"
+    for name in _names(case):
         assert _patterns(vendor, name), f"{name} is not in `known` of {vendor}"
         entry = look_up(policy, name)
         assert (vendor, "known") in entry.marks or entry.uses, entry
@@ -108,19 +113,27 @@ def _is_known(vendor: str, case: dict[str, Any]) -> None:
 
 def _patterns(vendor: str, name: str) -> list[str]:
     """The entries of `known` that have the name."""
-    known = load_policy().vendors[vendor].document.known
-    return [pattern for pattern in known if re.fullmatch(glob_pattern(pattern), name)]
+    return [pattern for pattern in _known(vendor) if re.fullmatch(glob_pattern(pattern), name)]
+
+
+def _known(vendor: str) -> list[str]:
+    document = load_policy().vendors[vendor].document
+    return [*known_resources(document), *(each.name for each in advised_names(document) if each.place != "resource")]
+
+
+def _names(case: dict[str, Any]) -> list[str]:
+    return [name for place in ("limits", "labels", "annotations") for name in case.get(place, {})]
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_every_known_name_has_a_source(vendor: str) -> None:
     """Each entry of `known` is held by a case of its own, in which its removal or a misspelling of it is seen."""
-    names = [name for case in KNOWN.get(vendor, ()) for name in case["limits"]]
+    names = [name for case in KNOWN.get(vendor, ()) for name in _names(case)]
     assert len(set(names)) == len(names)
     matches = {name: _patterns(vendor, name) for name in names}
     assert all(len(patterns) == 1 for patterns in matches.values()), matches
     held = {pattern for patterns in matches.values() for pattern in patterns}
-    assert held == set(load_policy().vendors[vendor].document.known)
+    assert held == set(_known(vendor))
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

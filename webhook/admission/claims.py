@@ -6,12 +6,11 @@ and share would each have a GPU of their own.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
@@ -61,31 +60,62 @@ def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]], *, left: 
     return Reason.RESOURCE_CLAIMS if pod.spec.resource_claims or claims else Reason.NO_GPU_KEYS
 
 
+def of_other_devices(claim: str, policy: Policy) -> bool:
+    """Return whether the setting `otherDeviceClasses` has the device class that a resource name of `claims_of` names."""
+    return claim.startswith(DEVICE_CLASS) and claim.removeprefix(DEVICE_CLASS) in policy.settings.other_device_classes
+
+
 def check_claims(plan: Plan) -> None:
-    """Deny a claim beside a GPU request in one container; report claims of other containers, once.
+    """Deny a device class beside a GPU request in one container; report other claims, once.
+
+    A resource name names the class that it claims. A claim names only a template or an object, which a pod does not contain:
+    it may be for a network device, so it is reported and not denied.
 
     Raises:
         Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
     """
-    claiming = [(slot, plan.claims[slot.path][0]) for slot in plan.slots if slot.path in plan.claims]
     requesting = dict(_requesting(plan))
     if not requesting:
         return
-    for slot, claim in claiming:
-        if slot.path in requesting and plan.policy.settings.resource_claims == "deny":
+    claiming: list[_Claiming] = []
+    for slot in plan.slots:
+        claims = [claim for claim in plan.claims.get(slot.path, ()) if not of_other_devices(claim, plan.policy)]
+        beside = requesting.get(slot.path)
+        device_class = next((claim for claim in claims if claim.startswith(DEVICE_CLASS)), None)
+        if beside and device_class and plan.policy.settings.resource_claims == "deny":
             message = (
-                f"{requesting[slot.path]} beside the resource claim {_shown(claim)}: two systems would each allocate a GPU: "
-                "keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
+                f"{beside} beside {_shown(device_class)}: two systems would each allocate a GPU: keep one of them; "
+                "if the class is of other devices, add it to the setting `otherDeviceClasses`"
             )
-            raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
-    plan.findings.append(Finding(Reason.CLAIM_LEFT_UNCHANGED, _left_alone(claiming), field="spec.resourceClaims"))
+            raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
+        if claims:
+            claiming.append(_Claiming(claims[0], slot.name, beside))
+    if claiming or plan.pod.spec.resource_claims:
+        plan.findings.append(
+            Finding(Reason.CLAIM_LEFT_UNCHANGED, _left_unchanged(claiming), field="spec.resourceClaims")
+        )
 
 
-def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
-    places = [f"{_shown(claim)} in container {_shown(slot.name)}" for slot, claim in claiming[:MOST_SHOWN]]
+class _Claiming(NamedTuple):
+    """A container with a claim, and the key of its GPU request, if it has one."""
+
+    claim: str
+    container: str
+    beside: str | None
+
+
+def _left_unchanged(claiming: Sequence[_Claiming]) -> str:
+    """One sentence for all containers: those with a request first, which may get two GPUs."""
+    first = sorted(claiming, key=lambda each: each.beside is None)
+    places = [f"{_shown(each.claim)} in container {_shown(each.container)}" for each in first[:MOST_SHOWN]]
     more = [f"{len(claiming) - MOST_SHOWN} more"] if len(claiming) > MOST_SHOWN else []
     named = ", ".join([*places, *more]) or "used by no container"
-    return f"the pod's resource claims ({named}) were left unchanged: what they allocate is not counted"
+    message = f"the pod's resource claims ({named}) were left unchanged: what they allocate is not counted"
+    if first and first[0].beside:
+        return (
+            f"{message}; if the claim beside {first[0].beside} is for a GPU, the container gets two: keep one of them"
+        )
+    return message
 
 
 def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -504,7 +504,11 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
         if each is None:
             continue
         for low, high in (*each.unequal_twins, *_ceilings(each)):
-            message = f"{low} is the guarantee and {high} the maximum, and only {source.name} supports both"
+            key = each.vendor.keys[high.key_name]
+            if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
+                message = f"the request {high} exceeds the limit {low}"
+            else:
+                message = f"{low} is the guarantee and {high} the maximum, and only {source.name} supports both"
             raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
 
 

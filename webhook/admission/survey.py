@@ -1,7 +1,7 @@
 """The GPU keys of a pod and their places, and names that are nearly such keys."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from webhook.admission.claims import claims_of
 from webhook.finding import Denied, Finding, deny
@@ -107,9 +107,10 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
     selector = _read_keys(node_selector, policy.node_selector, keys_left - len(annotations)) if node_selector else ()
     if has_request or annotations:
         _check_names(all_slots)
-    for place, texts in (("label", metadata.labels), ("annotation", metadata.annotations)):
-        if texts and not policy.request_keys.isdisjoint(texts):
-            findings.extend(_misplaced(place, texts, policy))
+    if metadata.labels and not policy.searched_keys.isdisjoint(metadata.labels):
+        findings.extend(_misplaced("label", metadata.labels, policy))
+    if metadata.annotations and not policy.searched_keys.isdisjoint(metadata.annotations):
+        findings.extend(_misplaced("annotation", metadata.annotations, policy))
     keys = PodKeys(containers, labels, annotations, selector)
     denial: Finding | None = None
     if findings:
@@ -134,7 +135,7 @@ def _container_keys(
             if unknown or not unknown_left or requested.claims:
                 unknown_left -= len(unknown)
                 for name in unknown:
-                    findings.extend(_unknown(name, slot, policy))
+                    findings.extend(_unknown(name, slot, [key for key, _, _ in resources], policy))
                 if claimed := claims_of(slot.container):
                     claims[slot.path] = claimed
                 if resources:
@@ -202,8 +203,15 @@ def _check_names(all_slots: tuple[Slot, ...]) -> None:
             raise deny(Reason.TOO_MANY, message, field="name")
 
 
-def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
-    """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor."""
+def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterator[Finding]:
+    """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor.
+
+    Args:
+        key: the name.
+        slot: its container.
+        beside: the container's resource names that are keys.
+        policy: the vendors in force.
+    """
     inactive = policy.inactive.get(key)
     field_name = f"limits[{key}]"
     if inactive is not None:
@@ -214,13 +222,18 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
         )
         yield Finding(Reason.VENDOR_INACTIVE, message, slot.name, field_name)
         return
-    near = policy.near.find(key)
+    if key in policy.reported_names["resource"]:
+        message = f"{key} is read by no mapping: {policy.reported_names['resource'][key]}"
+        yield Finding(Reason.OTHER_SYSTEM, message, slot.name, field_name)
+        return
+    for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
+        if key in names.exact:
+            vendor = names.exact[key][0].vendor
+            message = f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod"
+            yield Finding(Reason.MISPLACED_KEY, message, slot.name, field_name)
+            return
+    near = policy.near_miss(key, beside)
     if near is None:
-        for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
-            if key in names.exact:
-                vendor = names.exact[key][0].vendor
-                message = f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod"
-                yield Finding(Reason.MISPLACED_KEY, message, slot.name, field_name)
         return
     if near.sure:
         message = f"{key} is not a known resource; {near.suggestion}"
@@ -230,8 +243,13 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
 
 
-def _misplaced(place: str, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
-    """Report keys in a label or annotation where their vendor does not read them."""
+def _misplaced(place: Literal["label", "annotation"], texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
+    """Report keys in a label or annotation where their vendor does not read them, and names of other systems."""
+    foreign = policy.reported_names[place]
+    for key in sorted(foreign.keys() & texts.keys()):
+        yield Finding(
+            Reason.OTHER_SYSTEM, f"{place} {key} is read by no mapping: {foreign[key]}", None, f"{place} {key}"
+        )
     names, others = policy.labels, policy.annotations
     other = "annotation"
     if place == "annotation":

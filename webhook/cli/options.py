@@ -27,7 +27,7 @@ def configured(command: Command) -> Command:
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
-        "resourceClaims, guardExceptions, neverTouched, optInLabel, timeoutSeconds.",
+        "resourceClaims, otherDeviceClasses, guardExceptions, neverTouched, optInLabel, timeoutSeconds.",
     )
     return mappings(settings(command))
 

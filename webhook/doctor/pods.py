@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
-from webhook.admission.claims import claims_of, requested_key
+from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
@@ -235,7 +235,8 @@ def claims(facts: ClusterFacts) -> Result:
     nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
     served = [(each, each.resource, _owner(each.resource, facts.policy)) for each in classes if each.resource]
     taken = [_served(each.metadata.name, key, owner, nodes) for each, key, owner in served if owner]
-    other = {key for _, key, owner in served if not owner}
+    of_others = facts.policy.settings.other_device_classes
+    other = {key for each, key, owner in served if not owner and each.metadata.name not in of_others}
     containers = [f"{name}/{line}" for name, pod in _all_pods(facts) for line in _beside(pod, facts.policy, other)]
     if taken:
         return warning(
@@ -248,7 +249,8 @@ def claims(facts: ClusterFacts) -> Result:
         return warning(
             f"{counted(len(containers), 'container')} with both a claim and a GPU request, which are counted separately",
             *first_of(containers),
-            hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless resourceClaims: warn is set",
+            hint=f"a resource name of a DeviceClass is denied there ({Reason.CLAIM_BESIDE_REQUEST.code}), unless "
+            "otherDeviceClasses has the class",
         )
     return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
 
@@ -267,7 +269,8 @@ def _served(device_class: str, key: str, owner: str, nodes: Collection[Node]) ->
 
 def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:
     for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-        claimed, key = claims_of(container, served), requested_key(container, policy)
+        claimed = [claim for claim in claims_of(container, served) if not of_other_devices(claim, policy)]
+        key = requested_key(container, policy)
         if claimed and key:
             yield f"{pod.metadata.name}: container {container.name}: {key} and the claim {claimed[0]}"
 

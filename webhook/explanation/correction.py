@@ -294,8 +294,10 @@ def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterat
     elif reason in {Reason.GUARDED, Reason.COLLISION} and field.startswith("env["):
         others = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
         yield _replace(container, env=msgspec.Raw(msgspec.json.encode(others)))
-    elif reason is Reason.NEAR_MISS and (near := policy.near.find(inside)) is not None:
-        if not near.choices:
+    elif reason is Reason.NEAR_MISS and container.resources is not None:
+        beside = [*(container.resources.limits or {}), *(container.resources.requests or {})]
+        near = policy.near_miss(inside, sorted(beside))
+        if near is not None and near.meant and not near.choices:
             yield renamed(container, inside, near.meant)
     elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:
         limits = container.resources.limits or {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
+from webhook.mapping.model.known_names import advised_names, known_resources
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.near_misses import distance
 from webhook.mapping.model.policy import Policy
@@ -179,6 +180,7 @@ class GlossaryEntry:
         uses: its meanings as a key, those of active vendors first.
         marks: (vendor, its use), if it is not a key.
         near: known names that resemble it, if it is unknown.
+        advice: what mappings say about a name of another system.
         device_class: the DeviceClass whose own name as a resource it is.
     """
 
@@ -188,6 +190,7 @@ class GlossaryEntry:
     uses: tuple[Use, ...] = ()
     marks: tuple[tuple[str, Mark], ...] = ()
     near: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
     device_class: str | None = None
 
     @property
@@ -209,7 +212,9 @@ def look_up(policy: Policy, name: str) -> GlossaryEntry:
     others = sorted(sharing - {owner})
     choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
     near = () if uses or marks else similar_names(policy, name)
-    return GlossaryEntry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near)
+    named = (entry for vendor in vendors for entry in advised_names(vendor.document) if entry.name == name)
+    advice = () if uses else tuple(dict.fromkeys(entry.advice for entry in named))
+    return GlossaryEntry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near, advice)
 
 
 def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
@@ -396,4 +401,6 @@ def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
 
 
 def _known(vendor: Vendor, name: str) -> bool:
-    return any(re.fullmatch(glob_pattern(pattern), name, re.DOTALL) for pattern in vendor.document.known)
+    if any(entry.name == name for entry in advised_names(vendor.document)):
+        return True
+    return any(re.fullmatch(glob_pattern(each), name, re.DOTALL) for each in known_resources(vendor.document))

@@ -14,11 +14,14 @@ PREFIX = "deviceclass.resource.kubernetes.io/"
 
 def claims(container: Json) -> bool:
     """Whether a container claims anything."""
+    return bool((container.get("resources") or {}).get("claims")) or names_a_class(container)
+
+
+def names_a_class(container: Json) -> bool:
+    """Whether a container claims devices of a class that its own resource name contains."""
     resources = container.get("resources") or {}
     sides = [resources.get(side) or {} for side in ("limits", "requests")]
-    return bool(resources.get("claims")) or any(
-        name.startswith(PREFIX) and _some(number) for side in sides for name, number in side.items()
-    )
+    return any(name.startswith(PREFIX) and _some(number) for side in sides for name, number in side.items())
 
 
 def claims_in(pod: Json) -> bool:

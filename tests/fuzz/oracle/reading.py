@@ -92,8 +92,9 @@ COUNT_NAMES = {
 """The counts without which the vendors ignore the rest."""
 COPIES = ("kai", "nvfractions")
 """The second repeats the first one's requests in its own keys; both stay."""
-BESIDE = ("koordinator", "cambricon")
-"""An MLU by Koordinator: the keys of both stand in one container (``device-scheduling-cambricon-mlu.md``)."""
+BESIDE = (("koordinator", "cambricon"), ("koordinator", "metax"))
+"""An MLU or a MetaX GPU by Koordinator: the keys of both stand in one container (``device-scheduling-cambricon-mlu.md``,
+announcement of 1.8.0)."""
 CONTAINER_KEY = re.compile(r"(?:nvidia\.com|vgpu-webhook\.io)/container\.(.+?)\.(gpu-memory\.|memory|cores|devices)")
 
 
@@ -167,8 +168,10 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         if elsewhere and vendors_of[0] in COPIES:
             reads.append(Read(name, position is None, vendors_of[0], refused="a copy for another container", used=used))
             continue
-        if set(vendors_of) == set(BESIDE):
-            reads.append(_beside(container, vendors, Keys(name, position, len(regular), labels, annotations, cluster)))
+        beside = next((pair for pair in BESIDE if set(vendors_of) == set(pair)), None)
+        if beside is not None:
+            its = Keys(name, position, len(regular), labels, annotations, cluster)
+            reads.append(_beside(container, beside, vendors, its))
             continue
         if len(vendors_of) > 1 and both != COPIES:
             reads.append(Read(name, position is None, vendors_of[0], refused="two vendors", used=used))
@@ -182,21 +185,22 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
     return alone(checked_sums(reads, summed), "mthreads")
 
 
-def _beside(container: Json, vendors: dict[str, list[str]], keys: Keys) -> Read:
+def _beside(container: Json, pair: tuple[str, str], vendors: dict[str, list[str]], keys: Keys) -> Read:
     """Another system serves the container, if its numbers can be read at all."""
-    used = tuple(vendors[BESIDE[0]])
-    for vendor in BESIDE:
+    used = tuple(vendors[pair[0]])
+    for vendor in pair:
         its = replace(keys, numbers={}, texts={}, zeros=set(), variant="")
         try:
             _take(container["resources"], tuple(vendors[vendor]), its)
-            count(max((its.numbers.get(name, 1) for name in ("shared", "vmlu")), default=1))
+            counts = ("sgpu", "gpu") if vendor == "metax" else ("shared", "vmlu")
+            count(max((its.numbers.get(name, 1) for name in counts), default=1))
         except (Denied, UnreadableError) as error:
             return Read(keys.container, keys.position is None, vendor, refused=str(error), used=used)
         except Unsure as error:
             return Read(keys.container, keys.position is None, vendor, unsure=str(error), used=used)
         if its.zeros:
             return Read(keys.container, keys.position is None, vendor, unsure="0 may be no legal number", used=used)
-    return Read(keys.container, keys.position is None, BESIDE[0], left=True, used=used)
+    return Read(keys.container, keys.position is None, pair[0], left=True, used=used)
 
 
 def _found(container: Json, cluster: Cluster) -> dict[str, list[str]]:

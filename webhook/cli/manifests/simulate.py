@@ -319,14 +319,20 @@ class Allocations:
 
     def classes(self, pod: Pod) -> Iterator[str]:
         """Describe the device classes of a pod's claims."""
+        for claim, classes in self.by_claim(pod).items():
+            yield f"the claim {claim} is of the device class {' and '.join(classes)}"
+
+    def by_claim(self, pod: Pod) -> dict[str, tuple[str, ...]]:
+        """Return the device classes of a pod's claims, as far as they are known."""
+        found: dict[str, tuple[str, ...]] = {}
         for claim in pod.spec.resource_claims or ():
             for kind, name in (
                 ("ResourceClaimTemplate", claim.resource_claim_template_name),
                 ("ResourceClaim", claim.resource_claim_name),
             ):
-                classes = self.claims.get((kind, name or ""))
-                if classes:
-                    yield f"the claim {claim.name} is of the device class {' and '.join(classes)}"
+                if classes := self.claims.get((kind, name or "")):
+                    found[claim.name] = classes
+        return found
 
     def _served(self, pod: Pod) -> Iterator[str]:
         for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
@@ -364,7 +370,6 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
         owners = policy.resources.owners(resource)
         if owners:
             yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
-    others = {resource for resource in known.served if not policy.resources.owners(resource)}
     options = SimulateOptions(opt_in=policy.settings.opt_in_label)
 
     def decided(pod: Pod, context: Context) -> Decision:
@@ -377,16 +382,23 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
             continue  # not an object: only documents are checked for errors
         for simulated in objects:
             problems = [text for text in simulated.denials if any(code in text for code in _REPORTED)]
-            problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, others)]
+            problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, known)]
             classes = [text for part in simulated.pods for text in known.classes(part.pod) if problems]
             yield from (f"{manifest.source}: {simulated.title}: {text}" for text in (*problems, *classes))
 
 
-def _beside(pod: Pod, policy: Policy, served: set[str]) -> Iterator[str]:
-    """Find claims by the resource name of a DeviceClass, which only the DeviceClass reveals."""
+def _beside(pod: Pod, policy: Policy, known: Allocations) -> Iterator[str]:
+    """Find claims beside requests whose device class only other manifests reveal: that of a claim, or of a resource name."""
+    others = policy.settings.other_device_classes
+    if policy.settings.resource_claims == "warn":
+        return
+    served = {
+        key: name for key, name in known.served.items() if not policy.resources.owners(key) and name not in others
+    }
+    of_claims = {name for name, classes in known.by_claim(pod).items() if not set(classes).issubset(others)}
     for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
         key = requested_key(container, policy)
-        names = [name for name in claims_of(container, served) if name in served]
+        names = [name for name in claims_of(container, served) if name in served or name in of_claims]
         if key and names:
             yield f"container {container.name}: {key} and the claim {names[0]} in one container"
 

@@ -25,7 +25,7 @@ from webhook.text import shown
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
-    "known": "a resource name of another system under the same prefix: never read, and never taken for a misspelled key",
+    "known": "a name of another system: never read, and never taken for a misspelled key",
 }
 
 
@@ -55,6 +55,8 @@ def _lines(entry: GlossaryEntry) -> Iterator[str]:
         yield from _use(use)
     for vendor, mark in entry.marks:
         yield from labelled(vendor, [_MARKS[mark]])
+    if entry.advice:
+        yield from labelled("advice", entry.advice)
 
 
 def _use(use: Use) -> Iterator[str]:

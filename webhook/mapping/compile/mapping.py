@@ -87,6 +87,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
             problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
+    _check_totals(document, keys, problems)
     _check_unrenamed(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
@@ -214,6 +215,20 @@ def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> N
                 problems.add(
                     ("owned",), f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
                 )
+
+
+def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Report totals of a pod without a rule for its containers: each that requests would get all of it."""
+    if "containers" in document.model_fields_set:
+        return
+    for key in keys.values():
+        of_pod = key.place in {"label", "annotation"} and not key.per_container and not key.listed
+        if of_pod and key.total and {"memory", "cores"} & set(key.dimensions):
+            problems.add(
+                ("keys", key.name, "total"),
+                "a total over the devices of a pod needs `containers`: which of its containers request",
+                "write `containers: one`, `shared`, or `any` if each of them gets the whole number",
+            )
 
 
 def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:

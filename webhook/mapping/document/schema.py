@@ -47,6 +47,10 @@ Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
 DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
 """What one device contains: an amount, or [least, most] of observed ones."""
+ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
+ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
+"""One name or several, without ``*`` and variables."""
+
 WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 _LABEL: Final = (
@@ -271,6 +275,11 @@ class Key(KeyRule):
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
     note: Long | None = Field(None, description="a sentence for people about what is easily misunderstood")
+    differs: Long | None = Field(
+        None,
+        description="where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
+        "that is too large ends",
+    )
     retired: Long | None = Field(
         None, description="current versions of the system no longer read it: a sentence about that for the warning"
     )
@@ -280,7 +289,8 @@ class Key(KeyRule):
     list: bool = Field(default=False, description="a list with one entry for each container, by position")
     twin: KeyText | None = Field(
         None,
-        description="a second key: either is read, both are written; if they differ, the request is not translated",
+        description="a second key, the request where this one is the limit: either is read, both are written; if they differ, "
+        "the request is not translated",
     )
     ceiling: Ceiling | None = Field(
         None, description="it allows more than another key requests; if they differ, the request is not translated"
@@ -380,6 +390,18 @@ class CheckedSource(Strict):
     missing: Long | None = Field(None, description="what could not be found in public")
 
 
+class KnownName(Strict):
+    """Names of another system, in one of three places, and what to do about them."""
+
+    resource: ExactNames | None = Field(None, description="a resource name, or several")
+    label: ExactNames | None = Field(None, description="instead of `resource`: the key of a label")
+    annotation: ExactNames | None = Field(None, description="instead of `resource`: the key of an annotation")
+    advice: Long = Field(description="whose name it is, and what to write instead, as a clause")
+    report: bool = Field(
+        default=True, description="a pod with it gets a warning; false: only `explain --name` prints it"
+    )
+
+
 class Match(Strict):
     """The names by which pods are sent to the webhook, if the domains of the keys would match too many pods."""
 
@@ -476,7 +498,11 @@ class Mapping(Strict):
         max_length=MANY,
         description="patterns of annotations that have no effect after a translation, which a warning reports",
     )
-    known: list[KeyText] = Field([], max_length=MANY, description="names of other systems under the vendor's prefixes")
+    known: list[KeyText | KnownName] = Field(
+        [],
+        max_length=MANY,
+        description="names of other systems: patterns of resource names under the vendor's prefixes, or names with advice",
+    )
     match: Match = Match()
     sources: list[CheckedSource] = Field(
         [], max_length=FEW, description="the sources that the document was checked against"

@@ -78,7 +78,10 @@ class Settings(Strict):
     )
     node_name: Literal["deny", "affinity"] = Field("deny", description="how `spec.nodeName` beside a share is handled")
     resource_claims: Literal["deny", "warn"] = Field(
-        "deny", description="how a resource claim beside a GPU request in one container is handled"
+        "deny", description="how a device class beside a GPU request in one container is handled"
+    )
+    other_device_classes: list[KeyText] = Field(
+        [], max_length=MANY, description="device classes of other hardware, which may be beside a GPU request"
     )
     guard_exceptions: dict[VariableName, Annotated[list[Long], Field(min_length=1, max_length=SOME)]] = Field(
         {},

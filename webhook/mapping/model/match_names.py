@@ -16,6 +16,7 @@ from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.model.known_names import advised_names
 from webhook.mapping.model.vendor import Key, LetsThrough
 from webhook.mapping.notation import glob_pattern
 
@@ -61,17 +62,30 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
             for index, key in listed
             for glob in _spelled(Template(key), variables)
         ]
+    foreign = {
+        place: [
+            _MatchName(entry.name, ("known", entry.position, entry.place))
+            for entry in advised_names(document)
+            if entry.report and (entry.place == "resource") is (place == "resource")
+        ]
+        for place in ("resource", "key")
+    }
     # A mark that could be any key of a domain matters only beside a key of the vendor, and that key lets the pod through.
     narrow = {name.glob for name in marks if _LETTER.search(name.glob.rpartition("/")[2]) is not None}
     made = LetsThrough(
         prefixes=tuple(name.glob for name in prefixes),
-        resources=tuple(name.glob for name in devices),
-        keys=tuple(sorted({name.glob for name in listed_keys} | narrow)),
+        resources=tuple(name.glob for name in (*devices, *foreign["resource"])),
+        keys=tuple(sorted({name.glob for name in (*listed_keys, *foreign["key"])} | narrow)),
     )
     problems = [
         *(problem for name in devices for problem in _resource_problems(name)),
+        *(problem for name in foreign["resource"] for problem in _foreign_problems(name)),
         *(problem for name in prefixes for problem in _prefix_problems(name)),
-        *(problem for name in dict.fromkeys([*listed_keys, *owned, *marks]) for problem in _key_problems(name)),
+        *(
+            problem
+            for name in dict.fromkeys([*listed_keys, *owned, *marks, *foreign["key"]])
+            for problem in _key_problems(name)
+        ),
     ]
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
@@ -122,6 +136,14 @@ def _resource_problems(name: _MatchName) -> Iterator[Problem]:
         )
         return
     yield from _domain_problems(name)
+
+
+def _foreign_problems(name: _MatchName) -> Iterator[Problem]:
+    """A whole name of another system may be below any domain, even Kubernetes' own."""
+    if "/" not in name.glob:
+        yield from _resource_problems(name)
+    elif name.glob in _ordinary()["resources"]:
+        yield Problem(f"{name.glob} would hold back pods without a GPU", name.path, "leave it out")
 
 
 def _prefix_problems(name: _MatchName) -> Iterator[Problem]:

@@ -5,12 +5,14 @@ Without a report such a name is ignored: the pod stays Pending, or gets a whole 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from webhook.mapping.document.key_template import Template
+from webhook.mapping.model.known_names import known_resources
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
+from webhook.request import Dimension
 
 SURE_FROM: Final = 6
 """Length of a key from which a near miss is denied; a shorter one only if the difference is one letter."""
@@ -21,6 +23,15 @@ DOMAIN_FROM: Final = 8
 MAX_DISTANCE: Final = 2
 MAX_LONGER: Final = 3
 """The greatest difference between a name and a key: edits, or letters appended to the key."""
+
+WORDS: Final[Mapping[Dimension, re.Pattern[str]]] = {
+    "memory": re.compile("mem|vram"),
+    "cores": re.compile("core"),
+    "devices": re.compile("count|num(?!a)"),
+}
+"""What names of keys for a dimension contain, in lower case, whoever chose them."""
+
+PERCENT: Final = "percent"
 
 MAX_LISTED: Final = 8
 """The number of values of a variable that a message lists."""
@@ -35,15 +46,19 @@ class NearMiss:
         sure: certain enough to deny the name.
         choices: the values of the variable, where the name has something else in its place. None of them is a
             correction: it would request other hardware.
+        lacks: instead of a key, why there is none: a vendor and the dimension for which it has no resource.
     """
 
     meant: str
     sure: bool
     choices: tuple[str, ...] = ()
+    lacks: str = ""
 
     @property
     def suggestion(self) -> str:
         """The end of a message about the name."""
+        if self.lacks:
+            return f"{self.lacks}: remove it"
         if not self.choices:
             return f"did you mean {self.meant}?"
         more = f" … ({len(self.choices)} in all)" if self.choices[MAX_LISTED:] else ""
@@ -71,6 +86,25 @@ class _LocalName:
 
 
 @dataclass(frozen=True, slots=True)
+class _Amounts:
+    """The resource names of a vendor, and by dimension those that an author may have meant.
+
+    Attributes:
+        names: all of them.
+        domains: their domains.
+        sizes, percentages: by dimension the first name that counts it in sizes or devices, or in percent; names with a
+            variable are left out, because they would request certain hardware.
+        dimensions: those for which the vendor has any key, in whatever place.
+    """
+
+    names: frozenset[str]
+    domains: frozenset[str]
+    sizes: Mapping[Dimension, str]
+    percentages: Mapping[Dimension, str]
+    dimensions: frozenset[Dimension]
+
+
+@dataclass(frozen=True, slots=True)
 class Nearness:
     """The prefixes of all vendors, the keys below them, names there of other systems, and the domains of each key."""
 
@@ -78,11 +112,49 @@ class Nearness:
     keys: Mapping[str, Mapping[str, _LocalName]] = field(default_factory=dict)
     known: NameSet = field(default_factory=NameSet)
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    amounts: Mapping[str, _Amounts] = field(default_factory=dict)
 
-    def find(self, name: str) -> NearMiss | None:
-        """Return the key that an unknown resource name resembles, or None."""
+    def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
+        """Return the key that an unknown resource name resembles, or None.
+
+        Args:
+            name: the name.
+            beside: the vendors of the keys beside it: one of their keys is meant rather than one of another vendor, and any
+                name below their domains that contains the word for a dimension means that.
+        """
         if name in self.known:
             return None
+        found = self._resembled(name)
+        if found is not None and found.choices:
+            return found
+        for vendor in beside:
+            amounts = self.amounts.get(vendor)
+            if amounts is None or (found is not None and found.meant in amounts.names):
+                break
+            meant = self._of_dimension(name, vendor, amounts)
+            if meant is not None and not (meant.lacks and found):
+                return replace(meant, sure=found is not None and found.sure)
+        return found
+
+    def _of_dimension(self, name: str, vendor: str, amounts: _Amounts) -> NearMiss | None:
+        """Return the key of a vendor for the dimension whose word a name contains, or that it has none."""
+        domain, _, local = name.lower().rpartition("/")
+        if domain not in amounts.domains or not name.startswith(self.prefixes):
+            return None
+        dimension = next((each for each, word in WORDS.items() if word.search(local)), None)
+        if dimension is None:
+            return None
+        first, second = amounts.sizes.get(dimension), amounts.percentages.get(dimension)
+        if PERCENT in local:
+            first, second = second, first
+        if first or second:
+            return NearMiss(first or second or "", sure=False)
+        if dimension in amounts.dimensions:
+            return None
+        return NearMiss("", sure=False, lacks=f"{vendor} has no key for {dimension}")
+
+    def _resembled(self, name: str) -> NearMiss | None:
+        """Return the key, of any vendor, that differs from a name in a few letters."""
         if not name.startswith(self.prefixes):
             return self._in_similar_domain(name)
         domain, _, local = name.rpartition("/")
@@ -131,9 +203,11 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
     prefixes: set[str] = set()
     keys: dict[str, dict[str, _LocalName]] = {}
     known: set[str] = set()
+    amounts: dict[str, _Amounts] = {}
     for vendor in vendors:
         document = vendor.document
-        known.update(document.known)
+        amounts[vendor.name] = _amounts(vendor)
+        known.update(known_resources(document))
         names = [
             name
             for key in vendor.keys.values()
@@ -153,6 +227,26 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
         {domain: dict(sorted(below.items())) for domain, below in keys.items()},
         NameSet.of(known),
         {name: tuple(each) for name, each in domains.items()},
+        amounts,
+    )
+
+
+def _amounts(vendor: Vendor) -> _Amounts:
+    keys = [key for key in vendor.keys.values() if key.place == "resource"]
+    names = [template.text for key in keys for template in key.spellings]
+    sizes: dict[Dimension, str] = {}
+    percentages: dict[Dimension, str] = {}
+    for key in keys:
+        if len(key.dimensions) != 1 or key.retired is not None or key.spellings[0].variables:
+            continue
+        group = sizes if key.sized or key.dimensions != ("memory",) else percentages
+        group.setdefault(key.dimensions[0], key.spellings[0].text)
+    return _Amounts(
+        frozenset(names),
+        frozenset(name.rpartition("/")[0].lower() for name in names),
+        sizes,
+        percentages,
+        frozenset(dimension for key in vendor.keys.values() for dimension in key.dimensions),
     )
 
 

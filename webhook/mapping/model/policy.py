@@ -13,9 +13,10 @@ import re2  # type: ignore[import-untyped]
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.model.known_names import KnownPlace, reported_names
 from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.names import Names, Owner, conflicts, index
-from webhook.mapping.model.near_misses import Nearness, nearness
+from webhook.mapping.model.near_misses import NearMiss, Nearness, nearness
 from webhook.mapping.model.owned import Owned, union
 from webhook.mapping.model.read_keys import ReadKeys, read_keys
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
@@ -403,12 +404,31 @@ class Policy:
         """Return the vendor of a name or alias."""
         return self.vendors.get(self.names.get(name, name))
 
+    def near_miss(self, name: str, resources: Iterable[str]) -> NearMiss | None:
+        """Return the key that an unknown resource name resembles, or None; `resources` are the names beside it."""
+        vendors = dict.fromkeys(owner.vendor for key in resources for owner in self.resources.owners(key))
+        return self.near.find(name, vendors)
+
     @cached_property
     def request_keys(self) -> frozenset[str]:
         """Every name that can be listed and that some vendor reads."""
         return frozenset().union(
             self.resources.exact, self.labels.exact, self.annotations.exact, self.node_selector.exact
         )
+
+    @cached_property
+    def reported_names(self) -> Mapping[KnownPlace, Mapping[str, str]]:
+        """The names of other systems that are reported, with advice, by their place; none that a vendor in force reads."""
+        found = reported_names(vendor.document for vendor in self.vendors.values())
+        return {
+            place: {name: advice for name, advice in names.items() if name not in self.request_keys}
+            for place, names in found.items()
+        }
+
+    @cached_property
+    def searched_keys(self) -> frozenset[str]:
+        """The names for which labels and annotations are searched: request keys in a wrong place, names of other systems."""
+        return self.request_keys.union(self.reported_names["label"], self.reported_names["annotation"])
 
     @cached_property
     def marks(self) -> Owned:

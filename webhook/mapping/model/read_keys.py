@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from webhook.labels import PREFIX
+from webhook.mapping.model.known_names import advised_names
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import MAX_KEY, NameSet
 
@@ -80,6 +81,7 @@ def _keys(vendor: Vendor) -> Iterator[str]:
     yield from (*vendor.place.node_selector, *vendor.place.labels, *vendor.place.annotations)
     yield from (entry if isinstance(entry, str) else entry.label for entry in document.owned)
     yield from document.hints
+    yield from (entry.name for entry in advised_names(document) if entry.report and entry.place != "resource")
     yield from (document.config_maps,) if document.config_maps is not None else ()
     for rule in vendor.guard.rules:
         yield from rule.names if rule.place in {"annotation", "label"} else ()

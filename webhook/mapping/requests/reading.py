@@ -81,12 +81,21 @@ class Reader(Struct):
                 self.report_less(entry, number, rounded)
         if rounded is None:
             per = " per device" if key.total else ""
-            raise self.deny(
-                Reason.NOT_LEGAL,
-                f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}{per}",
-                entry,
-            )
+            message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}{per}"
+            raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry)
         return rounded
+
+    def _of_other_devices(self, key: Key, number: Number) -> str:
+        """Return the end of a denial: the setting for devices that accept a number; empty if none do."""
+        for variable in self.vendor.variables.values():
+            rows = variable.rows.items() if variable.everywhere else ()
+            devices = [name for name, row in rows if number in (self.form.values(key, row) or ())]
+            if devices:
+                setting = (
+                    f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}` with `extends: {self.vendor.name}`"
+                )
+                return f"; devices that accept {format_value(number)} are set by {setting}"
+        return ""
 
     def legal_text(self, key: Key) -> str:
         """Return the legal numbers of a key, for messages."""
@@ -298,7 +307,11 @@ def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> Non
         most = format_value(simplest(ALL.value / Fraction(key.unit or 1)))
         raise reader.deny(Reason.TOO_LARGE, f"{entry} is {value} of a device: write 1 to {most}", entry)
     if type(value) is Size and value.bytes > reader.largest_card:
-        raise reader.deny(Reason.TOO_LARGE, _too_large(key, entry, value, reader.largest_card), entry)
+        message = _too_large(key, entry, value, reader.largest_card)
+        differs = reader.vendor.document.keys[key.name].differs
+        if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
+            message = f"{message}; {' '.join(differs.split())}"
+        raise reader.deny(Reason.TOO_LARGE, message, entry)
 
 
 def _too_large(key: Key, entry: KeyValue, value: Size, largest_card: int) -> str:
