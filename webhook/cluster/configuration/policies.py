@@ -157,12 +157,16 @@ class PolicyOutcome:
         verdicts: one for each ConfigMap: that of the settings first, then of mappings, the oldest first.
         accepted: the texts to store as last good, by the name of their ConfigMap.
         marks: identify the probes that the documents in force have passed, for the `DocumentCache` of a later process.
+        mappings: the documents in force, beside the built-in ones.
+        settings: the settings in force, as a document.
     """
 
     policy: Policy
     verdicts: tuple[Verdict, ...]
     accepted: Mapping[str, str]
     marks: frozenset[str]
+    mappings: tuple[Document, ...] = ()
+    settings: Document = DEFAULT.document
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
@@ -194,7 +198,20 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
     verdicts += (_verdict(config_map, mappings, effective, policy) for config_map in mappings.config_maps.values())
     marks = {mark_of(mapping, policy.vendors[name], policy.largest_card) for name, mapping in effective.winners.items()}
     memo.forget_unused()
-    return PolicyOutcome(policy, tuple(verdicts), accepted, frozenset(marks))
+    return PolicyOutcome(
+        policy,
+        tuple(verdicts),
+        accepted,
+        frozenset(marks),
+        tuple(prepared.merged.document for prepared in effective.own.values()),
+        _as_document(effective),
+    )
+
+
+def _as_document(effective: EffectivePolicy) -> Document:
+    """The settings that apply, as a document."""
+    applied = effective.applied.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return Document(effective.chosen.document.source, applied, effective.chosen.document.lines)
 
 
 def _verdict(config_map: ConfigMap, mappings: Mappings, effective: EffectivePolicy, policy: Policy) -> Verdict:

@@ -29,6 +29,7 @@ from webhook.cluster.client.api import Object
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 from webhook.mapping.notation import glob_pattern
+from webhook.pod import MIRROR, WINDOWS, Pod
 
 
 class RegistrationMode(enum.Enum):
@@ -229,12 +230,14 @@ def matched_names_of(policy: Policy) -> MatchedNames:
 GPU_KEYS: Final = "gpu-keys"
 """The name of the condition that depends on the policy."""
 
+NOT_SENT: Final = "the cluster would not send this pod: no key of it is in the match conditions"
+
 MAX_EXPRESSION: Final = 100_000
 """The most code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
 
 _EXCLUDED: Final = (
-    ("no-mirror-pod", "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))"),
-    ("no-windows-pod", "object.spec.?os.?name.orValue('') != 'windows'"),
+    ("no-mirror-pod", f"!('{MIRROR}' in object.metadata.?annotations.orValue({{}}))"),
+    ("no-windows-pod", f"object.spec.?os.?name.orValue('') != '{WINDOWS}'"),
 )
 """They exclude pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
 
@@ -262,6 +265,21 @@ def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod must meet all of them."""
     named = (*_EXCLUDED, (GPU_KEYS, match_expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
+
+
+def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
+    """Whether a pod has one of the names, as `match_expression` says it to the API server."""
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    resources = [container.resources for container in containers if container.resources is not None]
+    names = (name for each in resources for side in (each.limits, each.requests) for name in side or ())
+    return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
+
+
+def sends(pod: Pod, let_through: MatchedNames) -> bool:
+    """Whether the API server sends a pod to the webhook, as `conditions` say it; the namespace is not considered."""
+    if MIRROR in (pod.metadata.annotations or ()) or (pod.spec.os is not None and pod.spec.os.name == WINDOWS):
+        return False
+    return carries_name(pod, let_through)
 
 
 def fits(let_through: MatchedNames) -> bool:
