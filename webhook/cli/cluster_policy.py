@@ -4,8 +4,6 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from webhook.cli.failure import Failure
 from webhook.cli.options import PolicyOptions
 from webhook.cluster.client.api import ApiError
@@ -23,16 +21,18 @@ class PolicyInForce:
         title: where it is in force, as the end of a sentence.
         policy: the policy.
         mappings, settings: its documents beside the built-in ones.
+        warnings: what is not in force.
     """
 
     title: str
     policy: Policy
     mappings: tuple[Document, ...]
     settings: Document
+    warnings: tuple[str, ...]
 
 
 def policy_in_cluster(options: PolicyOptions) -> PolicyInForce:
-    """Read the policy of a cluster's ConfigMaps; print a warning on stderr for each that is not in force.
+    """Read the policy of a cluster's ConfigMaps.
 
     Raises:
         Failure: the cluster cannot be read.
@@ -42,14 +42,11 @@ def policy_in_cluster(options: PolicyOptions) -> PolicyInForce:
         context, outcome = asyncio.run(_read(options.kubeconfig, options.context, namespace))
     except ApiError as error:
         raise Failure([str(error)]) from error
+    warnings = [line for verdict in outcome.verdicts if not verdict.accepted for line in verdict.lines()]
     if not outcome.verdicts:
-        message = f"namespace {namespace} has no ConfigMap of the webhook: name its namespace with --release-namespace"
-        click.echo(f"warning: {message}", err=True)
-    for verdict in outcome.verdicts:
-        if not verdict.accepted:
-            click.echo("\n".join(f"warning: {line}" for line in verdict.lines()), err=True)
+        warnings.append(f"namespace {namespace} has no ConfigMap of the webhook: name its own with --release-namespace")
     title = f"in force in {context}, namespace {namespace} (digest {outcome.policy.digest})"
-    return PolicyInForce(title, outcome.policy, outcome.mappings, outcome.settings)
+    return PolicyInForce(title, outcome.policy, outcome.mappings, outcome.settings, tuple(warnings))
 
 
 async def _read(kubeconfig: Path | None, context: str | None, namespace: str) -> tuple[str, PolicyOutcome]:

@@ -57,19 +57,33 @@ def _vendor(data: dict[str, Any]) -> Any:
     return data.get("vendor", data.get(EXTENDS))
 
 
-def sourced_policy(options: PolicyOptions) -> SourcedPolicy:
-    """Load the policy of these options.
+def sourced_policy(options: PolicyOptions, *, announce: bool = False) -> SourcedPolicy:
+    """Load the policy of these options; print a warning on stderr for each ConfigMap that is not in force.
+
+    Args:
+        options: they choose the policy.
+        announce: whether to print its line first, on stderr.
 
     Raises:
         Failure: documents, values or a cluster cannot be read, or a document is invalid.
         click.UsageError: the options contradict each other.
     """
     options.check()
+    warnings: tuple[str, ...] = ()
     if options.in_cluster:
         from webhook.cli.cluster_policy import policy_in_cluster
 
         found = policy_in_cluster(options)
-        return SourcedPolicy(found.title, found.policy, found.mappings, found.settings)
+        warnings = found.warnings
+        sourced = SourcedPolicy(found.title, found.policy, found.mappings, found.settings)
+    else:
+        sourced = _from_files(options)
+    for line in (*((sourced.line,) if announce else ()), *(f"warning: {text}" for text in warnings)):
+        click.echo(line, err=True)
+    return sourced
+
+
+def _from_files(options: PolicyOptions) -> SourcedPolicy:
     if options.values:
         from webhook.cli.chart_values import documents_from
 

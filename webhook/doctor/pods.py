@@ -12,7 +12,8 @@ from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, carries_name, matched_names_of
+from webhook.cluster.registration.desired import AUDIT, ENFORCE
+from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
 from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.nodes import targets
 from webhook.doctor.read import Node

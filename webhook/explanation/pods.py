@@ -313,13 +313,15 @@ def unsent(explained: PodExplained, why: str) -> PodExplained:
     """
     denial = () if explained.denial is None else (explained.denial.finding,)
     findings = (*explained.findings, *denial)
+    if not findings:
+        return replace(explained, sent=False)
     outcome = Reason.NO_GPU_KEYS
     return PodExplained(
         namespace=explained.namespace,
         mode=explained.mode,
         code=outcome.code,
         outcome=outcome.value.title,
-        meaning=why if findings else explained.meaning,
+        meaning=why,
         allowed=True,
         policy=explained.policy,
         findings=findings,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Allocations, SimulatedObject, SimulatedPod
     from webhook.cli.output.explained import ExplainedObjects, ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.cluster.registration.desired import MatchedNames
+    from webhook.cluster.registration.match_conditions import MatchedNames
     from webhook.explanation.model import PodExplained
     from webhook.mapping.model.policy import Policy
 
@@ -76,7 +76,7 @@ def _explained(
     from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, allocations, simulate
     from webhook.cli.output.explained import ExplainedObjects
-    from webhook.cluster.registration.desired import matched_names_of
+    from webhook.cluster.registration.match_conditions import matched_names_of
 
     options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
@@ -99,7 +99,7 @@ def _object(
 
 
 def _pod(simulated: "SimulatedPod", policy: "Policy", match: "MatchedNames", target: str | None) -> "PodExplained":
-    from webhook.cluster.registration.desired import NOT_SENT, sends
+    from webhook.cluster.registration.match_conditions import NOT_SENT, sends
     from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
 
     pod_target = POD_TARGET if target is None else f"--to {target}"

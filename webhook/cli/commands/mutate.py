@@ -59,10 +59,9 @@ def mutate(
     from webhook.cli.manifests.simulate import SimulateOptions, simulate
     from webhook.cli.output.mutate import FORMATS
     from webhook.cli.policy_source import check_target, sourced_policy
-    from webhook.cluster.registration.desired import matched_names_of
+    from webhook.cluster.registration.match_conditions import matched_names_of
 
-    sourced = sourced_policy(source)
-    policy = sourced.policy
+    policy = sourced_policy(source, announce=True).policy
     check_target(target, policy)
     match = matched_names_of(policy)
     options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label, match)
@@ -70,7 +69,6 @@ def mutate(
         outcome = simulate(manifests_in(files), lambda pod, context: decide(pod, context, policy), options)
     except ManifestError as error:
         raise Failure([str(error)]) from error
-    click.echo(sourced.line, err=True)
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
     _print_messages(outcome)
     if outcome.denied:

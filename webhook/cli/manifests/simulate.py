@@ -28,7 +28,7 @@ from webhook.cli.manifests.workloads import (
     pointer,
     untreated_templates,
 )
-from webhook.cluster.registration.desired import NOT_SENT, MatchedNames, sends
+from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
 from webhook.doctor.result import counted
 from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath, path_text

@@ -17,7 +17,7 @@ from webhook.cluster.configuration.documents import (
     ValidSettings,
     read_settings,
 )
-from webhook.cluster.registration.desired import match_expression, matched_names_of
+from webhook.cluster.registration.match_conditions import match_expression, matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.validation import placed
