@@ -42,9 +42,10 @@ def policy_in_cluster(options: PolicyOptions) -> PolicyInForce:
         context, outcome = asyncio.run(_read(options.kubeconfig, options.context, namespace))
     except ApiError as error:
         raise Failure([str(error)]) from error
-    warnings = [line for verdict in outcome.verdicts if not verdict.accepted for line in verdict.lines()]
+    problems = [line for verdict in outcome.verdicts if not verdict.accepted for line in verdict.lines()]
     if not outcome.verdicts:
-        warnings.append(f"namespace {namespace} has no ConfigMap of the webhook: name its own with --release-namespace")
+        problems.append(f"namespace {namespace} has no ConfigMap of the webhook: name its own with --release-namespace")
+    warnings = (f"warning: {line}" for line in problems)
     title = f"in force in {context}, namespace {namespace} (digest {outcome.policy.digest})"
     return PolicyInForce(title, outcome.policy, outcome.mappings, outcome.settings, tuple(warnings))
 

@@ -23,12 +23,14 @@ class SourcedPolicy:
         title: where it comes from, as the end of a sentence.
         policy: the policy.
         mappings, settings: the documents that it has beside the built-in ones.
+        warnings: lines about documents in a cluster that are not in force.
     """
 
     title: str
     policy: Policy
     mappings: Sequence[Document] = ()
     settings: Document | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
@@ -57,30 +59,26 @@ def _vendor(data: dict[str, Any]) -> Any:
     return data.get("vendor", data.get(EXTENDS))
 
 
-def sourced_policy(options: PolicyOptions, *, announce: bool = False) -> SourcedPolicy:
-    """Load the policy of these options; print a warning on stderr for each ConfigMap that is not in force.
+def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPolicy:
+    """Load the policy of these options; print its warnings on stderr.
 
     Args:
         options: they choose the policy.
-        announce: whether to print its line first, on stderr.
+        silent: print nothing: the caller does.
 
     Raises:
         Failure: documents, values or a cluster cannot be read, or a document is invalid.
         click.UsageError: the options contradict each other.
     """
     options.check()
-    warnings: tuple[str, ...] = ()
-    if options.in_cluster:
-        from webhook.cli.cluster_policy import policy_in_cluster
+    if not options.in_cluster:
+        return _from_files(options)
+    from webhook.cli.cluster_policy import policy_in_cluster
 
-        found = policy_in_cluster(options)
-        warnings = found.warnings
-        sourced = SourcedPolicy(found.title, found.policy, found.mappings, found.settings)
-    else:
-        sourced = _from_files(options)
-    for line in (*((sourced.line,) if announce else ()), *(f"warning: {text}" for text in warnings)):
+    found = policy_in_cluster(options)
+    for line in () if silent else found.warnings:
         click.echo(line, err=True)
-    return sourced
+    return SourcedPolicy(found.title, found.policy, found.mappings, found.settings, found.warnings)
 
 
 def _from_files(options: PolicyOptions) -> SourcedPolicy:

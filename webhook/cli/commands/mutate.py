@@ -61,7 +61,8 @@ def mutate(
     from webhook.cli.policy_source import check_target, sourced_policy
     from webhook.cluster.registration.match_conditions import matched_names_of
 
-    policy = sourced_policy(source, announce=True).policy
+    sourced = sourced_policy(source, silent=True)
+    policy = sourced.policy
     check_target(target, policy)
     match = matched_names_of(policy)
     options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label, match)
@@ -69,6 +70,8 @@ def mutate(
         outcome = simulate(manifests_in(files), lambda pod, context: decide(pod, context, policy), options)
     except ManifestError as error:
         raise Failure([str(error)]) from error
+    for line in (sourced.line, *sourced.warnings):
+        click.echo(line, err=True)
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
     _print_messages(outcome)
     if outcome.denied:
