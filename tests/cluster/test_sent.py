@@ -35,7 +35,16 @@ NAMES = [
         "long-key",
         "e.example/k-",
     ),
-    *("e.example/k-1", "e.example/k", "x.f.example/z", "f.example/z", "xe.example/k-1", "cpu", "memory"),
+    *(
+        "e.example/k-1",
+        "e.example/k",
+        "x.f.example/z",
+        "f.example/z",
+        "x.f.example/zz",
+        "xe.example/k-1",
+        "cpu",
+        "memory",
+    ),
 ]
 names = st.one_of(st.sampled_from(NAMES), st.from_regex(r"[a-f.]{1,4}\.?(example)?/[a-z-]{1,4}", fullmatch=True))
 texts = st.none() | st.dictionaries(names | st.just("kubernetes.io/config.mirror"), st.just("1"), max_size=3)

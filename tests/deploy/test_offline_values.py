@@ -40,6 +40,8 @@ RENDERED: dict[str, list[str]] = {
     "no vendors": [BASE, "shim: {vendors: []}"],
     "shim is null": [BASE + "mappings: {nvidia: {shim: null}}"],
     "shim is empty": [BASE + "mappings: {nvidia: {shim: {}}}"],
+    "no mode in the mapping": [BASE + "mappings: {nvidia: {shim: {mode: null, limit: null}}}"],
+    "null, and later a map": ["settings: {bareDevices: whole}\nshim: null", "shim: {mode: plugin}"],
     "the mapping's mode": [BASE + "mappings: {nvidia: {shim: {mode: inject}}}"],
     "more of the shim": [BASE + "mappings: {nvidia: {shim: {limit: env}, inactive: false, guard: [], defaults: {}}}"],
     "a whole mapping": [BASE + yaml.safe_dump({"mappings": {"acme": WHOLE}})],

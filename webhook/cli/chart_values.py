@@ -4,8 +4,8 @@
 `deploy/chart/templates/configuration.yaml`. A test compares both with Helm itself.
 """
 
-import copy
 import difflib
+import functools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,10 +42,8 @@ def documents_from(files: Sequence[Path]) -> tuple[list[Document], Document]:
         Failure: a file cannot be read, is no file of values, or the chart would reject it.
     """
     read = [manifest for path in files for manifest in _read(path)]
-    given: dict[str, Any] = {}
-    for manifest in read:
-        given = _merged(given, manifest.data)
-    values = _over_defaults(given, chart_values())
+    # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
+    values = _merged(chart_values(), functools.reduce(_merged, (manifest.data for manifest in read), {}))
     source = ", ".join(map(str, files))
     problems = list(_problems(values, source))
     if problems:
@@ -68,23 +66,14 @@ def _read(path: Path) -> list[Manifest]:
 
 
 def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values of two files: maps are merged, anything else of the second replaces that of the first."""
+    """Merge values: maps are merged, anything else of the second replaces that of the first.
+
+    For null, Helm removes a value of the chart; here it stays as null, which means the same.
+    """
     merged = dict(first)
     for key, value in second.items():
         before = merged.get(key)
         merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _over_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values over the chart's own; null removes one of these."""
-    merged = {key: copy.deepcopy(value) for key, value in defaults.items() if key not in given}
-    for key, value in given.items():
-        default = defaults.get(key)
-        if isinstance(value, dict) and isinstance(default, dict):
-            merged[key] = _over_defaults(value, default)
-        elif value is not None or key not in defaults:
-            merged[key] = value
     return merged
 
 
@@ -139,7 +128,7 @@ def _documents(
         for vendor in shim.get("vendors") or ():
             mapping = mappings.get(vendor, {})
             if mapping.get("shim", ...) is not None:
-                mappings[vendor] = _overwritten({"shim": {"mode": "plugin"}}, mapping)
+                mappings[vendor] = _merged({"shim": {"mode": "plugin"}}, mapping)
 
     def document(kind: str, path: FieldPath, data: Mapping[str, Any], head: Mapping[str, Any]) -> Document:
         text = json.dumps({"apiVersion": API_VERSION, "kind": kind, **head, **data}, ensure_ascii=False)
@@ -164,15 +153,3 @@ def _documents(
 
 def _without_header(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key not in _HEADER}
-
-
-def _overwritten(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge as ``mergeOverwrite`` does: an empty value replaces none."""
-    merged = dict(first)
-    for key, value in second.items():
-        before = merged.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            merged[key] = _overwritten(before, value)
-        elif value or key not in merged:
-            merged[key] = value
-    return merged
