@@ -72,6 +72,20 @@ def by_predicate(manifest: Any, let_through: MatchedNames) -> bool:
     return sends(decode_pod(json.dumps(manifest).encode()), let_through)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name(name: str) -> None:
+    """In each place: a pod with this name alone."""
+    one = {name: "1"}
+    for manifest in (
+        pod(labels=one),
+        pod(annotations=one),
+        pod(limits=one),
+        pod(requests=one),
+        pod(init={"limits": one}),
+    ):
+        assert by_predicate(manifest, FEW) is by_conditions(manifest, FEW)
+
+
 @given(pods)
 def test_the_predicate_is_the_conditions(manifest: Pod) -> None:
     """For any pod, whatever it lacks."""
