@@ -15,6 +15,10 @@ _NULL: Final = msgspec.Raw(b"null")
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of extended resources that request a DeviceClass, whose name follows (``ResourceDeviceClassPrefix`` in
 ``k8s.io/api/resource/v1``, KEP-5004)."""
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of a mirror pod, which shows a static pod that the kubelet already runs."""
+WINDOWS: Final = "windows"
+"""The name in ``spec.os`` of a pod for Windows."""
 QuantityText: TypeAlias = str | int | float
 
 MAX_TEXTS: Final = 64 * 1024

@@ -1,4 +1,4 @@
-"""Writes the schema and README of the chart, and the version (`make docs`); with the path of Helm, plain manifests."""
+"""Writes the chart's schema and README, its values for the program, and the version (`make docs`); with Helm, manifests."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from deploy.generate import CHART, DEPLOY
 from deploy.generate.kustomize import base, inject
 from deploy.generate.schema import values_schema
-from deploy.generate.table import readme
+from deploy.generate.table import DEFAULTS, defaults, readme
 from deploy.generate.versions import versioned
 
 
@@ -14,6 +14,7 @@ def main(helm: str | None = None) -> None:
     """Write what is made."""
     (CHART / "values.schema.json").write_text(values_schema())
     (CHART / "README.md").write_text(readme())
+    DEFAULTS.write_text(defaults())
     for path, text in versioned().items():
         path.write_text(text)
     if helm is None:

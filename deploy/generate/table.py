@@ -7,7 +7,10 @@ from typing import Any, Final
 
 import yaml
 
-from deploy.generate import CHART
+from deploy.generate import CHART, DEPLOY
+
+DEFAULTS: Final = DEPLOY.parent / "webhook" / "cli" / "chart-values.yaml"
+"""The chart's own values for the program, which has no chart where it is installed."""
 
 MARK: Final = "# -- "
 _KEY: Final = re.compile(r"( *)([A-Za-z]\w*):")
@@ -110,3 +113,11 @@ def _default(value: Any) -> str:
         return ""
     text = json.dumps(value)
     return "see values.yaml" if len(text) > _LONGEST else f"`{text}`"
+
+
+def defaults() -> str:
+    """The values themselves, without comments."""
+    data = yaml.safe_load((CHART / "values.yaml").read_text())
+    return "# Written by `make docs` from deploy/chart/values.yaml: change that.\n" + yaml.safe_dump(
+        data, sort_keys=False
+    )

@@ -68,6 +68,9 @@ def test_a_variable_that_a_mapping_does_not_have(run: Run, tmp_path: Path, varia
         assert f"variables.card: {problem}\n" in result.stderr
 
 
+CHANGED = "policy: built-in mappings and default settings, changed by the documents in the files"
+
+
 def test_in_order(run: Run, tmp_path: Path) -> None:
     """Plain documents, ConfigMaps, and objects that are nothing to us."""
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {a: yes}\n"
@@ -78,7 +81,7 @@ def test_in_order(run: Run, tmp_path: Path) -> None:
         empty_yaml="# nothing\n",
     )
     result = run("check", *files)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "in order: 3 mappings, 1 settings\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{CHANGED}\nin order: 3 mappings, 1 settings\n", "")
 
 
 def test_documents_of_an_unnamed_version(run: Run, tmp_path: Path) -> None:
@@ -106,7 +109,7 @@ def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
     """A vendor that the settings put in force and whose keys nobody can read yet is named, with what is missing."""
     (settings,) = written(tmp_path, settings_yaml=f"{SETTINGS_HEADER}owners: {{nvidia.com/gpu: mig-single}}\n")
     result = run("check", settings)
-    assert (result.exit_code, result.stdout) == (0, "in order: 0 mappings, 1 settings\n")
+    assert (result.exit_code, result.stdout) == (0, f"{CHANGED}\nin order: 0 mappings, 1 settings\n")
     assert result.stderr.startswith(
         "warning: mig-single is in force, but its keys cannot be read until it is configured: the profile is not in the pod; "
     )
@@ -215,7 +218,8 @@ def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
     result = run("check", str(tmp_path))
     assert result.exit_code == 1
     assert f"error: {tmp_path}/b.json:1: vendor: " in result.stderr
-    assert run("check", str(tmp_path / "sub"), "-", stdin=SETTINGS).stdout == "in order: 1 mapping, 1 settings\n"
+    printed = run("check", str(tmp_path / "sub"), "-", stdin=SETTINGS).stdout
+    assert printed == f"{CHANGED}\nin order: 1 mapping, 1 settings\n"
 
 
 def test_nothing_found(run: Run, tmp_path: Path) -> None:
@@ -355,6 +359,7 @@ def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     assert {check["section"] for check in report["checks"]} == {"files"}
     assert [check["level"] for check in report["checks"]] == ["ok", "warning", "ok", "ok", "ok", "ok"]
     assert report["checks"][0]["message"] == "in order: 1 mapping, 0 settings"
+    assert f"policy: {report['policy']}" == CHANGED
     result = run("check", "-o", "json", bad)
     report = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, report["ok"]) == (1, "", False)
@@ -363,7 +368,7 @@ def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     result = run("check", "-o", "text", good)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(
-        "files\n✓ documents: in order: 1 mapping, 0 settings\n‼ headers: there are documents"
+        f"{CHANGED}\n\nfiles\n✓ documents: in order: 1 mapping, 0 settings\n‼ headers: there are documents"
     )
     assert result.stdout.endswith("\n\n5 ✓, 1 ‼\n")
 

@@ -72,14 +72,12 @@ def test_data() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "options", [("--kubeconfig", "x"), ("--release-namespace", "x")], ids=lambda options: options[0]
-)
-def test_options_exclude_files(run: Run, options: tuple[str, str]) -> None:
-    """They say which cluster, and files are checked without one."""
-    result = run("check", *options, "-", stdin="")
+@pytest.mark.parametrize("option", ["--values", "--mappings", "--settings"])
+def test_options_that_need_files(run: Run, option: str) -> None:
+    """An installation is examined under the policy that is in force there."""
+    result = run("check", option, "x")
     assert result.exit_code == 1
-    assert "options of the cluster do not apply to files" in result.stderr
+    assert f"{option} applies to files: name them, or remove it" in result.stderr
 
 
 def test_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,9 +177,9 @@ def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--cluster", "--settings", "x"], "--cluster shows the mappings of the cluster"),
-        (["--kubeconfig", "x"], "need --cluster"),
-        (["--release-namespace", "x"], "need --cluster"),
+        (["--cluster", "--settings", "x"], "--settings and --cluster are different sources of the policy"),
+        (["--context", "x", "--mappings", "x"], "--mappings and --context are different sources of the policy"),
+        (["--release-namespace", "x"], "--release-namespace needs --context or --kubeconfig"),
     ],
 )
 def test_options_that_exclude_each_other(run: Run, arguments: list[str], message: str) -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import ACME, policy
-from webhook.cluster.registration.desired import Site, desired_from, matched_names_of, registration
+from webhook.cluster.registration.desired import Site, desired_from, registration
+from webhook.cluster.registration.match_conditions import matched_names_of
 from webhook.cluster.registration.observed import Observed, Version, read_observed
 from webhook.cluster.registration.reconciler import known_to_peers
 from webhook.mapping.load import load_policy

@@ -7,16 +7,13 @@ import pytest
 from webhook import labels
 from webhook.cluster.client.api import Answer, StatusError
 from webhook.cluster.client.events import MAX_MESSAGE, shortened
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.desired import Desired, ServiceReference, Site, registration
+from webhook.cluster.registration.match_conditions import (
     MAX_EXPRESSION,
-    Desired,
     MatchedNames,
-    ServiceReference,
-    Site,
     fits,
     match_expression,
     names_set,
-    registration,
 )
 from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.update import Writer, update_for

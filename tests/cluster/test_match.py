@@ -6,18 +6,15 @@ from hypothesis import strategies as st
 
 from tests.cluster.gpu_pods import many_vendors
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.desired import Desired, ServiceReference, Site, registration
+from webhook.cluster.registration.match_conditions import (
     GPU_KEYS,
-    Desired,
     MatchedNames,
-    ServiceReference,
-    Site,
     conditions,
     match_expression,
     matched_names_of,
     names_set,
     parse_names,
-    registration,
 )
 from webhook.cluster.registration.observed import matched_names_in
 from webhook.labels import MATCHED_NAMES

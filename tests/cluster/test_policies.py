@@ -179,7 +179,7 @@ def test_changes_that_need_each_other() -> None:
 
 
 def test_bad_settings() -> None:
-    """They change nothing: the last good ones stay, or the default ones."""
+    """They change nothing where there are last good ones."""
     before = outcome(settings("target: aliyun\nneverTouched: [a]\n"))
     for text in (
         "target: [",
@@ -192,16 +192,72 @@ def test_bad_settings() -> None:
         assert found.policy.digest == before.policy.digest, text
         assert found.accepted == before.accepted
         assert rejections(found)[SETTINGS_NAME].endswith("→ their last good version")
-    found = outcome(settings("target: nobody\nneverTouched: [b]\n"))
-    assert found.policy.digest == load_policy().digest
-    assert rejections(found) == {
-        SETTINGS_NAME: "configmap/vgpu-webhook-settings/settings.yaml:1: target: no vendor is called 'nobody' "
-        f"({nearest_known('nobody', load_policy().vendors)}) → the default settings"
-    }
-    assert SETTINGS_NAME not in found.accepted
     assert rejections(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (
         "configmap/vgpu-webhook-settings: the data has no key settings.yaml (its keys: x) → the default settings"
     )
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        (
+            "target: nobody\n",
+            f":1: target: no vendor is called 'nobody' ({nearest_known('nobody', load_policy().vendors)})",
+        ),
+        ("traget: nvidia\n", ":1: traget: unknown key 'traget' (did you mean `target`?)"),
+        ("nodeName: x\n", ":1: nodeName: 'x' is not one of 'deny' or 'affinity'"),
+        ("largestCard: 1Zi\n", ":1: largestCard: "),
+        ("served: [nvidia, 1]\n", ":1: served[1]: 1 is not text"),
+        ("timeoutSeconds: 0\n", ":1: timeoutSeconds: "),
+    ],
+)
+def test_bad_settings_without_good_ones(text: str, problem: str) -> None:
+    """Each valid one is in force, each invalid one has its default and is reported; nothing of it counts as accepted."""
+    valid = "neverTouched: [b]\nbareDevices: whole\n"
+    found = outcome(settings(text + valid))
+    assert found.policy.digest == outcome(settings(valid)).policy.digest
+    assert rejections(found)[SETTINGS_NAME].startswith(f"configmap/vgpu-webhook-settings/settings.yaml{problem}")
+    assert rejections(found)[SETTINGS_NAME].endswith("→ the keys that apply")
+    assert SETTINGS_NAME not in found.accepted
+    assert rejections(outcome(settings(text)))[SETTINGS_NAME].endswith("→ the default settings")
+
+
+def test_every_bad_setting_is_reported() -> None:
+    """Also those that only contradict the mappings."""
+    found = outcome(settings("nodeName: x\ntarget: nobody\nserved: [volcano]\n"))
+    (verdict,) = found.verdicts
+    assert [problem.path for problem in verdict.problems] == [("nodeName",), ("target",)]
+    assert (found.policy.settings.target, found.policy.settings.served) == (None, ["volcano"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "neverTouched: [b]\ntarget: [",
+        "neverTouched: [b]\nneverTouched: [c]\n",
+        "neverTouched: [b]\n---\ntarget: nvidia\n",
+        "apiVersion: vgpu-webhook.io/v9\nneverTouched: [b]\n",
+        "kind: Mapping\nneverTouched: [b]\n",
+        "- neverTouched\n",
+    ],
+)
+def test_settings_of_which_nothing_is_certain(text: str) -> None:
+    """A text that is not one document of this version sets nothing."""
+    found = outcome(settings(text))
+    assert found.policy.digest == load_policy().digest
+    assert rejections(found)[SETTINGS_NAME].endswith("→ the default settings")
+
+
+def test_the_valid_part_puts_no_mapping_out_of_force() -> None:
+    """It yields to a mapping that was accepted before, and both problems are reported."""
+    accepted = {"m": vendor("acme", defaults="{memory: 100Gi}")}
+    found = outcome(
+        mapping("m", accepted["m"]), settings("largestCard: 50Gi\nnodeName: x\nneverTouched: [b]\n"), last_good=accepted
+    )
+    assert (found.policy.settings.largest_card, found.policy.settings.never_touched) == ("1Ti", [])
+    assert set(rejections(found)) == {SETTINGS_NAME}
+    assert [problem.path for problem in found.verdicts[0].problems] == [("nodeName",), ()]
+    assert "configmap/m is invalid under these settings" in str(found.verdicts[0].problems[1])
 
 
 def test_settings_do_not_put_mappings_out_of_force() -> None:

@@ -8,7 +8,7 @@ from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, ordinary_pods, re
 from tests.decisions.test_cases import CASES, decided, policy_in
 from tests.mapping.vendors import ACME, policy
 from tests.yaml_text import load_yaml
-from webhook.cluster.registration.desired import MatchedNames, matched_names_of, names_set
+from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 

@@ -22,9 +22,9 @@ from webhook.cluster.registration.desired import (
     RegistrationMode,
     ServiceReference,
     Site,
-    names_set,
     registration,
 )
+from webhook.cluster.registration.match_conditions import names_set
 from webhook.cluster.registration.reconciler import Reconciler, RepairPace
 from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Change

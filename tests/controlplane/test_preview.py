@@ -118,5 +118,5 @@ def test_all_namespaces(plane: ControlPlane) -> None:
     done = preview(plane, "-A")
     assert done.returncode in {0, 2}, done.stderr
     assert f"{TEAM}  " in done.stdout
-    assert "as if every namespace had opted in and enforced; the policy in force in the cluster" in done.stdout
+    assert "as if every namespace had opted in and enforced; policy: in force in context" in done.stdout
     assert "before you opt namespaces in" in done.stdout

@@ -18,10 +18,9 @@ from webhook.cluster.registration.desired import (
     ReconcileConfig,
     RegistrationMode,
     Site,
-    matched_names_of,
-    names_set,
     registration,
 )
+from webhook.cluster.registration.match_conditions import matched_names_of, names_set
 from webhook.cluster.registration.observed import Observed, read_observed
 from webhook.cluster.registration.reconciler import Reconciler, watch_registration
 from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport

@@ -11,18 +11,15 @@ from webhook.cluster.registration.desired import (
     API_VERSION,
     AUDIT,
     ENFORCE,
-    MAX_EXPRESSION,
     NAME,
     Desired,
     ServiceReference,
     Site,
-    conditions,
     desired_from,
-    matched_names_of,
-    names_set,
     registration,
 )
-from webhook.cluster.registration.desired import GPU_KEYS as CONDITION
+from webhook.cluster.registration.match_conditions import GPU_KEYS as CONDITION
+from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, conditions, matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough

@@ -11,7 +11,7 @@ import yaml
 import webhook
 from deploy.generate import CHART
 from deploy.generate.schema import values_schema
-from deploy.generate.table import readme, values
+from deploy.generate.table import DEFAULTS, defaults, readme, values
 from webhook.cli import main
 from webhook.mapping.load import builtin
 from webhook.server.limits import InFlight
@@ -26,6 +26,7 @@ def test_schema_and_readme_are_up_to_date() -> None:
     """`make docs` would change nothing."""
     assert (CHART / "values.schema.json").read_text() == values_schema(), "run make docs"
     assert (CHART / "README.md").read_text() == readme(), "run make docs"
+    assert DEFAULTS.read_text() == defaults(), "run make docs"
 
 
 def test_defaults_and_value_sets_satisfy_the_schema() -> None:

@@ -336,6 +336,18 @@ def test_contents_are_complete(page: str) -> None:
     assert listed == re.findall(r"^## (.+)$", text, re.MULTILINE)
 
 
+def test_commands_of_the_readme_are_for_its_installation() -> None:
+    """What README.md shows is what the installation that it describes first does: both name the same values."""
+    lines = [line for text in code_of("README.md") for line in joined(text)]
+    shown = [line for line in lines if re.match(r"vgpu-webhook (mutate|explain) ", line)]
+    first = next(line for line in lines if line.startswith("helm install"))
+    assert len(shown) >= 3
+    for line in shown:
+        assert re.findall(r"--values (\S+)", line) == re.findall(r"--values (\S+)", first) != [], line
+    assert "--set shim" not in first
+    assert "--set settings" not in first
+
+
 def test_codes_exist() -> None:
     """Every reason code that is mentioned has a meaning."""
     mentioned = {code for page in WRITTEN for code in re.findall(r"VGW\d{3}", TEXTS[page])}

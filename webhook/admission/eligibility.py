@@ -9,10 +9,9 @@ from webhook.admission.decision import Context, Namespace
 from webhook.finding import Finding
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod
+from webhook.pod import MIRROR, WINDOWS, Pod
 from webhook.reasons import Reason
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 _TEMPLATE_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 _DIGITS: Final = re.compile(r"-[0-9]+$")
 _PERCENT: Final = re.compile(r"100|[1-9]?[0-9]")
@@ -55,7 +54,7 @@ def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
     metadata, spec = pod.metadata, pod.spec
     if metadata.annotations is not None and MIRROR in metadata.annotations:
         return Reason.MIRROR_POD
-    if spec.os is not None and spec.os.name == "windows":
+    if spec.os is not None and spec.os.name == WINDOWS:
         return Reason.WINDOWS_POD
     if (
         metadata.labels is not None

@@ -29,7 +29,7 @@ from webhook.admission.status import most_done, status_of, status_text, summary_
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
@@ -269,12 +269,15 @@ def _report_hints(plan: Plan) -> None:
     if not translated:
         return
     hints = sorted(plan.policy.marks.hints.among(plan.annotations))
-    for (source, target), allocation in translated.items():
+    for (source, _), allocation in translated.items():
+        source_system, target_system = system_names(allocation.source, allocation.vendor)
         for key in hints[:MAX_HINTS]:
             if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
             if allocation.source.owned.hint(key) and not allocation.vendor.owned.hint(key):
-                message = f"annotation {key} is a hint for {source} and has no effect with {target}: remove it"
+                message = (
+                    f"annotation {key} is a hint for {source_system} and has no effect with {target_system}: remove it"
+                )
                 plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 

@@ -82,7 +82,7 @@ def _marks(owned: Owned, what: str) -> NameSet:
 
 def _strip(plan: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
     edits.values[key] = None
-    names = " and ".join(vendor.name for vendor in owners)
+    names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
     message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: remove it from the manifest"
     plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 

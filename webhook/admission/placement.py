@@ -17,6 +17,7 @@ import msgspec
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
+from webhook.mapping.model.vendor import system_names
 from webhook.patch import MapEdits, Slot
 from webhook.pod import config_maps_from, config_maps_mounted, decode_env, value_source
 from webhook.reasons import Reason
@@ -78,7 +79,7 @@ def drop_references(plan: Plan) -> None:
     for allocation in plan.allocations:
         key = allocation.source.document.config_maps
         if key is not None and key != allocation.vendor.document.config_maps:
-            keys[key] = allocation.source.name, allocation.vendor.name
+            keys[key] = system_names(allocation.source, allocation.vendor)
     annotations = plan.pod.metadata.annotations or {}
     for key, (source, target) in keys.items():
         if key not in annotations:
@@ -192,14 +193,14 @@ def _set_scheduler(plan: Plan) -> None:
             _write_scheduler(
                 plan,
                 DEFAULT_SCHEDULER,
-                f"{_vendors(plan.allocations)} needs no scheduler of its own; remove it from the pod",
+                f"{_systems(plan.allocations)} needs no scheduler of its own; remove it from the pod",
             )
         return
     suitable = _common_schedulers(needing)
     if current in suitable:
         return
     if current == DEFAULT_SCHEDULER or current in _replaceable(plan):
-        advice = f"{_vendors(needing)} needs it; write it in the pod to avoid this warning"
+        advice = f"{_systems(needing)} needs it; write it in the pod to avoid this warning"
         _write_scheduler(plan, suitable[0], advice)
         return
     _settle_conflict(plan, current, suitable[0], {allocation.vendor.place.conflict for allocation in needing})
@@ -224,8 +225,8 @@ def _write_scheduler(plan: Plan, scheduler: str, advice: str) -> None:
     plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current))
 
 
-def _vendors(allocations: Iterable[Allocation]) -> str:
-    return " and ".join(dict.fromkeys([allocation.vendor.name for allocation in allocations]))
+def _systems(allocations: Iterable[Allocation]) -> str:
+    return " and ".join(dict.fromkeys([allocation.vendor.system for allocation in allocations]))
 
 
 def _own_schedulers(place: Place) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from webhook.mapping.model.shim import (
     resolved,
     search_path,
 )
+from webhook.mapping.model.vendor import system_names
 from webhook.mapping.requests.values import format_value
 from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
@@ -236,6 +237,7 @@ def keep_environment(plan: Plan, resolution: PodResult) -> None:
 
 def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
     source, target, requested = settled.requested.vendor, settled.target, settled.requested
+    source_system, target_system = system_names(source, target)
     edits = plan.edits.container(allocation.slot)
     taken = (
         {entry.name for entry in decode_env(allocation.slot.container.env)} if plan.watched(allocation.slot) else set()
@@ -252,11 +254,13 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
         number = Fraction(entry.number) / (settled.request.devices or 1) if source.keys[key].total else entry.number
         value = format_value(number)
         edits.env_appended.append({"name": name, "value": value})
-        message = f"env {name}={value} was added: the plugin of {source.name} sets it, that of {target.name} does not"
+        message = (
+            f"env {name}={value} was added: the plugin of {source_system} sets it, that of {target_system} does not"
+        )
         plan.findings.append(Finding(Reason.VARIABLE_ADDED, message, requested.name, f"env[{name}]", value))
     if missing:
         message = (
-            f"{', '.join(missing)}: set by the plugin of {source.name}, not by that of {target.name}: "
+            f"{', '.join(missing)}: set by the plugin of {source_system}, not by that of {target_system}: "
             "set it in the pod if the program needs it"
         )
         plan.findings.append(Finding(Reason.VARIABLE_MISSING, message, requested.name))

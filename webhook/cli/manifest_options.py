@@ -9,11 +9,10 @@ import click
 
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import files_in
-from webhook.cli.options import Command, configured, configured_policy
+from webhook.cli.options import Command, policy_options
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.read import Manifest
-    from webhook.mapping.model.policy import Policy
 
 DENIED: Final = 2
 """Exit code when an object was denied."""
@@ -22,7 +21,7 @@ STDIN: Final = "-"
 
 
 def manifest_options(*, required: bool) -> Callable[[Command], Command]:
-    """Give a command ``-f``, ``--namespace``, ``--to``, ``--template-path`` and the options of `configured`.
+    """Give a command ``-f``, ``--namespace``, ``--to``, ``--template-path`` and the options of `policy_options`.
 
     Args:
         required: whether the command requires ``-f``.
@@ -51,25 +50,9 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
     )
 
     def add(command: Command) -> Command:
-        return files(namespace(configured(target(template_paths(command)))))
+        return files(namespace(policy_options(target(template_paths(command)))))
 
     return add
-
-
-def policy_for(mappings: Path | None, settings: Path | None, target: str | None) -> "Policy":
-    """Load the policy of these options.
-
-    Raises:
-        Failure: a document cannot be read, or is invalid.
-        click.BadParameter: the target is not a vendor.
-    """
-    policy = configured_policy(mappings, settings)
-    if target is not None and policy.vendor_called(target) is None:
-        from webhook.mapping.document.problem import nearest_known
-
-        hint = nearest_known(target, policy.vendors)
-        raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
-    return policy
 
 
 def manifests_in(files: Iterable[str]) -> "list[Manifest]":

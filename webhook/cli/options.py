@@ -1,6 +1,8 @@
 """Options that several commands share: the policy and the cluster."""
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +32,99 @@ def configured(command: Command) -> Command:
         "resourceClaims, otherDeviceClasses, guardExceptions, neverTouched, optInLabel, timeoutSeconds.",
     )
     return mappings(settings(command))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """The options that choose a policy; each group excludes the others.
+
+    Attributes:
+        values: values of the chart, the later ones over the earlier ones.
+        mappings, settings: documents in files.
+        context, kubeconfig: a cluster, whose policy in force is meant.
+        release_namespace: the webhook's namespace in it.
+        cluster: the cluster that is configured for this process is meant, without naming it.
+    """
+
+    values: tuple[Path, ...] = ()
+    mappings: Path | None = None
+    settings: Path | None = None
+    context: str | None = None
+    kubeconfig: Path | None = None
+    release_namespace: str | None = None
+    cluster: bool = False
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether they mean a policy in force."""
+        return self.cluster or self.context is not None or self.kubeconfig is not None
+
+    @property
+    def from_files(self) -> tuple[str, ...]:
+        """Those that name files of a policy."""
+        return tuple(
+            name
+            for name, given in (("--values", self.values), ("--mappings", self.mappings), ("--settings", self.settings))
+            if given
+        )
+
+    def check(self) -> None:
+        """Reject options that contradict each other.
+
+        Raises:
+            click.UsageError: it names both.
+        """
+        in_force = next(
+            (
+                name
+                for name, given in (
+                    ("--context", self.context),
+                    ("--kubeconfig", self.kubeconfig),
+                    ("--cluster", self.cluster),
+                )
+                if given
+            ),
+            None,
+        )
+        documents = next((name for name in self.from_files if name != "--values"), None)
+        groups = [name for name in ("--values" if self.values else None, documents, in_force) if name is not None]
+        if len(groups) > 1:
+            raise click.UsageError(
+                f"{groups[0]} and {groups[1]} are different sources of the policy: remove one of them"
+            )
+        if self.release_namespace is not None and in_force is None:
+            raise click.UsageError("--release-namespace needs --context or --kubeconfig")
+
+
+def policy_options(command: Command) -> Command:
+    """Give a command the options of `PolicyOptions`, which it gets as `source`, except ``--cluster``."""
+
+    @functools.wraps(command)
+    def gathered(
+        *,
+        values: tuple[Path, ...],
+        mappings: Path | None,
+        settings: Path | None,
+        context: str | None,
+        kubeconfig: Path | None,
+        release_namespace: str | None,
+        **others: Any,
+    ) -> Any:
+        source = PolicyOptions(values, mappings, settings, context, kubeconfig, release_namespace)
+        return command(source=source, **others)
+
+    chart = click.option(
+        "--values",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="Values of the chart, as for helm: the policy that an installation with them has. Repeatable.",
+    )
+    context = click.option(
+        "--context", metavar="NAME", help="A context of the kubeconfig: the policy in force in that cluster."
+    )
+    made: Any = chart(configured(context(of_cluster("The policy in force in a cluster: ")(gathered))))
+    return made  # type: ignore[no-any-return]
 
 
 def of_cluster(only_with: str = "") -> Callable[[Command], Command]:

@@ -12,7 +12,8 @@ from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, MatchedNames, matched_names_of
+from webhook.cluster.registration.desired import AUDIT, ENFORCE
+from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
 from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.nodes import targets
 from webhook.doctor.read import Node
@@ -94,7 +95,9 @@ def untreated_pods(facts: ClusterFacts) -> Result:
     """
     spaces = {space.name: space for space in _opted_in(facts)}
     let_through = matched_names_of(facts.policy)
-    carrying = [(spaces[name], pod) for name, pod in _all_pods(facts) if name in spaces and _carries(pod, let_through)]
+    carrying = [
+        (spaces[name], pod) for name, pod in _all_pods(facts) if name in spaces and carries_name(pod, let_through)
+    ]
     missed = [f"{space.name}/{pod.metadata.name}" for space, pod in carrying if _missed(pod, space, facts.policy)]
     if missed:
         return warning(
@@ -189,18 +192,6 @@ def _noted(pod: Pod) -> set[Reason]:
         return set()
     codes = (note.partition(":")[0] for container in status.containers.values() for note in container.notes)
     return {BY_CODE[code] for code in codes if code in BY_CODE}
-
-
-def _carries(pod: Pod, let_through: MatchedNames) -> bool:
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    sides = [
-        side
-        for container in containers
-        if container.resources
-        for side in (container.resources.limits, container.resources.requests)
-    ]
-    names = (name for side in sides for name in side or ())
-    return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
 
 
 def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:

@@ -5,16 +5,8 @@ from typing import Final
 
 from webhook import __version__
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import (
-    AUDIT,
-    ENFORCE,
-    GPU_KEYS,
-    NAME,
-    ServiceReference,
-    Site,
-    desired_from,
-    selects,
-)
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, ServiceReference, Site, desired_from, selects
+from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
 from webhook.doctor.facts import ClusterFacts, address_of

@@ -227,6 +227,7 @@ class PodExplained:
         placed: the changes to where it runs.
         findings: all findings except the denial, in order.
         denial: why it is denied.
+        sent: whether the cluster would send it to the webhook; otherwise the findings are what the webhook would say.
     """
 
     namespace: str
@@ -240,3 +241,4 @@ class PodExplained:
     placed: tuple[Placed, ...] = ()
     findings: tuple[FindingExplained, ...] = ()
     denial: DenialExplained | None = None
+    sent: bool = True

@@ -294,6 +294,31 @@ def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = PO
     )
 
 
+def unsent(explained: PodExplained, why: str) -> PodExplained:
+    """Explain a pod that the cluster does not send to the webhook: it stays as it is, and what is wrong with it is said.
+
+    Args:
+        explained: the explanation of the decision that the webhook would make.
+        why: why it is not sent.
+    """
+    denial = () if explained.denial is None else (explained.denial.finding,)
+    findings = (*explained.findings, *denial)
+    if not findings:
+        return replace(explained, sent=False)
+    outcome = Reason.NO_GPU_KEYS
+    return PodExplained(
+        namespace=explained.namespace,
+        mode=explained.mode,
+        code=outcome.code,
+        outcome=outcome.value.title,
+        meaning=why,
+        allowed=True,
+        policy=explained.policy,
+        findings=findings,
+        sent=False,
+    )
+
+
 def _denial(pod: Pod, context: Context, policy: Policy, would: Decision, decision: Decision) -> DenialExplained | None:
     if would.denial is None:
         return None

@@ -332,19 +332,3 @@ def _text_of_lists() -> str:
 
 def _text_of(data: Mapping[str, Any]) -> str:
     return json.dumps(data, sort_keys=True)
-
-
-def revised(policy: Policy, changes: Mapping[str, Any]) -> Policy:
-    """Return a policy with some settings changed.
-
-    Args:
-        policy: the policy in force.
-        changes: the keys of the settings document, with their values.
-
-    Raises:
-        MappingError: a key is unknown, a value is invalid, or the mappings contradict it.
-    """
-    data = {**policy.settings.model_dump(by_alias=True, exclude_defaults=True), **changes}
-    settings = validated(Settings, data, Document(SETTINGS, data, {}))
-    vendors = {name: replace(each, inactive=each.document.inactive) for name, each in policy.vendors.items()}
-    return compile_policy(vendors, settings, policy.digest)

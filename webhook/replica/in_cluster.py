@@ -26,14 +26,8 @@ from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.registration import desired as registration
-from webhook.cluster.registration.desired import (
-    NAME,
-    MatchedNames,
-    RegistrationMode,
-    Site,
-    desired_from,
-    matched_names_of,
-)
+from webhook.cluster.registration.desired import NAME, RegistrationMode, Site, desired_from
+from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
 from webhook.cluster.registration.reconciler import Reconciler, bundles_in, known_to_peers, watch_registration
 from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.secret import NAME as SECRET

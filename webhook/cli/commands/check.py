@@ -6,13 +6,12 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 import asyncio
 import datetime as dt
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.options import of_cluster
+from webhook.cli.options import PolicyOptions, policy_options
 
 if TYPE_CHECKING:
     from webhook.doctor.facts import ClusterFacts
@@ -24,7 +23,7 @@ BROKEN: Final = 2
 
 @click.command()
 @click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1)
-@of_cluster()
+@policy_options
 @click.option(
     "-o",
     "--output",
@@ -32,19 +31,18 @@ BROKEN: Final = 2
     help="The report as text or JSON.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
-def check(
-    files: tuple[str, ...], *, kubeconfig: Path | None, release_namespace: str | None, output: str | None, pre: bool
-) -> None:
+def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, pre: bool) -> None:
     """Check an installation; or, with FILEs, mapping and settings documents.
 
     Without files: examines the cluster without changing it, and reports each check as passed (✓), a warning (‼) or
     failed (×), with the next command to run.
 
-    With files: checks their documents together with the built-in mappings, without a cluster. Documents are plain or in
-    ConfigMaps. Folders are read recursively, - is standard input. In other objects, these get a warning: a DeviceClass
-    that serves a key of a mapping, and a pod or pod template with a resource claim beside a GPU request in one container.
-    What admission only records in a pod's status is a note: one line for each file. With -o, all of that is a report like that
-    of an installation.
+    With files: checks their documents over the built-in mappings, or over the policy of --values, of --mappings and
+    --settings, or in force in the cluster of --context or --kubeconfig. Documents are plain or in ConfigMaps. Folders are
+    read recursively, - is standard input. In other objects, these get a warning: a DeviceClass that serves a key of a
+    mapping, and a pod or pod template with a resource claim beside a GPU request in one container. What admission only
+    records in a pod's status is a note: one line for each file. With -o, all of that is a report like that of an
+    installation.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.
@@ -67,50 +65,56 @@ def check(
     from webhook.cli.output.check import format_results
     from webhook.doctor.result import Level
 
-    if files and (kubeconfig is not None or release_namespace is not None or pre):
-        raise click.UsageError("options of the cluster do not apply to files: remove the options, or the files")
     if pre:
-        if output is not None:
-            raise click.UsageError("--pre prints a values file: remove -o")
-        click.echo(_values_for(kubeconfig), nl=False)
+        if files or output is not None or source.from_files:
+            raise click.UsageError("--pre prints a values file for a cluster: remove files, -o and options of a policy")
+        click.echo(_values_for(source), nl=False)
         return
-    found = _of_files(files) if files else _of_cluster(kubeconfig, release_namespace)
-    if files and output is None:
-        _print_lines(found)
+    if not files:
+        if source.from_files:
+            raise click.UsageError(f"{source.from_files[0]} applies to files: name them, or remove it")
+        found, title = _of_cluster(source), None
     else:
-        click.echo(format_results(found, output or "text"), nl=False)
+        found, title = _of_files(files, source)
+    if files and output is None:
+        _print_lines(found, title)
+    else:
+        click.echo(format_results(found, output or "text", title), nl=False)
     if any(result.level is Level.ERROR for _, result in found):
         raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
 
 
-def _of_files(files: Sequence[str]) -> "list[tuple[Check[Any], Result]]":
+def _of_files(files: Sequence[str], source: PolicyOptions) -> "tuple[list[tuple[Check[Any], Result]], str]":
     from webhook.cli.manifests.checks import FILE_CHECKS, read_files
+    from webhook.cli.policy_source import sourced_policy
 
-    read = read_files(files)
-    return [(each, each.judge(read)) for each in FILE_CHECKS]
+    base = sourced_policy(source)
+    read = read_files(files, base.with_documents)
+    title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
+    return [(each, each.judge(read)) for each in FILE_CHECKS], title
 
 
-def _of_cluster(kubeconfig: Path | None, release_namespace: str | None) -> "list[tuple[Check[Any], Result]]":
+def _of_cluster(source: PolicyOptions) -> "list[tuple[Check[Any], Result]]":
     from webhook.cluster.client.api import ConfigurationError
     from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.checks import examine
     from webhook.doctor.collect import collect_facts
 
     async def facts() -> "ClusterFacts":
-        api = await connect(kubeconfig)
+        api = await connect(source.kubeconfig, source.context)
         try:
             return await collect_facts(api, namespace, dt.datetime.now(dt.UTC))
         finally:
             await api.close()
 
-    namespace = release_namespace_of(release_namespace)
+    namespace = release_namespace_of(source.release_namespace)
     try:
         return [*examine(asyncio.run(facts()))]
     except ConfigurationError as error:
         raise Failure([str(error)]) from error
 
 
-def _values_for(kubeconfig: Path | None) -> str:
+def _values_for(source: PolicyOptions) -> str:
     from webhook.cluster.client.api import ConfigurationError
     from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.collect import collect_systems
@@ -118,9 +122,9 @@ def _values_for(kubeconfig: Path | None) -> str:
     from webhook.doctor.result import UnansweredError
 
     async def facts() -> "ClusterFacts":
-        api = await connect(kubeconfig)
+        api = await connect(source.kubeconfig, source.context)
         try:
-            return await collect_systems(api, release_namespace_of(None), dt.datetime.now(dt.UTC))
+            return await collect_systems(api, release_namespace_of(source.release_namespace), dt.datetime.now(dt.UTC))
         finally:
             await api.close()
 
@@ -132,7 +136,7 @@ def _values_for(kubeconfig: Path | None) -> str:
         raise Failure([error.result.message, *error.result.details]) from error
 
 
-def _print_lines(found: "Sequence[tuple[Check[Any], Result]]") -> None:
+def _print_lines(found: "Sequence[tuple[Check[Any], Result]]", title: str | None) -> None:
     """Print what every command prints about its input: a line for each problem, warning and note.
 
     Raises:
@@ -143,6 +147,7 @@ def _print_lines(found: "Sequence[tuple[Check[Any], Result]]") -> None:
     problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
     if problems:
         raise Failure(problems)
+    click.echo(f"policy: {title}")
     click.echo(found[0][1].message)
     for _, result in found:
         is_warning = result.level is Level.WARNING

@@ -3,17 +3,20 @@
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
+from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in
+from webhook.cli.options import PolicyOptions
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import Allocations, SimulatedObject
-    from webhook.cli.output.explained import ExplainedObjects
+    from webhook.cli.manifests.simulate import Allocations, SimulatedObject, SimulatedPod
+    from webhook.cli.output.explained import ExplainedObjects, ObjectExplained
+    from webhook.cli.policy_source import SourcedPolicy
+    from webhook.cluster.registration.match_conditions import MatchedNames
+    from webhook.explanation.model import PodExplained
     from webhook.mapping.model.policy import Policy
 
 
@@ -25,8 +28,7 @@ def explain(
     *,
     files: tuple[str, ...],
     namespace: str | None,
-    mappings: Path | None,
-    settings: Path | None,
+    source: PolicyOptions,
     target: str | None,
     template_paths: tuple[str, ...],
     name: str | None,
@@ -35,8 +37,8 @@ def explain(
     """Explain how the webhook changes manifests and why, or what a key means.
 
     For each container that requests a GPU: its keys and their meaning, the defaults and their origin, what is written
-    and why, what is rounded or lost, and the scheduler and shim; if it is denied, what to write instead. Objects and
-    namespaces are handled as by `mutate`.
+    and why, what is rounded or lost, and the scheduler and shim; if it is denied, what to write instead. Objects,
+    namespaces and the policy are handled as by `mutate`; the first line says which policy it is.
 
     \b
     Exit codes: 0 done
@@ -52,14 +54,17 @@ def explain(
         raise click.UsageError("nothing to explain: name manifests with -f, or a key with --name")
     if name is not None and (namespace, target, template_paths) != (None, None, ()):
         raise click.UsageError("--namespace, --to and --template-path apply to manifests only: remove them, or --name")
-    policy = policy_for(mappings, settings, target)
+    from webhook.cli.policy_source import check_target, sourced_policy
+
+    sourced = sourced_policy(source)
+    check_target(target, sourced.policy)
     if name is not None:
-        _explain_key(name, policy, output)
+        _explain_key(name, sourced, output)
         return
     from webhook.cli.output.explained import pods_text
 
-    explanation = _explained(files, policy, namespace, target, template_paths)
-    _print(pods_text(explanation) if output == "text" else _json(explanation))
+    explanation = _explained(files, sourced.policy, namespace, target, template_paths)
+    _print(pods_text(explanation) if output == "text" else _json(explanation, sourced), sourced, output)
     if explanation.denied:
         sys.exit(DENIED)
 
@@ -71,6 +76,7 @@ def _explained(
     from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, allocations, simulate
     from webhook.cli.output.explained import ExplainedObjects
+    from webhook.cluster.registration.match_conditions import matched_names_of
 
     options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
@@ -79,34 +85,46 @@ def _explained(
     except ManifestError as error:
         raise Failure([str(error)]) from error
     known = allocations(manifests)
-    return ExplainedObjects(tuple(_object(simulated, policy, target, known) for simulated in outcome.objects))
+    match = matched_names_of(policy)
+    return ExplainedObjects(tuple(_object(simulated, policy, match, target, known) for simulated in outcome.objects))
 
 
-def _object(simulated: "SimulatedObject", policy: "Policy", target: str | None, known: "Allocations") -> Any:
+def _object(
+    simulated: "SimulatedObject", policy: "Policy", match: "MatchedNames", target: str | None, known: "Allocations"
+) -> "ObjectExplained":
     from webhook.cli.output.explained import ObjectExplained, PodPart
-    from webhook.explanation.pods import POD_TARGET
-    from webhook.explanation.pods import explain_pod as explained
+
+    parts = tuple(PodPart(pod.path, _pod(pod, policy, match, target)) for pod in simulated.pods)
+    return ObjectExplained(simulated.title, (*simulated.notes, *known.notes(simulated.pods)), parts)
+
+
+def _pod(simulated: "SimulatedPod", policy: "Policy", match: "MatchedNames", target: str | None) -> "PodExplained":
+    from webhook.cluster.registration.match_conditions import NOT_SENT, sends
+    from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
 
     pod_target = POD_TARGET if target is None else f"--to {target}"
-    parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, pod_target)) for pod in simulated.pods)
-    return ObjectExplained(simulated.title, (*simulated.notes, *known.notes(simulated.pods)), tuple(parts))
+    explained = explain_pod(simulated.pod, simulated.context, policy, pod_target)
+    return explained if sends(simulated.pod, match) else unsent(explained, NOT_SENT)
 
 
-def _explain_key(name: str, policy: "Policy", output: str) -> None:
+def _explain_key(name: str, sourced: "SourcedPolicy", output: str) -> None:
     from webhook.cli.output.explained import names_text, unknown
     from webhook.explanation.glossary import look_up
 
-    entry = look_up(policy, name)
+    entry = look_up(sourced.policy, name)
     if not entry.known:
         raise Failure([unknown(entry)])
-    _print(names_text(entry) if output == "text" else _json(entry))
+    _print(names_text(entry) if output == "text" else _json(entry, sourced), sourced, output)
 
 
-def _json(model: Any) -> str:
+def _json(model: Any, sourced: "SourcedPolicy") -> str:
     import msgspec
 
-    return json.dumps(msgspec.to_builtins(model), indent=2, ensure_ascii=False) + "\n"
+    data = {"policy": sourced.title, **msgspec.to_builtins(model)}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def _print(text: str) -> None:
+def _print(text: str, sourced: "SourcedPolicy", output: str) -> None:
+    if output == "text":
+        click.echo(sourced.line)
     click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
+from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in
+from webhook.cli.options import PolicyOptions
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Simulated
@@ -30,8 +30,7 @@ def mutate(
     *,
     files: tuple[str, ...],
     namespace: str | None,
-    mappings: Path | None,
-    settings: Path | None,
+    source: PolicyOptions,
     target: str | None,
     template_paths: tuple[str, ...],
     output: "Format",
@@ -42,6 +41,9 @@ def mutate(
     Job and CronJob, also in lists; other kinds pass through unchanged. Namespace objects in the input configure how
     their pods are handled and are not printed; a namespace without one counts as opted in.
 
+    The policy is that of an installation with --values, that of --mappings and --settings, or that in force in the
+    cluster of --context or --kubeconfig; without any, the built-in mappings and default settings. stderr says which.
+
     \b
     Exit codes: 0 done
                 1 usage, or input that cannot be read
@@ -49,21 +51,27 @@ def mutate(
 
     \b
     Examples:
-      vgpu-webhook mutate -f pod.yaml -o diff
+      vgpu-webhook mutate -f pod.yaml -o diff --values values.yaml
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
+    from webhook.admission import decide
     from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, simulate
     from webhook.cli.output.mutate import FORMATS
+    from webhook.cli.policy_source import check_target, sourced_policy
+    from webhook.cluster.registration.match_conditions import matched_names_of
 
-    policy = policy_for(mappings, settings, target)
-    from webhook.admission import decide
-
-    options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
+    sourced = sourced_policy(source, silent=True)
+    policy = sourced.policy
+    check_target(target, policy)
+    match = matched_names_of(policy)
+    options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label, match)
     try:
         outcome = simulate(manifests_in(files), lambda pod, context: decide(pod, context, policy), options)
     except ManifestError as error:
         raise Failure([str(error)]) from error
+    for line in (sourced.line, *sourced.warnings):
+        click.echo(line, err=True)
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
     _print_messages(outcome)
     if outcome.denied:

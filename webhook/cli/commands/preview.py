@@ -2,17 +2,18 @@
 
 import asyncio
 import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from webhook.cli.failure import Failure
 from webhook.cli.manifest_options import DENIED, manifests_in
-from webhook.cli.options import configured, configured_policy, of_cluster
+from webhook.cli.options import PolicyOptions, policy_options
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.preview import Preview
+    from webhook.cli.policy_source import SourcedPolicy
     from webhook.doctor.result import Check, Result
     from webhook.mapping.model.policy import Policy
 
@@ -21,28 +22,24 @@ if TYPE_CHECKING:
 @click.option("-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, help="Manifests instead of a cluster.")
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; of files: that of objects without one.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="All namespaces of the cluster.")
-@configured
+@policy_options
 @click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change a setting: bareDevices=whole.")
-@of_cluster()
 @click.option("-o", "--output", type=click.Choice(["table", "markdown", "json"]), default="table", show_default=True)
 def preview(
     *,
     files: tuple[str, ...],
     namespace: str | None,
     everywhere: bool,
-    mappings: Path | None,
-    settings: Path | None,
+    source: PolicyOptions,
     changes: tuple[str, ...],
-    kubeconfig: Path | None,
-    release_namespace: str | None,
     output: str,
 ) -> None:
     """Show what the next pods of workloads would be if their namespaces had opted in and enforced the policy.
 
     Reads the workloads and pods that run in the cluster, page by page, and changes nothing; or manifests. For each: whether
     its pods would be unchanged, get a default, be translated, get another scheduler or the shim, or be denied, and why. A
-    namespace's own annotations apply. The policy is the one in force in the cluster, or that of --mappings and --settings,
-    with the changes of --set. At the end: whether the cluster's nodes, scheduler and device plugins fit it.
+    namespace's own annotations apply. The policy is the one in force in the cluster, or that of --values, or of --mappings
+    and --settings, with the changes of --set. At the end: whether the cluster's nodes, scheduler and device plugins fit it.
 
     \b
     Exit codes: 0 done
@@ -56,33 +53,28 @@ def preview(
       vgpu-webhook preview -f manifests/ -o markdown
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook.cli.output.preview import preview_text
+    from webhook.cli.policy_source import sourced_policy
 
-    if files and (everywhere or kubeconfig is not None or release_namespace is not None):
+    if files and (everywhere or source.in_cluster or source.release_namespace is not None):
         raise click.UsageError("options of the cluster do not apply to files: remove the options, or -f")
     if not files and everywhere == (namespace is not None):
         raise click.UsageError("what should be previewed? -n NAME for one namespace, -A for all, or -f for manifests")
+    # The cluster's workloads may be previewed under the policy of files.
+    own = replace(source, context=None, kubeconfig=None, release_namespace=None)
+    base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
+    policy = _changed(base, changes)
     checked: list[tuple[Check[Any], Result]] = []
     if files:
-        policy, source = configured_policy(mappings, settings), _of_options(mappings, settings)
-        found = _of_files(files, namespace, _changed(policy, changes))
+        found = _of_files(files, namespace, policy)
     else:
-        own = mappings is not None or settings is not None
-        given = configured_policy(mappings, settings) if own else None
-        source = _of_options(mappings, settings) if own else "the policy in force in the cluster"
-        found, checked = _of_cluster(given, changes, namespace, kubeconfig, release_namespace)
-    source = ", ".join([source, *changes])
-    click.echo(preview_text(found, source, checked, output), nl=False)
+        found, checked = _of_cluster(source, policy, namespace)
+    line = ", ".join([base.line, *changes])
+    click.echo(preview_text(found, line, checked, output), nl=False)
     if found.outcomes["denied"]:
         sys.exit(DENIED)
 
 
-def _of_options(mappings: Path | None, settings: Path | None) -> str:
-    if mappings is None and settings is None:
-        return "built-in mappings and default settings"
-    return f"the policy of {' and '.join(str(path) for path in (mappings, settings) if path is not None)}"
-
-
-def _changed(policy: "Policy", changes: tuple[str, ...]) -> "Policy":
+def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
     """The policy with the settings of ``--set``.
 
     Raises:
@@ -91,9 +83,10 @@ def _changed(policy: "Policy", changes: tuple[str, ...]) -> "Policy":
     import yaml
 
     from webhook.mapping.document.problem import MappingError
-    from webhook.mapping.load import revised
+    from webhook.mapping.document.strict_yaml import Document
+    from webhook.mapping.model.policy import SETTINGS
 
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {} if base.settings is None else dict(base.settings.data)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
@@ -103,7 +96,7 @@ def _changed(policy: "Policy", changes: tuple[str, ...]) -> "Policy":
         except yaml.YAMLError as error:
             raise click.BadParameter(f"{change!r}: the value is not YAML", param_hint="--set") from error
     try:
-        return revised(policy, values) if values else policy
+        return base.with_documents((), Document(SETTINGS, values, {}), partial=False) if changes else base.policy
     except MappingError as error:
         raise click.BadParameter("; ".join(str(problem) for problem in error.problems), param_hint="--set") from error
 
@@ -122,24 +115,17 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -
 
 
 def _of_cluster(
-    given: "Policy | None",
-    changes: tuple[str, ...],
-    namespace: str | None,
-    kubeconfig: Path | None,
-    release_namespace: str | None,
+    source: PolicyOptions, policy: "Policy", namespace: str | None
 ) -> "tuple[Preview, list[tuple[Check[Any], Result]]]":
-    from webhook.cli.cluster_policy import policy_in_cluster
     from webhook.cli.cluster_workloads import preview_of, readiness_of
     from webhook.cluster.client.api import ApiError
     from webhook.cluster.client.connection import connect, release_namespace_of
 
-    policy = _changed(given or policy_in_cluster(kubeconfig, release_namespace), changes)
-
     async def read() -> "tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]":
-        api = await connect(kubeconfig)
+        api = await connect(source.kubeconfig, source.context)
         try:
             found, unread = await preview_of(api, policy, namespace)
-            return found, unread, await readiness_of(api, policy, release_namespace_of(release_namespace))
+            return found, unread, await readiness_of(api, policy, release_namespace_of(source.release_namespace))
         finally:
             await api.close()
 

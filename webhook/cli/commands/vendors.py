@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from webhook.cli.options import configured, configured_policy, of_cluster
+from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.output.tables import columns
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
-@configured
+@policy_options
 @click.option(
     "--matrix",
     is_flag=True,
@@ -45,12 +45,15 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 )
 @click.option("--guards", is_flag=True, help="Show what the guard of each mapping watches, and what is done about it.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
-@click.option("--cluster", is_flag=True, help="Show the mappings in force in a cluster, and their ConfigMaps.")
-@of_cluster("With --cluster: ")
-def vendors(  # noqa: PLR0917  (click passes them by name)
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="The mappings in force in the cluster of this process, and their ConfigMaps; like --context without a name.",
+)
+def vendors(
+    *,
     name: str | None,
-    mappings: Path | None,
-    settings: Path | None,
+    source: PolicyOptions,
     matrix: bool,
     to: str | None,
     markdown: bool,
@@ -58,8 +61,6 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     guards: bool,
     schema: bool,
     cluster: bool,
-    kubeconfig: Path | None,
-    release_namespace: str | None,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
 
@@ -73,21 +74,15 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
 
         click.echo(json.dumps(mapping_json_schema(), indent=2))
         return
-    if cluster:
-        from webhook.cli.cluster_policy import policy_in_cluster
+    from webhook.cli.policy_source import sourced_policy
 
-        if mappings is not None or settings is not None:
-            raise click.UsageError("--cluster shows the mappings of the cluster: remove --mappings and --settings")
-        policy = policy_in_cluster(kubeconfig, release_namespace)
-    elif kubeconfig is not None or release_namespace is not None:
-        raise click.UsageError("--kubeconfig and --release-namespace need --cluster")
-    else:
-        policy = configured_policy(mappings, settings)
+    source = replace(source, cluster=cluster)
+    policy = sourced_policy(source).policy
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
     what = _what(name, matrix=matrix, sources=sources, guards=guards)
     if name is None:
-        click.echo(_of_all(policy, what, markdown=markdown, origin=cluster), nl=False)
+        click.echo(_of_all(policy, what, markdown=markdown, origin=source.in_cluster), nl=False)
         return
     from webhook.mapping.document.problem import nearest_known
 

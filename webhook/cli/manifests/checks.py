@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import FoundDocument, documents_of, files_in, header_warnings, objects_in
@@ -12,7 +12,7 @@ from webhook.cli.manifests.read import Manifest
 from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes
 from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
 from webhook.mapping.document.problem import MappingError, Problem
-from webhook.mapping.load import build_policy
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.values import unreadable
 
@@ -45,8 +45,19 @@ class ReadFiles:
         return self.policy
 
 
-def read_files(files: Sequence[str]) -> ReadFiles:
+class WithDocuments(Protocol):
+    """Makes the policy that results from documents; see `SourcedPolicy.with_documents`."""
+
+    def __call__(self, mappings: Sequence[Document], settings: Document | None, *, partial: bool) -> Policy:
+        """Raises `MappingError` for invalid documents."""
+
+
+def read_files(files: Sequence[str], with_documents: WithDocuments) -> ReadFiles:
     """Read files, all files of folders, and standard input.
+
+    Args:
+        files: their names.
+        with_documents: makes the policy of the documents in them.
 
     Raises:
         Failure: a file cannot be read, or nothing is found.
@@ -61,10 +72,12 @@ def read_files(files: Sequence[str]) -> ReadFiles:
         problems += wrong
     if not found and not objects and not problems:
         raise Failure([f"{', '.join(files)}: no document found"])
-    return ReadFiles(found, objects, _together(found, problems))
+    return ReadFiles(found, objects, _together(found, problems, with_documents))
 
 
-def _together(found: Sequence[FoundDocument], problems: Sequence[Problem]) -> Policy | Sequence[Problem]:
+def _together(
+    found: Sequence[FoundDocument], problems: Sequence[Problem], with_documents: WithDocuments
+) -> Policy | Sequence[Problem]:
     """The policy of documents, or every problem, of each alone and of all together."""
     mappings = [each.document for each in found if each.kind == "mapping"]
     settings = [each.document for each in found if each.kind == "settings"]
@@ -78,7 +91,7 @@ def _together(found: Sequence[FoundDocument], problems: Sequence[Problem]) -> Po
         ),
     ]
     try:
-        policy = build_policy(mappings, settings[0] if settings else None, partial=bool(problems))
+        policy = with_documents(mappings, settings[0] if settings else None, partial=bool(problems))
     except MappingError as error:
         return [*all_problems, *error.problems]
     return all_problems or policy

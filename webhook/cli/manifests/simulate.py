@@ -28,6 +28,7 @@ from webhook.cli.manifests.workloads import (
     pointer,
     untreated_templates,
 )
+from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
 from webhook.doctor.result import counted
 from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath, path_text
@@ -53,12 +54,18 @@ class SimulateOptions:
         target: replaces the pods' target annotation.
         template_paths: paths of pod templates in unknown kinds.
         opt_in: the label by which a namespace opts in; a namespace that is not among the documents has it.
+        match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
     """
 
     namespace: str | None = None
     target: str | None = None
     template_paths: tuple[str, ...] = ()
     opt_in: str = labels.INJECT
+    match: MatchedNames | None = None
+
+    def sends(self, pod: Pod) -> bool:
+        """Whether the cluster would send a pod to the webhook."""
+        return self.match is None or sends(pod, self.match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +200,9 @@ def _object(
         pod, decision, operations = _place(obj, place, context, decide, options.target)
         pods.append(SimulatedPod(path_text(place.path), pod, context))
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
+        if not options.sends(pod) and (findings := _findings(decision)):
+            notes.extend(where + text for text in (NOT_SENT, *findings))
+            continue
         patch.extend(operations)
         warnings.extend(where + finding.text for finding in decision.warnings)
         if decision.denial is not None and not decision.allowed:
@@ -210,6 +220,12 @@ def _object(
         tuple(notes),
         tuple(pods),
     )
+
+
+def _findings(decision: Decision) -> list[str]:
+    """What the webhook would say about a pod."""
+    denials = () if decision.denial is None or decision.allowed else (decision.denial,)
+    return [f"{finding.reason.code}: {finding.sentence}" for finding in (*decision.warnings, *denials)]
 
 
 def _untreated(obj: KubeObject) -> tuple[str, ...]:

@@ -17,9 +17,12 @@ _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # no
 _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 
 
-def format_results(found: Sequence[tuple[Check[Any], Result]], output: str) -> str:
-    """Format the results as `output` says: ``text`` or ``json``."""
-    return as_text(found) if output == "text" else json.dumps(as_data(found), indent=2, ensure_ascii=False) + "\n"
+def format_results(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
+    """Format the results as `output` says: ``text`` or ``json``; `policy` says under which policy files were checked."""
+    if output == "text":
+        return as_text(found) if policy is None else f"policy: {policy}\n\n{as_text(found)}"
+    data = as_data(found) if policy is None else {"policy": policy, **as_data(found)}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:

@@ -34,7 +34,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME, InClusterConfigLoader
-from kubernetes.aio.config.kube_config import load_kube_config
+from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
 from yarl import URL
 
 import webhook
@@ -44,10 +44,11 @@ RELEASE_NAMESPACE: Final = "vgpu-webhook"
 """The default of the webhook's own namespace."""
 
 
-async def connect(kubeconfig: Path | None = None) -> Api:
+async def connect(kubeconfig: Path | None = None, context: str | None = None) -> Api:
     """Connect with the named file, or else with ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
 
-    No request is made yet. Credentials and CAs are read again when they change.
+    With a context, the service account is not considered. No request is made yet. Credentials and CAs are read again when
+    they change.
 
     Raises:
         ConfigurationError: nothing is configured, or it cannot be used.
@@ -55,7 +56,7 @@ async def connect(kubeconfig: Path | None = None) -> Api:
     # Importing kubernetes.aio takes a third of a second: only where it is needed, and not on the loop.
     await asyncio.to_thread(importlib.import_module, "webhook.cluster.client.connection")
 
-    return await open_connection(kubeconfig)
+    return await open_connection(kubeconfig, context=context)
 
 
 def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")) -> str | None:
@@ -143,7 +144,10 @@ class Access:
 
 
 async def load_access(
-    kubeconfig: Path | None, environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+    kubeconfig: Path | None,
+    environment: Mapping[str, str],
+    service_account: Path = SERVICE_ACCOUNT,
+    context: str | None = None,
 ) -> Access:
     """Load the configured access.
 
@@ -151,6 +155,7 @@ async def load_access(
         kubeconfig: a named file; it takes precedence.
         environment: the variables ``KUBECONFIG``, the API server's address in a cluster, and the proxies.
         service_account: the folder of the pod's token.
+        context: a context of the kubeconfig; None: its current one.
 
     Raises:
         ConfigurationError: nothing is configured, or it cannot be used.
@@ -158,13 +163,13 @@ async def load_access(
     configuration = Configuration()
     # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     configuration.disable_strict_ssl_verification = True
-    named = environment.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
-    if not named and environment.get(SERVICE_HOST_ENV_NAME):
+    files = _kubeconfigs(kubeconfig, environment, context)
+    if files is None:
         place = str(service_account)
         load = _from_service_account(configuration, environment, service_account)
     else:
-        place = named or f"{environment.get('HOME', '~')}/.kube/config"
-        load = _from_files(configuration, place)
+        place = files
+        load = _from_files(configuration, place, context)
     try:
         await load
         transport = await asyncio.to_thread(RESTClientObject, configuration)
@@ -191,14 +196,31 @@ async def _from_service_account(configuration: Configuration, environment: Mappi
     await asyncio.to_thread(loader.load_and_set, configuration)
 
 
-async def _from_files(configuration: Configuration, place: str) -> None:
+def _kubeconfigs(kubeconfig: Path | None, environment: Mapping[str, str], context: str | None) -> str | None:
+    """The kubeconfig files to use, as in ``KUBECONFIG``; None: the pod's service account instead."""
+    named = environment.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
+    if not named and context is None and environment.get(SERVICE_HOST_ENV_NAME):
+        return None
+    return named or f"{environment.get('HOME', '~')}/.kube/config"
+
+
+def current_context(kubeconfig: Path | None = None) -> str | None:
+    """The name of the context that `connect` uses where none is named; None for the pod's service account."""
+    files = _kubeconfigs(kubeconfig, os.environ, None)
+    if files is None:
+        return None
+    _, active = list_kube_config_contexts(files)  # type: ignore[no-untyped-call]
+    return str(active["name"])
+
+
+async def _from_files(configuration: Configuration, place: str, context: str | None) -> None:
     if not await asyncio.to_thread(_any_file, place):
         raise ConfigurationError(
             place, "does not exist: name a kubeconfig, or run in a pod with a service account token"
         )
     # In a thread with its own event loop: it reads files synchronously, and may start a program that returns a token.
     loading = load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=place, client_configuration=configuration, persist_config=False
+        config_file=place, context=context, client_configuration=configuration, persist_config=False
     )
     await asyncio.to_thread(asyncio.run, loading)
 
@@ -238,11 +260,13 @@ KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP
 """A vanished peer is noticed within 45 s, as by the pings of Go's clients."""
 
 
-async def open_connection(kubeconfig: Path | None = None, service_account: Path = SERVICE_ACCOUNT) -> Api:
+async def open_connection(
+    kubeconfig: Path | None = None, service_account: Path = SERVICE_ACCOUNT, *, context: str | None = None
+) -> Api:
     """Open a connection to the configured server; see `webhook.cluster.client.connection.connect`."""
 
     async def load() -> Access:
-        return await load_access(kubeconfig, os.environ, service_account)
+        return await load_access(kubeconfig, os.environ, service_account, context)
 
     return Connection(load, await load())
 

@@ -16,8 +16,9 @@ from webhook.cluster.configuration.documents import (
     ValidMapping,
     ValidSettings,
     read_settings,
+    valid_part,
 )
-from webhook.cluster.registration.desired import match_expression, matched_names_of
+from webhook.cluster.registration.match_conditions import match_expression, matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.validation import placed
@@ -270,6 +271,12 @@ def settings_now(written: ConfigMap) -> ValidSettings | DocumentProblems:
     """Read the settings of a ConfigMap, or return their problems if they are invalid."""
     text = written.data.get(SETTINGS_KEY)
     return _missing(written, SETTINGS_KEY) if text is None else read_settings(text, _source(written.name, SETTINGS_KEY))
+
+
+def settings_valid_in(written: ConfigMap) -> ValidSettings | None:
+    """The valid part of the invalid settings of a ConfigMap; see `valid_part`."""
+    text = written.data.get(SETTINGS_KEY)
+    return None if text is None else valid_part(text, _source(written.name, SETTINGS_KEY))
 
 
 def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:

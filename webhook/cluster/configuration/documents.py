@@ -10,6 +10,7 @@ from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import remainder
 from webhook.mapping.load import Prepared, prepare, probed, settings_of
 from webhook.mapping.model.vendor import Vendor
 
@@ -106,6 +107,26 @@ def read_settings(text: str, source: str) -> ValidSettings | DocumentProblems:
             return ValidSettings(text, documents[0], settings_of(documents[0], None))
     except MappingError as error:
         return error.problems
+
+
+def valid_part(text: str, source: str) -> ValidSettings | None:
+    """The settings of an invalid document without the invalid ones, which have their defaults; None if nothing is certain.
+
+    That is so if the text is not one document, or one of another version.
+    """
+    try:
+        documents = parse(text, source)
+    except MappingError:
+        return None
+    if len(documents) != 1:
+        return None
+    try:
+        return ValidSettings(text, documents[0], settings_of(documents[0], None))
+    except MappingError as error:
+        if any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems):
+            return None
+        rest = remainder(Settings, documents[0].data, error.problems)
+        return None if rest is None else ValidSettings(text, documents[0], rest)
 
 
 def vendor_named_in(text: str) -> str | None:

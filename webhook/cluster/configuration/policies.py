@@ -19,6 +19,7 @@ from webhook.cluster.configuration.compatibility import (
     read_mappings,
     settings_before,
     settings_now,
+    settings_valid_in,
 )
 from webhook.cluster.configuration.config_maps import (
     MAPPING_KEY,
@@ -41,7 +42,7 @@ from webhook.cluster.configuration.sources import SELECTORS
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.document.validation import placed
+from webhook.mapping.document.validation import follows_from, placed
 from webhook.mapping.load import Prepared, combine, vendors_with
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN
@@ -85,12 +86,12 @@ def combined(chosen: ValidSettings, mappings: Mappings, memo: DocumentCache) -> 
 
 
 def with_settings(
-    now: ValidSettings | DocumentProblems, before: ValidSettings | None, mappings: Mappings, memo: DocumentCache
+    written: ConfigMap, before: ValidSettings | None, mappings: Mappings, memo: DocumentCache
 ) -> tuple[EffectivePolicy, DocumentProblems]:
-    """Combine mappings under a settings document, or under the last good one if it has problems.
+    """Combine mappings under a settings document; under the last good one if it has problems, or else under its valid part.
 
     Args:
-        now: the current settings.
+        written: the ConfigMap with the current settings.
         before: the settings that were accepted last.
         mappings: the mappings to combine.
         memo: caches probes.
@@ -99,19 +100,30 @@ def with_settings(
         The policy in force, and the problems of the current settings.
     """
     fallback = before or DEFAULT
-    if not isinstance(now, ValidSettings):
-        return combined(fallback, mappings, memo), now
+    read = settings_now(written)
+    invalid: DocumentProblems = ()
+    now: ValidSettings | None
+    if isinstance(read, ValidSettings):
+        now = read
+    else:
+        invalid = read
+        now = settings_valid_in(written) if before is None else None
+    if now is None:
+        return combined(fallback, mappings, memo), invalid
     try:
         effective = combined(now, mappings, memo)
     except Exception as error:  # noqa: BLE001  (caused by no mapping: `compiled` reports those)
-        return combined(fallback, mappings, memo), (bug(error, now.document.source),)
-    problems = _contradictions(effective)
+        return combined(fallback, mappings, memo), (*invalid, bug(error, now.document.source))
+    contradictions = tuple(each for each in _contradictions(effective) if not follows_from(each, invalid))
     if before is not None and before.text == now.text:
         # They were valid before: a key that no longer applies, because a vendor is gone, must not invalidate the rest.
-        return effective, problems
+        return effective, contradictions
     unchanged = combined(fallback, mappings, memo)
-    problems = problems or _displaced(effective, unchanged, mappings)
-    return (unchanged if problems else effective), problems
+    displaced = _displaced(effective, unchanged, mappings)
+    problems = (*invalid, *(contradictions or displaced))
+    # Nothing is better known than the part that applies, unless it would put a mapping out of force.
+    keeps = not displaced and (before is None or not problems)
+    return (effective if keeps else unchanged), problems
 
 
 def _contradictions(effective: EffectivePolicy) -> DocumentProblems:
@@ -157,12 +169,16 @@ class PolicyOutcome:
         verdicts: one for each ConfigMap: that of the settings first, then of mappings, the oldest first.
         accepted: the texts to store as last good, by the name of their ConfigMap.
         marks: identify the probes that the documents in force have passed, for the `DocumentCache` of a later process.
+        mappings: the documents in force, beside the built-in ones.
+        settings: the settings in force, as a document.
     """
 
     policy: Policy
     verdicts: tuple[Verdict, ...]
     accepted: Mapping[str, str]
     marks: frozenset[str]
+    mappings: tuple[Document, ...] = ()
+    settings: Document = DEFAULT.document
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
@@ -183,7 +199,7 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
         effective = combined(DEFAULT, mappings, memo)
     else:
         before = settings_before(last_good)
-        effective, problems = with_settings(settings_now(written), before, mappings, memo)
+        effective, problems = with_settings(written, before, mappings, memo)
         verdicts.append(Verdict(written, "settings", None, problems, _settings_instead(problems, effective, before)))
         if not problems:
             accepted[SETTINGS_NAME] = effective.chosen.text
@@ -194,7 +210,20 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
     verdicts += (_verdict(config_map, mappings, effective, policy) for config_map in mappings.config_maps.values())
     marks = {mark_of(mapping, policy.vendors[name], policy.largest_card) for name, mapping in effective.winners.items()}
     memo.forget_unused()
-    return PolicyOutcome(policy, tuple(verdicts), accepted, frozenset(marks))
+    return PolicyOutcome(
+        policy,
+        tuple(verdicts),
+        accepted,
+        frozenset(marks),
+        tuple(prepared.merged.document for prepared in effective.own.values()),
+        _as_document(effective),
+    )
+
+
+def _as_document(effective: EffectivePolicy) -> Document:
+    """The settings that apply, as a document."""
+    applied = effective.applied.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return Document(effective.chosen.document.source, applied, effective.chosen.document.lines)
 
 
 def _verdict(config_map: ConfigMap, mappings: Mappings, effective: EffectivePolicy, policy: Policy) -> Verdict:
@@ -227,7 +256,7 @@ def _settings_instead(problems: DocumentProblems, effective: EffectivePolicy, be
         return ""
     if effective.chosen is before:
         return "their last good version"
-    return "the default settings" if effective.chosen is DEFAULT else "the keys that apply"
+    return "the default settings" if effective.applied == DEFAULT.settings else "the keys that apply"
 
 
 async def policy_now(api: Api, namespace: str) -> PolicyOutcome:

@@ -18,16 +18,13 @@ from webhook.cluster.registration.desired import (
     AUDIT,
     COLLECTION,
     ENFORCE,
-    GPU_KEYS,
     KIND,
     NAME,
     NAMESPACE_NAME,
     Desired,
-    MatchedNames,
     Terms,
-    match_expression,
-    parse_names,
 )
+from webhook.cluster.registration.match_conditions import GPU_KEYS, MatchedNames, match_expression, parse_names
 from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 

@@ -22,15 +22,8 @@ from webhook import __version__
 from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError, owner_reference
 from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
-from webhook.cluster.registration.desired import (
-    COLLECTION,
-    NAME,
-    Desired,
-    MatchedNames,
-    ReconcileConfig,
-    RegistrationMode,
-    Site,
-)
+from webhook.cluster.registration.desired import COLLECTION, NAME, Desired, ReconcileConfig, RegistrationMode, Site
+from webhook.cluster.registration.match_conditions import MatchedNames
 from webhook.cluster.registration.observed import (
     Observed,
     StoredConfiguration,

@@ -25,7 +25,6 @@ from webhook.cluster.registration.desired import (
     AUDIT_MODES,
     ENFORCE,
     FAIL,
-    GPU_KEYS,
     IGNORE,
     NAME,
     NAMESPACE_NAME,
@@ -33,10 +32,10 @@ from webhook.cluster.registration.desired import (
     Desired,
     Site,
     Terms,
-    fits,
     registration,
     selects,
 )
+from webhook.cluster.registration.match_conditions import GPU_KEYS, fits
 from webhook.cluster.registration.observed import (
     Observed,
     Version,

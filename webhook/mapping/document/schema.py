@@ -434,6 +434,12 @@ class Mapping(Strict):
     aliases: list[Name] = Field(
         [], max_length=FEW, description="other names by which settings, annotations and options may call the vendor"
     )
+    system: Short | None = Field(
+        None,
+        min_length=1,
+        description="the system whose scheduler and device plugin serve the keys, as messages name it; by default that of the "
+        "first source",
+    )
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
     variables: dict[Short, Variable] = Field({}, max_length=FEW)
     forms: list[Form] = Field(min_length=1, max_length=SOME)

@@ -253,6 +253,7 @@ class Vendor:
         annotation_keys: the vendor has no resource names: labels and annotations request.
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
+        system: the system whose scheduler and device plugin serve the keys, for messages; the vendor if it is not known.
         expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
 
@@ -284,6 +285,7 @@ class Vendor:
     lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
     expressed: frozenset[Dimension] = field(init=False)
+    system: str = field(init=False)
 
     def __post_init__(self) -> None:
         expressed: set[Dimension] = {dimension for dimension, keys in self.by_dimension.items() if keys}
@@ -293,6 +295,8 @@ class Vendor:
             expressed.update({"memory"} if row.memory is not None else ())
             expressed.update({"cores"} if row.cores is not None else ())
         object.__setattr__(self, "expressed", frozenset(expressed))
+        sources = self.document.sources
+        object.__setattr__(self, "system", self.document.system or (sources[0].system if sources else self.name))
 
     def counts_parts(self, key: Key) -> bool:
         """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""
@@ -304,3 +308,8 @@ class Vendor:
     def same_family(self, other: "Vendor") -> bool:
         """Return whether both vendors are for the same hardware."""
         return self.family == other.family or "any" in {self.family, other.family}
+
+
+def system_names(first: Vendor, second: Vendor) -> tuple[str, str]:
+    """Return how a message names the systems of two vendors; if they have the same one, the vendors themselves."""
+    return (first.name, second.name) if first.system == second.system else (first.system, second.system)

@@ -1,0 +1,273 @@
+"""The policy of offline commands: that of an installation's values, of documents, or of a cluster; and which one it was."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Run
+from webhook.labels import MAPPING
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+MISSPELLED = POD.replace("nvidia.com/gpu", "nvida.com/gpu")
+VALUES = "settings: {target: nvidia, bareDevices: share}\nshim: {mode: plugin}\n"
+MORE = "mappings: {nvidia: {defaults: {memory: 8000Mi}}}\n"
+SETTINGS = "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\ntarget: nvidia\nbareDevices: share\n"
+NVIDIA = (
+    "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Mapping\nextends: nvidia\n"
+    "shim: {mode: plugin}\ndefaults: {memory: 8000Mi}\n"
+)
+
+
+@pytest.fixture
+def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two files of values, which is the current one."""
+    (tmp_path / "values.yaml").write_text(VALUES)
+    (tmp_path / "more.yaml").write_text(MORE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@contextmanager
+def api_server(objects: dict[str, dict[str, str]], namespace: str = "gpu") -> Iterator[str]:
+    """The ConfigMaps of one namespace, by name, as an API server lists them; yields its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            selector = parse_qs(url.query).get("labelSelector", [""])[0]
+            field = parse_qs(url.query).get("fieldSelector", [""])[0]
+            items = [
+                {
+                    "metadata": {
+                        "name": name,
+                        "resourceVersion": "1",
+                        "labels": {MAPPING: "true"} if "mapping.yaml" in data else {},
+                    },
+                    "data": data,
+                }
+                for name, data in objects.items()
+                if url.path == f"/api/v1/namespaces/{namespace}/configmaps"
+                and ("mapping.yaml" in data if selector else field == f"metadata.name={name}")
+            ]
+            found = url.path.endswith("/configmaps")
+            body = {"metadata": {"resourceVersion": "1"}, "items": items} if found else {"kind": "Status", "code": 404}
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def kubeconfig(folder: Path, server: str) -> str:
+    """A file with the context ``here`` for a server, and another one, which is the current one, for none."""
+    clusters = [
+        {"name": "there", "cluster": {"server": server}},
+        {"name": "nowhere", "cluster": {"server": "http://127.0.0.1:1"}},
+    ]
+    contexts = [
+        {"name": "here", "context": {"cluster": "there", "user": "u"}},
+        {"name": "gone", "context": {"cluster": "nowhere", "user": "u"}},
+    ]
+    config = {"apiVersion": "v1", "kind": "Config", "clusters": clusters, "contexts": contexts}
+    file = folder / "config"
+    file.write_text(yaml.safe_dump({**config, "users": [{"name": "u", "user": {}}], "current-context": "gone"}))
+    return str(file)
+
+
+def test_values(run: Run, values: Path) -> None:
+    """What an installation with these values stores: the plugin's library, and the default of the mapping."""
+    result = run("mutate", "-f", "-", "--values", "values.yaml", "--values", "more.yaml", stdin=POD)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == "policy: values.yaml, more.yaml over the chart's values"
+    assert "LD_PRELOAD" not in result.stdout
+    assert "nvidia.com/gpumem: '8000'" in result.stdout
+    assert "LD_PRELOAD" in run("mutate", "-f", "-", stdin=POD).stdout
+
+
+def test_every_report_says_which_policy(run: Run, values: Path) -> None:
+    """In its first line, or in a field."""
+    line = "policy: values.yaml over the chart's values"
+    chosen = ("--values", "values.yaml")
+    for arguments in (("explain", "-f", "-"), ("explain", "--name", "nvidia.com/gpu"), ("check", "-")):
+        assert run(*arguments, *chosen, stdin=POD).stdout.splitlines()[0] == line
+        report = run(*arguments, *chosen, "-o", "json", stdin=POD).stdout
+        assert f"policy: {json.loads(report)['policy']}" == line
+    assert run("check", "-", *chosen, "-o", "text", stdin=POD).stdout.startswith(f"{line}\n\nfiles\n")
+    assert "nvidia" in run("vendors", *chosen).stdout
+
+
+def test_documents_are_named(run: Run, values: Path) -> None:
+    """Each only where it is given."""
+    (values / "nvidia.yaml").write_text(NVIDIA)
+    (values / "settings.yaml").write_text(SETTINGS)
+    mappings, settings = ("--mappings", "nvidia.yaml"), ("--settings", "settings.yaml")
+    for options, title in (
+        ((), "built-in mappings and default settings"),
+        (mappings, "built-in mappings, changed by nvidia.yaml, and default settings"),
+        (settings, "built-in mappings and the settings of settings.yaml"),
+        ((*mappings, *settings), "built-in mappings, changed by nvidia.yaml, and the settings of settings.yaml"),
+    ):
+        result = run("mutate", "-f", "-", *options, stdin=POD)
+        assert result.stderr.splitlines()[0] == f"policy: {title}"
+
+
+@pytest.mark.parametrize("command", [("mutate", "-f", "-"), ("explain", "-f", "-"), ("check", "-"), ("vendors",)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--values", "--settings"),
+        ("--values", "--mappings"),
+        ("--values", "--context"),
+        ("--values", "--kubeconfig"),
+        ("--mappings", "--context"),
+        ("--settings", "--kubeconfig"),
+    ],
+    ids=" ".join,
+)
+def test_sources_exclude_each_other(run: Run, command: tuple[str, ...], options: tuple[str, str]) -> None:
+    """A usage error names both."""
+    first, second = options
+    result = run(*command, second, "x", first, "y", stdin=POD)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"Error: {first} and {second} are different sources of the policy: remove one of them" in result.stderr
+
+
+def test_a_namespace_needs_a_cluster(run: Run) -> None:
+    """Alone it says nothing."""
+    result = run("mutate", "-f", "-", "--release-namespace", "gpu", stdin=POD)
+    assert result.exit_code == 1
+    assert "--release-namespace needs --context or --kubeconfig" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (VALUES + "setings: {}\n", "values.yaml: setings: is no value of the chart (did you mean `settings`?)"),
+        ("shim: {mode: plugin}\n", "values.yaml: settings.bareDevices: is not set, and the chart requires it"),
+        (VALUES.replace("target:", "traget:"), "values.yaml:1: traget: unknown key 'traget' (did you mean `target`?)"),
+        (f"{VALUES}mappings:\n  nvidia:\n    plaec: {{}}\n", "values.yaml:5: plaec: unknown key 'plaec'"),
+        ("a: 1\n---\nb: 2\n", "values.yaml: contains more than one document"),
+    ],
+)
+def test_invalid_values(run: Run, values: Path, text: str, message: str) -> None:
+    """With the file, the line where it is known, and what to write."""
+    (values / "values.yaml").write_text(text)
+    result = run("mutate", "-f", "-", "--values", "values.yaml", stdin=POD)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"error: {message}" in result.stderr
+
+
+def test_files_that_are_not_there(run: Run, values: Path) -> None:
+    """An error, no trace."""
+    result = run("explain", "-f", "-", "--values", "none.yaml", stdin=POD)
+    assert (result.exit_code, result.stderr) == (1, "error: none.yaml: No such file or directory\n")
+
+
+def test_check_puts_documents_over_values(run: Run, values: Path) -> None:
+    """A document replaces that of the same vendor; the others, and the settings, stay."""
+    (values / "acme.yaml").write_text(NVIDIA.replace("8000Mi", "x"))
+    both = ("check", "acme.yaml", "--values", "values.yaml", "--values", "more.yaml")
+    assert "acme.yaml:5: defaults.memory" in run(*both).stderr
+    (values / "acme.yaml").write_text(NVIDIA.replace("8000Mi", "9000Mi"))
+    result = run(*both)
+    title = "values.yaml, more.yaml over the chart's values, changed by the documents in the files"
+    assert (result.exit_code, result.stdout) == (0, f"policy: {title}\nin order: 1 mapping, 0 settings\n")
+    (values / "settings.yaml").write_text(SETTINGS.replace("target: nvidia", "target: nobody"))
+    assert "settings.yaml:3: target" in run("check", "settings.yaml", "--values", "values.yaml").stderr
+
+
+def test_the_policy_in_force(run: Run, tmp_path: Path) -> None:
+    """Of the named context, in the named namespace; each command decides by it."""
+    objects = {
+        "vgpu-webhook-settings": {"settings.yaml": SETTINGS},
+        "vgpu-webhook-mapping-nvidia": {"mapping.yaml": NVIDIA},
+    }
+    with api_server(objects) as server:
+        file = kubeconfig(tmp_path, server)
+        options = ("--kubeconfig", file, "--context", "here", "--release-namespace", "gpu")
+        result = run("mutate", "-f", "-", *options, stdin=POD)
+        digest = result.stderr.splitlines()[0].rpartition("(digest ")[2].removesuffix(")")
+        line = f"policy: in force in context here, namespace gpu (digest {digest})"
+        assert (result.exit_code, result.stderr.splitlines()[0], len(digest)) == (0, line, 12)
+        assert "nvidia.com/gpumem: '8000'" in result.stdout
+        assert f'"policy":"{digest}"' in result.stdout
+        assert "LD_PRELOAD" not in result.stdout
+        assert run("explain", "-f", "-", *options, stdin=POD).stdout.splitlines()[0] == line
+        assert run("check", "-", *options, stdin=POD).stdout.splitlines()[0] == line
+        assert "configmap/vgpu-webhook-mapping-nvidia" in run("vendors", *options).stdout
+        (tmp_path / "s.yaml").write_text(SETTINGS.replace("nvidia", "volcano"))
+        over = run("check", str(tmp_path / "s.yaml"), *options)
+        assert over.stdout.splitlines()[0] == f"{line}, changed by the documents in the files"
+        elsewhere = run("mutate", "-f", "-", *options[:-1], "other", stdin=POD)
+        assert elsewhere.exit_code == 0
+        assert elsewhere.stderr.splitlines()[0].startswith("policy: in force in context here, namespace other (digest ")
+        assert elsewhere.stderr.splitlines()[1] == (
+            "warning: namespace other has no ConfigMap of the webhook: name its own with --release-namespace"
+        )
+        (tmp_path / "config").write_text((tmp_path / "config").read_text().replace("t: gone", "t: here"))
+        current = run("mutate", "-f", "-", "--kubeconfig", file, "--release-namespace", "gpu", stdin=POD)
+        assert current.stderr.splitlines()[0] == line
+
+
+def test_a_context_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    """An error that names the file and the context."""
+    file = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    result = run("mutate", "-f", "-", "--kubeconfig", file, "--context", "nobody", stdin=POD)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {file}: cannot be used: ")
+    assert "nobody" in result.stderr
+
+
+def test_a_pod_that_the_cluster_would_not_send(run: Run) -> None:
+    """It stays as it is, as in the cluster, and the misspelling is told all the same."""
+    why = "the cluster would not send this pod: no key of it is in the match conditions"
+    hint = "nvida.com/gpu is not a known resource; did you mean nvidia.com/gpu?"
+    result = run("mutate", "-f", "-", "-o", "patch", stdin=MISSPELLED)
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert result.stderr.splitlines()[1:] == [f"note: pod/p: {why}", f"note: pod/p: VGW313: container c: {hint}"]
+    explained = run("explain", "-f", "-", stdin=MISSPELLED)
+    assert explained.exit_code == 0
+    assert explained.stdout.splitlines()[1:] == [
+        "pod/p in namespace default: allowed, no GPU keys (VGW001)",
+        f"  because   {why}",
+        f"  warnings  VGW313 {hint}",
+    ]
+    report = json.loads(run("explain", "-f", "-", "-o", "json", stdin=MISSPELLED).stdout)
+    pod = report["objects"][0]["pods"][0]["pod"]
+    assert (pod["sent"], pod["allowed"], pod["denial"]) == (False, True, None)
+    assert hint in run("check", "-", stdin=MISSPELLED).stderr
+
+
+def test_other_pods_that_are_not_sent(run: Run) -> None:
+    """Of an ordinary pod nothing is said; a misspelled key below a known domain is sent, and denied."""
+    ordinary = POD.replace("nvidia.com/gpu", "cpu")
+    assert len(run("mutate", "-f", "-", stdin=ordinary).stderr.splitlines()) == 1
+    denied = run("mutate", "-f", "-", stdin=POD.replace("nvidia.com/gpu", "nvidia.com/gpumme"))
+    assert denied.exit_code == 2
+    template = yaml.safe_load(POD)["spec"]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": template}}}
+    written = yaml.safe_dump(job).replace("nvidia.com/gpu", "nvida.com/gpu")
+    assert "note: job/j: the cluster would not send this pod" in run("mutate", "-f", "-", stdin=written).stderr

@@ -1,0 +1,284 @@
+"""The match conditions of the webhook configuration: the names that let a pod through, as CEL and as a predicate (`sends`).
+
+Only a pod that they let through is sent to the webhook, and affected by an outage. The API server limits the cost of CEL per
+pod; a look-up in a list of constants costs the same whatever its length.
+
+Resources match by prefix, so that pods with misspelled keys are let through, too, and can be denied. Labels and annotations
+match by whole keys or patterns, never by a domain alone: half of the domains of GPU keys occur on ordinary pods, too.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.notation import glob_pattern
+from webhook.pod import MIRROR, WINDOWS, Pod
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
+"""The characters of names, and ``*``. The API server stores no pod with other characters."""
+
+MAX_TEXT: Final = 100_000
+"""The most characters of names as JSON: more would not fit into match conditions, where each name is longer."""
+
+_LETTER: Final = re.compile(r"[A-Za-z0-9]")
+
+
+@dataclass(frozen=True)
+class MatchedNames:
+    """The names that let a pod through. Made only by `names_set`, so no name covers another.
+
+    Attributes:
+        domains: of resource names, without the slash.
+        prefixes: of resource names whose domain would match too much.
+        names: resource names below none of these domains and prefixes.
+        name_patterns: resource names whose domain varies; ``*`` matches anything.
+        keys: of labels and annotations.
+        key_patterns: of labels and annotations; ``*`` matches anything.
+    """
+
+    domains: frozenset[str] = frozenset()
+    prefixes: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    name_patterns: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+    key_patterns: frozenset[str] = frozenset()
+
+    def __or__(self, other: "MatchedNames") -> "MatchedNames":
+        return names_set(
+            prefixes=[*self._prefixes(), *other._prefixes()],
+            names=self.names | other.names | self.name_patterns | other.name_patterns,
+            keys=self.keys | other.keys | self.key_patterns | other.key_patterns,
+        )
+
+    def covers(self, other: "MatchedNames") -> bool:
+        """Whether every pod that `other` lets through is let through here, too."""
+        return not self.lacks(other)
+
+    def lacks(self, other: "MatchedNames") -> list[str]:
+        """The names that only `other` has, for messages: a domain ends in a slash, a prefix in ``*``."""
+        union = self | other
+        return sorted(
+            [
+                *(f"{domain}/" for domain in union.domains - self.domains),
+                *(f"{prefix}*" for prefix in union.prefixes - self.prefixes),
+                *(union.names - self.names | union.name_patterns - self.name_patterns),
+                *(union.keys - self.keys | union.key_patterns - self.key_patterns),
+            ]
+        )
+
+    def has_resource(self, name: str) -> bool:
+        """Whether a resource of this name lets a pod through."""
+        return (
+            name.partition("/")[0] in self.domains
+            or name in self.names
+            or name.startswith(tuple(self.prefixes))
+            or _found(self._name_pattern, name)
+        )
+
+    def has_key(self, key: str) -> bool:
+        """Whether a label or annotation of this key lets a pod through."""
+        return key in self.keys or _found(self._key_pattern, key)
+
+    def has_pod(self, resources: Iterable[str], keys: Iterable[str]) -> bool:
+        """Whether a pod with these resources, labels and annotations is let through."""
+        return any(map(self.has_resource, resources)) or any(map(self.has_key, keys))
+
+    @cached_property
+    def as_json(self) -> str:
+        """The names as JSON; the same names make the same text, which `parse_names` reads."""
+        data = {
+            "prefixes": sorted(self._prefixes()),
+            "names": sorted(self.names | self.name_patterns),
+            "keys": sorted(self.keys | self.key_patterns),
+        }
+        return json.dumps(data, indent=1)  # one name per line, as in the match conditions
+
+    def _prefixes(self) -> Iterator[str]:
+        yield from (f"{domain}/" for domain in self.domains)
+        yield from self.prefixes
+
+    @cached_property
+    def _name_pattern(self) -> re.Pattern[str] | None:
+        return _compiled(self.name_patterns)
+
+    @cached_property
+    def _key_pattern(self) -> re.Pattern[str] | None:
+        return _compiled(self.key_patterns)
+
+
+def _compiled(patterns: frozenset[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(glob_pattern, sorted(patterns))), re.DOTALL) if patterns else None
+
+
+def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
+    return pattern is not None and pattern.fullmatch(text) is not None
+
+
+def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> MatchedNames:
+    """Make a set of names, without duplicates and names that a prefix covers.
+
+    Args:
+        prefixes: of resource names; a prefix whose only slash is at its end is a domain.
+        names: resource names; ``*`` matches anything.
+        keys: of labels and annotations; ``*`` matches anything.
+    """
+    shortest_first = sorted({prefix for prefix in prefixes if _legal(prefix) and "*" not in prefix}, key=len)
+    domains = {prefix[:-1] for prefix in shortest_first if prefix.find("/") == len(prefix) - 1}
+    narrow: set[str] = set()
+    for prefix in shortest_first:
+        if prefix.partition("/")[0] not in domains and not prefix.startswith(tuple(narrow)):
+            narrow.add(prefix)
+    uncovered = {
+        name
+        for name in names
+        if _legal(name) and name.partition("/")[0] not in domains and not name.startswith(tuple(narrow))
+    }
+    legal_keys = {key for key in keys if _legal(key)}
+    return MatchedNames(
+        domains=frozenset(domains),
+        prefixes=frozenset(narrow),
+        names=frozenset(name for name in uncovered if "*" not in name),
+        name_patterns=frozenset(name for name in uncovered if "*" in name),
+        keys=frozenset(key for key in legal_keys if "*" not in key),
+        key_patterns=frozenset(key for key in legal_keys if "*" in key),
+    )
+
+
+def parse_names(text: Any) -> MatchedNames | None:
+    """The names in a text of `MatchedNames.as_json`; None for any other text."""
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        return None
+    try:
+        data = msgspec.json.decode(text, type=dict[str, list[str]])
+        return names_set(**data)
+    except (msgspec.DecodeError, TypeError):
+        return None
+
+
+def _legal(name: str) -> bool:
+    return _LEGAL.fullmatch(name) is not None and _LETTER.search(name) is not None
+
+
+def matched_names_of(policy: Policy) -> MatchedNames:
+    """The names that let a pod through under a policy.
+
+    They are the keys of all vendors, in any place (the webhook warns about request keys in a place where they have no effect),
+    the prefixes below which misspelled resource keys are detected, and marks that only schedulers may write.
+    """
+    vendors = [vendor.lets_through for vendor in policy.vendors.values()]
+    return names_set(
+        prefixes=(prefix for names in vendors for prefix in names.prefixes),
+        names=[
+            *(name for names in vendors for name in names.resources),
+            # Extended resources always have a domain.
+            *(key for key in policy.request_keys if "/" in key),
+        ],
+        keys=[*policy.request_keys, *(key for vendor in policy.in_force for key in vendor.lets_through.keys)],
+    )
+
+
+GPU_KEYS: Final = "gpu-keys"
+"""The name of the condition that depends on the policy."""
+
+NOT_SENT: Final = "the cluster would not send this pod: no key of it is in the match conditions"
+
+MAX_EXPRESSION: Final = 100_000
+"""The most code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
+
+_EXCLUDED: Final = (
+    ("no-mirror-pod", f"!('{MIRROR}' in object.metadata.?annotations.orValue({{}}))"),
+    ("no-windows-pod", f"object.spec.?os.?name.orValue('') != '{WINDOWS}'"),
+)
+"""They exclude pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
+
+_EXPRESSION: Final = """\
+[
+  object.spec.?containers.orValue([]),
+  object.spec.?initContainers.orValue([])
+].exists(containers, containers.exists(c, [
+  c.?resources.?limits.orValue({{}}),
+  c.?resources.?requests.orValue({{}})
+].exists(amounts, amounts.exists(name,
+  {resources}
+))))
+|| [
+  object.metadata.?labels.orValue({{}}),
+  object.metadata.?annotations.orValue({{}})
+].exists(keys, keys.exists(key,
+  {keys}
+))"""
+
+_OR: Final = "\n  || "
+
+
+def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
+    """The match conditions of a webhook; a pod must meet all of them."""
+    named = (*_EXCLUDED, (GPU_KEYS, match_expression(let_through)))
+    return [{"name": name, "expression": text} for name, text in named]
+
+
+def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
+    """Whether a pod has one of the names, as `match_expression` says it to the API server."""
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    resources = [container.resources for container in containers if container.resources is not None]
+    names = (name for each in resources for side in (each.limits, each.requests) for name in side or ())
+    return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
+
+
+def sends(pod: Pod, let_through: MatchedNames) -> bool:
+    """Whether the API server sends a pod to the webhook, as `conditions` say it; the namespace is not considered."""
+    if MIRROR in (pod.metadata.annotations or ()) or (pod.spec.os is not None and pod.spec.os.name == WINDOWS):
+        return False
+    return carries_name(pod, let_through)
+
+
+def fits(let_through: MatchedNames) -> bool:
+    """Whether the API server accepts the conditions: the length of an expression is limited."""
+    return len(match_expression(let_through)) <= MAX_EXPRESSION
+
+
+def match_expression(let_through: MatchedNames) -> str:
+    """A CEL expression that is true for pods to let through; the same names make the same text."""
+    resources = _OR.join(_resource_tests(let_through)) or "false"
+    return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
+
+
+def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
+    if let_through.domains:
+        yield f"name.split('/')[0] in {_list_text(let_through.domains)}"
+    if let_through.names:
+        yield f"name in {_list_text(let_through.names)}"
+    if let_through.prefixes:
+        yield f"{_list_text(let_through.prefixes)}.exists(prefix, name.startsWith(prefix))"
+    if let_through.name_patterns:
+        yield f"name{_pattern_text(let_through.name_patterns)}"
+
+
+def _key_tests(let_through: MatchedNames) -> Iterator[str]:
+    if let_through.keys:
+        yield f"key in {_list_text(let_through.keys)}"
+    # A pattern costs its length for every key, and most patterns are only needed below a few domains.
+    domains = {glob: glob.partition("/")[0] for glob in let_through.key_patterns}
+    below = {glob for glob, domain in domains.items() if domain != glob and "*" not in domain}
+    if below:
+        listed = _list_text({domains[glob] for glob in below})
+        yield f"key.split('/')[0] in {listed} && key{_pattern_text(below)}"
+    if let_through.key_patterns - below:
+        yield f"key{_pattern_text(let_through.key_patterns - below)}"
+
+
+def _list_text(values: Iterable[str]) -> str:
+    """A CEL list with one item per line, so that each added or removed item is one line of a diff."""
+    items = ",".join(f"\n    '{value}'" for value in sorted(values))
+    return f"[{items}\n  ]"
+
+
+def _pattern_text(globs: Iterable[str]) -> str:
+    alternatives = "|".join(glob.replace(".", "[.]").replace("*", ".*") for glob in sorted(globs))
+    return f".matches('^({alternatives})$')"
