@@ -262,7 +262,7 @@ def test_second_pass_changes_nothing(cluster: Cluster) -> None:
     stored = cluster.submit(example("02")).accepted()
     spec = {key: value for key, value in stored["spec"].items() if key not in ("serviceAccount", "serviceAccountName")}
     again = {**stored, "spec": spec}
-    again["metadata"] = {key: stored["metadata"][key] for key in ("name", "namespace", "annotations")}
+    again["metadata"] = {key: stored["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
     answer: Answer = cluster.submit(Example("again", again, stored["metadata"]["namespace"]))
     assert comparable(answer.accepted()) == comparable(stored)
     assert answer.warnings == ()
