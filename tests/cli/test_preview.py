@@ -1,13 +1,17 @@
 """``preview`` of files: what the next pods of workloads would be, under which policy, and in which format."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.cli.conftest import Run
+from webhook.cli.cluster_workloads import preview_of
+from webhook.cluster.client.api import Answer, Api
+from webhook.mapping.load import load_policy
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = """\
@@ -84,6 +88,33 @@ def test_under_another_setting(run: Run) -> None:
     served = previewed(run, "--set", "target=kai", "--set", "bareDevices=whole")
     left = {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["text"]) for pod in served["pods"]}
     assert left["team", "deployment/train"] == ("unchanged", "left to its own system")
+
+
+class Refusing:
+    """An API server that lets one list Deployments of two pages, and nothing else."""
+
+    def __init__(self) -> None:
+        template = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
+        deployment = {"metadata": {"name": "a", "namespace": "team"}, "spec": {"template": template}}
+        other = {**deployment, "metadata": {"name": "b", "namespace": "team"}}
+        self.pages = [{"items": [deployment], "metadata": {"continue": "next"}}, {"items": [other], "metadata": {}}]
+
+    async def request(self, _method: str, path: str, *, query: Mapping[str, str], **_others: Any) -> Answer:
+        """The answer to a list."""
+        if not path.endswith("/deployments"):
+            return Answer(403, b'{"reason": "Forbidden", "message": "not permitted"}')
+        return Answer(200, json.dumps(self.pages["continue" in query]).encode())
+
+
+def test_what_may_not_be_read_is_named() -> None:
+    """The rest is shown, and each kind that could not be listed is an error: no workload is left out in silence."""
+    found, unread = asyncio.run(preview_of(cast("Api", Refusing()), load_policy(), "team"))
+    assert [pod.workload for pod in found.pods] == ["deployment/a", "deployment/b"]
+    assert unread[0].startswith("namespaces could not be read, so their annotations are unknown: 403 Forbidden")
+    assert [line.partition(" could")[0] for line in unread[1:]] == [
+        *("not all statefulsets", "not all daemonsets", "not all replicasets", "not all cronjobs", "not all jobs"),
+        *("not all replicationcontrollers", "not all pods"),
+    ]
 
 
 @pytest.mark.parametrize("output", ["table", "markdown"])

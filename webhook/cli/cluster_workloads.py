@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from webhook.cli.manifests.preview import NextPod, Preview, preview, simulated
 from webhook.cli.manifests.read import Manifest, ManifestError
 from webhook.cli.manifests.simulate import SimulateOptions
-from webhook.cluster.client.api import Api, object_pages
+from webhook.cluster.client.api import Api, StatusError, object_pages
 from webhook.doctor import nodes
 from webhook.doctor.collect import collect_readiness
 from webhook.doctor.result import Check, Result
@@ -40,50 +40,50 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
         The preview, and why objects could not be read.
 
     Raises:
-        ApiError: the cluster cannot be read.
+        UnreachableError: the cluster does not answer.
     """
-    spaces = [each async for page in object_pages(api, "/api/v1/namespaces", KubeData) for each in page]
-    around = {each["metadata"]["name"]: _manifest(each, "v1", "Namespace") for each in spaces}
+    unread: list[str] = []
+    around: dict[str, Manifest] = {}
+    try:
+        async for page in object_pages(api, "/api/v1/namespaces", KubeData):
+            around |= {each["metadata"]["name"]: _manifest(each, "v1", "Namespace") for each in page}
+    except StatusError as error:
+        unread.append(f"namespaces could not be read, so their annotations are unknown: {error}")
     options = SimulateOptions(opt_in=policy.settings.opt_in_label)
     pods: list[NextPod] = []
     others = 0
-    unread: list[str] = []
-    async for manifest in _roots(api, namespace):
+    for (version, kind), resource in _COLLECTIONS.items():
         try:
-            found = preview(
-                simulated(
-                    [around[_space(manifest)], manifest] if _space(manifest) in around else [manifest], policy, options
-                ),
-                policy,
-            )
-        except ManifestError as error:
-            unread.append(str(error))
-            continue
-        pods += found.pods
-        others += found.others
+            async for manifest in _roots(api, namespace, version, kind):
+                space = around.get(str(manifest.data["metadata"].get("namespace", "")))
+                manifests = [manifest] if space is None else [space, manifest]
+                try:
+                    found = preview(simulated(manifests, policy, options), policy)
+                except ManifestError as error:
+                    unread.append(str(error))
+                    continue
+                pods += found.pods
+                others += found.others
+        except StatusError as error:
+            unread.append(f"not all {resource} could be read: {error}")
     unique = sorted(dict.fromkeys(pods), key=lambda pod: (pod.namespace, pod.workload))
     return Preview(tuple(unique), others), tuple(unread)
 
 
-async def _roots(api: Api, namespace: str | None) -> AsyncIterator[Manifest]:
+async def _roots(api: Api, namespace: str | None, version: str, kind: str) -> AsyncIterator[Manifest]:
     """Yield what nothing else of these kinds makes again: workloads, and pods of other controllers in their name."""
-    for (version, kind), resource in _COLLECTIONS.items():
-        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        path = f"{root}/{resource}" if namespace is None else f"{root}/namespaces/{namespace}/{resource}"
-        async for page in object_pages(api, path, KubeData):
-            for data in page:
-                owner = _controller(data)
-                if not _ended(data) and (owner is None or (owner["apiVersion"], owner["kind"]) not in _COLLECTIONS):
-                    yield _manifest(_again(data, kind, owner), version, kind)
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    within = "" if namespace is None else f"/namespaces/{namespace}"
+    async for page in object_pages(api, f"{root}{within}/{_COLLECTIONS[version, kind]}", KubeData):
+        for data in page:
+            owner = _controller(data)
+            if not _ended(data) and (owner is None or (owner["apiVersion"], owner["kind"]) not in _COLLECTIONS):
+                yield _manifest(_again(data, kind, owner), version, kind)
 
 
 def _manifest(data: KubeData, version: str, kind: str) -> Manifest:
     name = data.get("metadata", {}).get("name", "?")
     return Manifest(f"{kind.lower()}/{name}", {"apiVersion": version, "kind": kind, **data}, {(): 1})
-
-
-def _space(manifest: Manifest) -> str:
-    return str(manifest.data["metadata"].get("namespace", ""))
 
 
 def _controller(data: Mapping[str, Any]) -> Mapping[str, str] | None:

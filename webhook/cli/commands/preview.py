@@ -43,7 +43,7 @@ def preview(
 
     \b
     Exit codes: 0 done
-                1 usage, or input or a cluster that cannot be read
+                1 usage, or input or a part of a cluster that cannot be read; the rest is shown
                 2 something would be denied
 
     \b
@@ -64,12 +64,15 @@ def preview(
     base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
     policy = _changed(base, changes)
     checked: list[tuple[Check[Any], Result]] = []
+    unread: tuple[str, ...] = ()
     if files:
         found = _of_files(files, namespace, policy)
     else:
-        found, checked = _of_cluster(source, policy, namespace)
+        found, unread, checked = _of_cluster(source, policy, namespace)
     line = ", ".join([base.line, *changes])
     click.echo(preview_text(found, line, checked, output), nl=False)
+    if unread:
+        raise Failure(unread)
     if found.outcomes["denied"]:
         sys.exit(DENIED)
 
@@ -116,7 +119,7 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -
 
 def _of_cluster(
     source: PolicyOptions, policy: "Policy", namespace: str | None
-) -> "tuple[Preview, list[tuple[Check[Any], Result]]]":
+) -> "tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]":
     from webhook.cli.cluster_workloads import preview_of, readiness_of
     from webhook.cluster.client.api import ApiError
     from webhook.cluster.client.connection import connect, release_namespace_of
@@ -130,9 +133,6 @@ def _of_cluster(
             await api.close()
 
     try:
-        found, unread, checked = asyncio.run(read())
+        return asyncio.run(read())
     except ApiError as error:
         raise Failure([str(error)]) from error
-    for line in unread:
-        click.echo(f"warning: {line}", err=True)
-    return found, checked
