@@ -72,7 +72,7 @@ bench: $(INSTALLED) ## measure beside an empty handler and a webhook at PEER=htt
 bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different, each sent twice
 	$(BIN)/python -m benchmarks.memory $(PODS)
 
-vendors-check: $(INSTALLED) ## what each mapping was held against, and when: where to look for newer versions
+vendors-check: $(INSTALLED) ## the source of each mapping, with version and date: where to look for newer ones
 	$(BIN)/vgpu-webhook vendors --sources
 
 docs: $(INSTALLED) ## generate the pages that are made from the code

@@ -81,7 +81,7 @@ def test_in_order(run: Run, tmp_path: Path) -> None:
         empty_yaml="# nothing\n",
     )
     result = run("check", *files)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{CHANGED}\nin order: 3 mappings, 1 settings\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{CHANGED}\nvalid: 3 mappings, 1 settings\n", "")
 
 
 def test_documents_of_an_unnamed_version(run: Run, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
     """A vendor that the settings put in force and whose keys nobody can read yet is named, with what is missing."""
     (settings,) = written(tmp_path, settings_yaml=f"{SETTINGS_HEADER}owners: {{nvidia.com/gpu: mig-single}}\n")
     result = run("check", settings)
-    assert (result.exit_code, result.stdout) == (0, f"{CHANGED}\nin order: 0 mappings, 1 settings\n")
+    assert (result.exit_code, result.stdout) == (0, f"{CHANGED}\nvalid: 0 mappings, 1 settings\n")
     assert result.stderr.startswith(
         "warning: mig-single is in force, but its keys cannot be read until it is configured: the profile is not in the pod; "
     )
@@ -219,7 +219,7 @@ def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"error: {tmp_path}/b.json:1: vendor: " in result.stderr
     printed = run("check", str(tmp_path / "sub"), "-", stdin=SETTINGS).stdout
-    assert printed == f"{CHANGED}\nin order: 1 mapping, 1 settings\n"
+    assert printed == f"{CHANGED}\nvalid: 1 mapping, 1 settings\n"
 
 
 def test_nothing_found(run: Run, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     assert [check["name"] for check in report["checks"]] == names
     assert {check["section"] for check in report["checks"]} == {"files"}
     assert [check["level"] for check in report["checks"]] == ["ok", "warning", "ok", "ok", "ok", "ok"]
-    assert report["checks"][0]["message"] == "in order: 1 mapping, 0 settings"
+    assert report["checks"][0]["message"] == "valid: 1 mapping, 0 settings"
     assert f"policy: {report['policy']}" == CHANGED
     result = run("check", "-o", "json", bad)
     report = json.loads(result.stdout)
@@ -368,7 +368,7 @@ def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     result = run("check", "-o", "text", good)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(
-        f"{CHANGED}\n\nfiles\n✓ documents: in order: 1 mapping, 0 settings\n‼ headers: there are documents"
+        f"{CHANGED}\n\nfiles\n✓ documents: valid: 1 mapping, 0 settings\n‼ headers: there are documents"
     )
     assert result.stdout.endswith("\n\n5 ✓, 1 ‼\n")
 

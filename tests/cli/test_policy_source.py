@@ -194,7 +194,7 @@ def test_check_puts_documents_over_values(run: Run, values: Path) -> None:
     (values / "acme.yaml").write_text(NVIDIA.replace("8000Mi", "9000Mi"))
     result = run(*both)
     title = "values.yaml, more.yaml over the chart's values, changed by the documents in the files"
-    assert (result.exit_code, result.stdout) == (0, f"policy: {title}\nin order: 1 mapping, 0 settings\n")
+    assert (result.exit_code, result.stdout) == (0, f"policy: {title}\nvalid: 1 mapping, 0 settings\n")
     (values / "settings.yaml").write_text(SETTINGS.replace("target: nvidia", "target: nobody"))
     assert "settings.yaml:3: target" in run("check", "settings.yaml", "--values", "values.yaml").stderr
 

@@ -101,7 +101,9 @@ def _mode_of(pod: Pod, context: Context) -> Enforcement:
         return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_INVALID, message, field=ROLLOUT, value=rollout),))
     if bucket(workload(pod, context.namespace.name)) < int(rollout):
         return PLAIN
-    message = f"not among the {rollout} % of the namespace's workloads that are changed: raise its label {ROLLOUT}"
+    message = (
+        f"outside the {rollout} % of the namespace's workloads that are changed: a larger label {ROLLOUT} includes more"
+    )
     return Enforcement(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
 
 

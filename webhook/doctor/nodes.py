@@ -154,7 +154,7 @@ def shim(facts: ClusterFacts) -> Result:
                 *(installer.name for installer in installers),
                 hint="set shim.mode: inject in the mapping, or remove the installer",
             )
-        return ok("no shim is injected: if there is one, the device plugin mounts it")
+        return ok("no shim is injected by a mapping of this cluster")
     plugins = [each for each in daemon_sets if not each.is_installer]
     twice = [
         line for plugin in plugins if _mounts_it(plugin, injecting) for line in _meeting(plugin, installers, facts)

@@ -100,7 +100,7 @@ def shim_shown(plan: Plan, position: int) -> ShimShown | None:
 def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: bool) -> str:
     vendor, shim = allocation.vendor, allocation.vendor.shim
     if shim is None:
-        return f"{vendor.name} has none: what its device plugin or driver does is all that keeps the share"
+        return f"{vendor.name} has none: only its device plugin or driver can enforce the share"
     if not allocation.share:
         return "none: whole devices need no limit"
     if not shim.serves(allocation.form):
@@ -171,7 +171,7 @@ def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension)
     if entry is not None:
         return "pod", f"{entry}"
     if form.literal(dimension):
-        return "form", f"{vendor.name} takes these keys for {form.name!r}"
+        return "form", f"{vendor.name} reads these keys as {form.name!r}"
     if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
         return "name", "implied by the name"
     if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:

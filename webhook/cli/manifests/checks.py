@@ -118,7 +118,7 @@ def _documents(files: ReadFiles) -> Result:
         number = counted(len(files.policy), "problem")
         return error(f"{number} in the documents", *map(str, files.policy), hint="the webhook rejects such documents")
     mappings = sum(document.kind == "mapping" for document in files.documents)
-    return ok(f"in order: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
+    return ok(f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
 
 
 def _headers(files: ReadFiles) -> Result:
