@@ -175,7 +175,7 @@ class Reason(enum.Enum):
         "VGW107",
         ReasonKind.WARNING,
         "unknown key",
-        "A resource name is unknown, and resembles a key or belongs to the domain of the keys beside it.",
+        "A resource name, label or annotation is unknown, and resembles a key, or belongs to the domain of keys beside it.",
         "If you meant that key, correct the name.",
     )
     CORRECTED = _(
@@ -433,7 +433,7 @@ class Reason(enum.Enum):
         "VGW313",
         ReasonKind.DENIAL,
         "misspelled key",
-        "A resource name is nearly a known key; the vendor would ignore it.",
+        "A resource name, label or annotation is nearly a known key; the vendor would ignore it.",
         "Write what the message names.",
         422,
     )

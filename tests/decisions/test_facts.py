@@ -106,7 +106,7 @@ def reduced() -> Policy:
 def unreduced() -> Policy:
     """The same policy, under which everything in a pod is a fact."""
     policy = replace(reduced())
-    policy.__dict__["read_keys"] = ReadKeys(NameSet.of(["*"]))
+    policy.__dict__["read_keys"] = ReadKeys(NameSet.of(["*"]), NameSet(), policy.near)
     policy.__dict__["watched_variables"] = WatchedVariables(["*"])
     policy.__dict__["marks_of_shims"] = Marks([b"["])
     return policy

@@ -13,7 +13,7 @@ from typing import Any
 from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_of, whole_counts
 from tests.fuzz.enforcement import is_covered
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
-from tests.fuzz.misspelled import PREFIX
+from tests.fuzz.misspelled import PREFIX, nearly_read
 from tests.fuzz.oracle.claims import names_a_class
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
@@ -150,8 +150,10 @@ def _misspelled(trial: Trial, denial: Denial) -> bool:
     """A name of nobody's, or of somebody who is inactive, that is close to a known one."""
     owners = {name: owner_of(name, trial.setup.cluster.owners) for name in _names(trial) if "/" in name}
     unknown = {name for name, owner in owners.items() if owner is None or owner[0] in _inactive(trial)}
+    metadata = trial.case.pod["metadata"]
     return (
-        any(_distance(name, known) <= 3 for name in unknown for known in EXACT)
+        any(nearly_read(metadata.get(place)) for place in ("labels", "annotations"))
+        or any(_distance(name, known) <= 3 for name in unknown for known in EXACT)
         or any(_resembles(name) for name in unknown)
         or any(NO_SLICE.fullmatch(name) for name in owners)
     )

@@ -1,10 +1,10 @@
-"""Misspelled labels and annotations of the webhook: each is reported, and changes nothing else."""
+"""Misspelled labels and annotations: each is reported; those of the webhook change nothing else."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tests.fuzz.generate import Case
-from tests.fuzz.misspelled import PREFIX, misspelled_in
+from tests.fuzz.misspelled import PREFIX, misspelled_in, nearly_read
 from tests.fuzz.trial import Finding, Trial
 
 REPORTED = "VGW113"
@@ -26,6 +26,12 @@ def own_key_findings(trial: Trial) -> Iterator[Finding]:
         yield Finding("9 nothing else is reported as misspelled", "; ".join(reports))
     if on_pod or on_namespace:
         yield from _differences(trial, Trial(_correct(case)))
+    denial = trial.decision.denial
+    if not quiet and (denial is None or denial.reason.code == "VGW313"):
+        told = [finding.text for finding in (*trial.decision.warnings, *(() if denial is None else (denial,)))]
+        for key in (key for place in ("labels", "annotations") for key in nearly_read(metadata.get(place))):
+            if denial is None and not any(f"{key} is not a known" in text for text in told):
+                yield Finding("9 a misspelled key of a system is reported", key)
 
 
 def _differences(trial: Trial, correct: Trial) -> Iterator[Finding]:

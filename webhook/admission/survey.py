@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple
 from webhook.admission.claims import claims_of
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.names import Names
+from webhook.mapping.model.near_misses import NearMiss
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import Pod, QuantityText, Resources
@@ -111,6 +112,9 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
         findings.extend(_misplaced("label", metadata.labels, policy))
     if metadata.annotations and not policy.searched_keys.isdisjoint(metadata.annotations):
         findings.extend(_misplaced("annotation", metadata.annotations, policy))
+    for place, texts in (("label", metadata.labels), ("annotation", metadata.annotations)):
+        for key, near in policy.read_keys.near_misses(texts) if texts else ():
+            findings.append(_misspelled(place, key, near, policy))
     keys = PodKeys(containers, labels, annotations, selector)
     denial: Finding | None = None
     if findings:
@@ -267,6 +271,16 @@ def _misplaced(place: Literal["label", "annotation"], texts: Mapping[str, str], 
             continue
         message = f"{key} has no effect as {_an(place)}: write it {right}"
         yield Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}")
+
+
+def _misspelled(place: str, key: str, near: NearMiss, policy: Policy) -> Finding:
+    """Report a label or annotation that is nearly a key."""
+    other = "annotation" if near.meant in policy.annotations.exact else "label"
+    meant = near.suggestion if place == other else f"did you mean the {other} {near.meant}?"
+    if near.sure:
+        return Finding(Reason.NEAR_MISS, f"{key} is not a known {place}; {meant}", None, f"{place} {key}")
+    message = f"{key} is not a known {place} and was left unchanged; {meant}"
+    return Finding(Reason.UNKNOWN_KEY, message, None, f"{place} {key}")
 
 
 def _an(place: str) -> str:

@@ -1,16 +1,16 @@
-"""Near misses: resource names that no vendor knows, but that resemble a key closely.
+"""Near misses: resource names, labels and annotations that no vendor knows, but that resemble a key closely.
 
 Without a report such a name is ignored: the pod stays Pending, or gets a whole device.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from webhook.mapping.document.key_template import Template
-from webhook.mapping.model.known_names import known_resources
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.known_names import advised_names, known_resources
+from webhook.mapping.model.vendor import KeyPlace, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.request import Dimension
 
@@ -32,6 +32,9 @@ WORDS: Final[Mapping[Dimension, re.Pattern[str]]] = {
 """What names of keys for a dimension contain, in lower case, whoever chose them."""
 
 PERCENT: Final = "percent"
+
+RESOURCE: Final[tuple[KeyPlace, ...]] = ("resource",)
+METADATA: Final[tuple[KeyPlace, ...]] = ("label", "annotation")
 
 MAX_LISTED: Final = 8
 """The number of values of a variable that a message lists."""
@@ -105,13 +108,37 @@ class _Amounts:
 
 
 @dataclass(frozen=True, slots=True)
+class _Keys:
+    """Keys by their domains, without these; and the domains of each."""
+
+    below: Mapping[str, Mapping[str, _LocalName]] = field(default_factory=dict)
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def in_similar_domain(self, name: str) -> NearMiss | None:
+        """Return the key whose domain the name misspells; compare only names that are keys after their slash."""
+        domain, _, local = name.rpartition("/")
+        away, meant = min(
+            ((distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())), default=(0, "")
+        )
+        return NearMiss(f"{meant}/{local}", away == 1) if meant and away <= MAX_DISTANCE else None
+
+
+@dataclass(frozen=True, slots=True)
 class Nearness:
-    """The prefixes of all vendors, the keys below them, names there of other systems, and the domains of each key."""
+    """What vendors read, and what they leave alone.
+
+    Attributes:
+        prefixes: those of all vendors' resource names.
+        resources: the resource names.
+        metadata: the labels and annotations.
+        known: resource names, labels and annotations of other systems.
+        amounts: by vendor.
+    """
 
     prefixes: tuple[str, ...] = ()
-    keys: Mapping[str, Mapping[str, _LocalName]] = field(default_factory=dict)
+    resources: _Keys = field(default_factory=_Keys)
+    metadata: _Keys = field(default_factory=_Keys)
     known: NameSet = field(default_factory=NameSet)
-    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     amounts: Mapping[str, _Amounts] = field(default_factory=dict)
 
     def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
@@ -136,6 +163,20 @@ class Nearness:
                 return replace(meant, sure=found is not None and found.sure)
         return found
 
+    def find_in_metadata(self, name: str) -> NearMiss | None:
+        """Return the label or annotation that an unknown one resembles, or None; one without a domain is never certain."""
+        if name in self.known:
+            return None
+        domain, _, local = name.rpartition("/")
+        keys = self.metadata.below.get(domain)
+        if keys is None:
+            return self.metadata.in_similar_domain(name)
+        meant = None if local in keys else _nearest(local, [key for key in keys if len(key) >= SURE_FROM], keys)
+        if meant is None:
+            return None
+        sure = local.startswith(meant.local) or distance(local, meant.local, 1) == 1
+        return NearMiss(f"{domain}/{meant.local}" if domain else meant.local, sure and domain != "")
+
     def _of_dimension(self, name: str, vendor: str, amounts: _Amounts) -> NearMiss | None:
         """Return the key of a vendor for the dimension whose word a name contains, or that it has none."""
         domain, _, local = name.lower().rpartition("/")
@@ -156,9 +197,9 @@ class Nearness:
     def _resembled(self, name: str) -> NearMiss | None:
         """Return the key, of any vendor, that differs from a name in a few letters."""
         if not name.startswith(self.prefixes):
-            return self._in_similar_domain(name)
+            return self.resources.in_similar_domain(name)
         domain, _, local = name.rpartition("/")
-        keys = self.keys.get(domain, {})
+        keys = self.resources.below.get(domain, {})
         if local in keys:  # of an inactive vendor that is in no dispute
             return None
         # A name more probably means a long key than a short one that it begins with, and the same hardware than another.
@@ -175,17 +216,9 @@ class Nearness:
                     )
         return None
 
-    def _in_similar_domain(self, name: str) -> NearMiss | None:
-        """Return the key whose domain the name misspells; compare only names that are keys after their slash."""
-        domain, _, local = name.rpartition("/")
-        away, meant = min(
-            ((distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())), default=(0, "")
-        )
-        return NearMiss(f"{meant}/{local}", away == 1) if meant and away <= MAX_DISTANCE else None
-
 
 def _nearest(
-    name: str, candidates: Sequence[str], known: Mapping[str, _LocalName], *, keeps: bool
+    name: str, candidates: Sequence[str], known: Mapping[str, _LocalName], *, keeps: bool = True
 ) -> _LocalName | None:
     """Return the longest key that the name begins with, else the nearest one; None if all are too far."""
     prefixes = [local for local in candidates if name.startswith(local) and 0 < len(name) - len(local) <= MAX_LONGER]
@@ -198,36 +231,36 @@ def _nearest(
     return known[min(near)[1]] if near else None
 
 
-def nearness(vendors: Iterable[Vendor]) -> Nearness:
+def nearness(vendors: Sequence[Vendor]) -> Nearness:
     """Collect the keys of these vendors, including inactive ones, to find near misses of them."""
     prefixes: set[str] = set()
-    keys: dict[str, dict[str, _LocalName]] = {}
     known: set[str] = set()
-    amounts: dict[str, _Amounts] = {}
     for vendor in vendors:
-        document = vendor.document
-        amounts[vendor.name] = _amounts(vendor)
-        known.update(known_resources(document))
-        names = [
-            name
-            for key in vendor.keys.values()
-            if key.place == "resource"
-            for template in key.spellings
-            for name in _names(vendor, template)
-        ]
-        prefixes.update(document.match.resources or [f"{domain}/" for domain, _ in names])
-        for domain, local in names:
-            keys.setdefault(domain, {}).setdefault(local.local, local)
+        known.update(known_resources(vendor.document), (entry.name for entry in advised_names(vendor.document)))
+        prefixes.update(
+            vendor.document.match.resources or [f"{domain}/" for domain, _ in _local_names(vendor, RESOURCE)]
+        )
+    return Nearness(
+        tuple(sorted(prefixes)),
+        _keys(name for vendor in vendors for name in _local_names(vendor, RESOURCE)),
+        _keys(name for vendor in vendors for name in _local_names(vendor, METADATA)),
+        NameSet.of(known),
+        {vendor.name: _amounts(vendor) for vendor in vendors},
+    )
+
+
+def _keys(names: Iterable[tuple[str, _LocalName]]) -> _Keys:
+    """Index names, given with their domains."""
+    keys: dict[str, dict[str, _LocalName]] = {}
+    for domain, local in names:
+        keys.setdefault(domain, {}).setdefault(local.local, local)
     domains: dict[str, list[str]] = {}
     for domain, below in sorted(keys.items()):
         for name in below if len(domain) >= DOMAIN_FROM else ():
             domains.setdefault(name, []).append(domain)
-    return Nearness(
-        tuple(sorted(prefixes)),
+    return _Keys(
         {domain: dict(sorted(below.items())) for domain, below in keys.items()},
-        NameSet.of(known),
         {name: tuple(each) for name, each in domains.items()},
-        amounts,
     )
 
 
@@ -250,14 +283,16 @@ def _amounts(vendor: Vendor) -> _Amounts:
     )
 
 
-def _names(vendor: Vendor, template: Template) -> Iterator[tuple[str, _LocalName]]:
-    """The names of a template that can be listed, by domain; with several variables they are bound to none."""
-    names = list(template.names(vendor.document.variables))
-    single = len(template.variables) == 1
-    choices = tuple(dict.fromkeys(binding[0][1] for _, binding in names)) if single else ()
-    for name, binding in names:
-        domain, _, local = name.rpartition("/")
-        yield domain, _LocalName(local, binding[0][1], template, choices) if single else _LocalName(local)
+def _local_names(vendor: Vendor, places: Collection[KeyPlace]) -> Iterator[tuple[str, _LocalName]]:
+    """The names of a vendor's keys that can be listed, by domain; with several variables they are bound to none."""
+    spellings = (template for key in vendor.keys.values() if key.place in places for template in key.spellings)
+    for template in spellings:
+        names = list(template.names(vendor.document.variables))
+        single = len(template.variables) == 1
+        choices = tuple(dict.fromkeys(binding[0][1] for _, binding in names)) if single else ()
+        for name, binding in names:
+            domain, _, local = name.rpartition("/")
+            yield domain, _LocalName(local, binding[0][1], template, choices) if single else _LocalName(local)
 
 
 def distance(left: str, right: str, most: int | None = None) -> int:

@@ -374,7 +374,7 @@ class Policy:
         digest: 12 hex digits, the same wherever the same documents are in force.
         resources, labels, annotations, node_selector: the readers of each name.
         inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
-        near: finds names that resemble a known resource name.
+        near: finds names that resemble a known one.
         largest_card: bytes; more memory per device is denied.
         smallest_memory: bytes; a request for less memory per device gets a warning.
         cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
@@ -451,7 +451,7 @@ class Policy:
     def read_keys(self) -> ReadKeys:
         """The labels, annotations and node selector keys of a pod that can matter to a decision."""
         card_labels = (label for labels in self.card_labels.values() for label in labels)
-        return read_keys(self.vendors.values(), card_labels)
+        return read_keys(self.vendors.values(), card_labels, self.near)
 
     @cached_property
     def watched_variables(self) -> WatchedVariables:
@@ -506,7 +506,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         annotations=annotations,
         node_selector=selectors,
         inactive=_inactive_names(vendors, resources, disputes),
-        near=nearness(vendors.values()),
+        near=nearness(list(vendors.values())),
         largest_card=largest,
         smallest_memory=smallest,
         cards=cards,
