@@ -44,6 +44,10 @@ def test_audit_comes_first(helm4: Chart) -> None:
             {"mappings": {"nvidia": {"defaults": {"memory": None}}}},
             f"{NO_SIZE} (mappings.nvidia.defaults.memory). docs",
         ),
+        (
+            {"mappings": {"nvidia": {"defaults": {"memory": "all"}}}},
+            "nvidia.com/gpu: 1 without a size requests all memory there (mappings.nvidia.defaults.memory).",
+        ),
         ({"mappings": {"nvidia": {"defaults": {}}}}, "it is a share with 5000Mi of memory"),
         ({"mappings": {"nvidia": {"defaults": {"cores": 10}}}}, "it is a share with 5000Mi of memory"),
         (

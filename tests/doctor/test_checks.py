@@ -164,7 +164,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("selectors", ERROR, "does not select", but(configurations=amended(without_term(2)))),
     ("selectors", ERROR, "does not select", but(configurations=both(rules=[]))),
     ("selectors", ERROR, "does not select", but(release="elsewhere")),
-    ("match-conditions", OK, "every name", HEALTHY),
+    ("match-conditions", OK, "every pod with a name", HEALTHY),
     ("match-conditions", WARNING, "could not be read", but(configurations=REFUSED)),
     ("match-conditions", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
     ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),

@@ -116,7 +116,7 @@ def matched_names(facts: ClusterFacts) -> Result:
             *more,
             hint=_after_change(facts),
         )
-    return ok("every name of the policy lets a pod through, and no other name does")
+    return ok("match conditions send every pod with a name of the policy, and no other")
 
 
 def order(facts: ClusterFacts) -> Result:

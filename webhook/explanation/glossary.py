@@ -330,17 +330,18 @@ def _rules(vendor: Vendor) -> Iterator[str]:
     if len(vendor.forms) == 1 and not vendor.forms[0].when:
         return
     for form in vendor.forms:
-        when = " and ".join(_condition(vendor, condition) for condition in form.when)
-        where = f"with {when}" if when else "else"
-        yield f"{form.name!r} {where}" if form.reads else _verdict(vendor, form, where)
+        where = " and ".join(_condition(vendor, condition) for condition in form.when) or "otherwise"
+        yield f"read as {form.name!r} {where}" if form.reads else _verdict(vendor, form, where)
 
 
 def _condition(vendor: Vendor, condition: Condition) -> str:
+    """A condition as a part of a sentence: ``with the key``, ``without it``, ``with the key: 1``, ``… or without it``."""
     keys = " or ".join(vendor.keys[name].spellings[0].text for name in condition.keys)
-    values = ["absent"] * condition.absent + ["present"] * condition.present + sorted(condition.texts)
-    if condition.numbers is not None:
-        values.append(str(condition.numbers))
-    return f"{keys} {' or '.join(values)}"
+    values = sorted(condition.texts) + ([] if condition.numbers is None else [str(condition.numbers)])
+    having = f"with {keys}: {' or '.join(values)}" if values else f"with {keys}" if condition.present else ""
+    if not condition.absent:
+        return having
+    return f"{having} or without it" if having else f"without {keys}"
 
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
