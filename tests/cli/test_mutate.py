@@ -226,26 +226,23 @@ def test_mappings_and_settings(run: Run, tmp_path: Path) -> None:
     assert "nvidia.com/gpu" in limits(yaml.safe_load(run("mutate", "-f", "-", *configured, stdin=vcuda).stdout))
 
 
-def test_template_path(run: Run) -> None:
-    """Unknown kinds pass with a note that names `--template-path`; with it, they are decided."""
+def test_other_kinds(run: Run) -> None:
+    """The pods of known kinds are decided, what looks like a pod in others, and what `--template-path` names."""
     job = (
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: train\nspec:\n  pytorchReplicaSpecs:\n"
         "    Worker:\n      template:\n        spec:\n          containers:\n          - name: a\n"
         "            resources:\n              limits:\n                nvidia.com/gpumem: 3000\n"
     )
-    result = run("mutate", "-f", "-", stdin=job)
-    assert (result.exit_code, result.stdout) == (0, job)
-    hint = "--template-path spec.pytorchReplicaSpecs.Worker.template"
-    assert (
-        result.stderr
-        == f"{DEFAULT}note: pytorchjob/train: contains pod templates that were not processed; to process them: {hint}\n"
-    )
-    for path in ("spec.pytorchReplicaSpecs.*.template", "spec.pytorchReplicaSpecs.Worker.template"):
-        treated = run("mutate", "-f", "-", "--template-path", "spec.other", "--template-path", path, stdin=job)
+    unlike = job.replace("PyTorchJob", "X").replace("resources", "more")
+    unlike = unlike.replace("          containers:", "          containers: [{name: b}]\n          other:")
+    path = "spec.pytorchReplicaSpecs.*.template"
+    for text, arguments in ((job, ()), (job.replace("kubeflow.org/v1", "x/v1"), ()), (job, ("--template-path", path))):
+        treated = run("mutate", "-f", "-", *arguments, stdin=text)
         template = yaml.safe_load(treated.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
         assert limits(template)["nvidia.com/gpu"] == "1"
         assert "vgpu-webhook.io/status" in template["metadata"]["annotations"]
         assert "warning: pytorchjob/train: VGW101: container a: " in treated.stderr
+    assert run("mutate", "-f", "-", "-o", "json", stdin=unlike).stderr == DEFAULT
 
 
 @pytest.mark.parametrize(

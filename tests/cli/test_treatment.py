@@ -10,7 +10,7 @@ import pytest
 
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.cli.manifests.read import ManifestError, read_manifests
-from webhook.cli.manifests.simulate import Simulated, SimulateOptions, simulate
+from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, SimulateOptions, simulate
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits
 from webhook.pod import Pod
@@ -201,8 +201,8 @@ def test_lists() -> None:
 
 
 RAY = """
-    apiVersion: ray.io/v1
-    kind: RayCluster
+    apiVersion: example.org/v1
+    kind: Cluster
     metadata: {name: demo}
     spec:
       head: {template: {spec: {containers: [{name: c}]}}}
@@ -213,13 +213,12 @@ RAY = """
 
 
 def test_other_kinds_with_templates() -> None:
-    """They pass unchanged with a note about the option; with the option, all are changed or none."""
+    """All are changed or none; without containers that look like some, those at the paths."""
     outcome, decider = treated(RAY)
     assert outcome.documents == [outcome.objects[0].before]
     assert decider.calls == []
-    (note,) = outcome.objects[0].notes
-    assert note.startswith("contains pod templates that were not processed; to process them: ")
-    assert note.endswith(": --template-path spec.head.template --template-path spec.workers.*.template")
+    outcome, _ = treated(RAY.replace("name: c", "name: c, image: i"))
+    assert len(outcome.objects[0].warnings) == 2
     outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.head.template", "spec.workers.0.template")))
     assert outcome.objects[0].warnings == (
         "spec.head.template: VGW108: container c: corrected",
@@ -244,6 +243,31 @@ def test_each_operation_is_for_the_object() -> None:
         ("add", f"{base}/labels"),
         ("add", f"{base}/annotations/a~1b"),
     ]
+
+
+def test_pods_that_have_no_place_for_all_that_is_written() -> None:
+    """They are decided; the object is printed as it was, with a note, unless only the status is left out."""
+    text = RAY.replace(
+        "template: {spec: {containers: [{name: c}]}}",
+        "template: {replicas: 1, spec: {containers: [{name: c, image: i}]}}",
+    )
+    outcome, decider = treated(text)
+    assert len(decider.calls) == 2
+    (result,) = outcome.objects
+    assert result.notes == tuple(f"{where}.template.spec: {UNWRITTEN}" for where in ("spec.head", "spec.workers[0]"))
+    assert (result.patch, result.after) == ((), result.before)
+
+    def decided(pod: Pod, _: Context) -> Decision:
+        edits = PodEdits(pod)
+        edits.annotations.values["vgpu-webhook.io/summary"] = "2"
+        edits.labels.values["vgpu-webhook.io/changed"] = "2"
+        edits.fields["schedulerName"] = "x"
+        return Decision(allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(edits.operations()))
+
+    manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
+    (result,) = simulate(manifests, decided, SimulateOptions()).objects
+    paths = ["/spec/head/template/spec/schedulerName", "/spec/workers/0/template/spec/schedulerName"]
+    assert [operation["path"] for operation in result.patch] == paths
 
 
 @pytest.mark.parametrize(

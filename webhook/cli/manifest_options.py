@@ -46,7 +46,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "template_paths",
         metavar="PATH",
         multiple=True,
-        help="Path of pod templates in other kinds, * for any key: spec.pytorchReplicaSpecs.*.template. Repeatable.",
+        help="Path of further pod templates or pod specs, * for any key: spec.replicaSpecs.*.template. Repeatable.",
     )
 
     def add(command: Command) -> Command:

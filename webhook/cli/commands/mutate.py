@@ -37,9 +37,9 @@ def mutate(
 ) -> None:
     """Print manifests as the cluster would store them.
 
-    Pods are changed, and the pod templates of Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController,
-    Job and CronJob, also in lists; other kinds pass through unchanged. Namespace objects in the input configure how
-    their pods are handled and are not printed; a namespace without one counts as opted in.
+    Pods are changed, and the pod templates and pod specs of other objects, also in lists: those of known kinds, and
+    whatever looks like one in other kinds. Namespace objects in the input configure how their pods are handled and are
+    not printed; a namespace without one counts as opted in.
 
     The policy is that of an installation with --values, that of --mappings and --settings, or that in force in the
     cluster of --context or --kubeconfig; without any, the built-in mappings and default settings. stderr says which.

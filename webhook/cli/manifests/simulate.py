@@ -26,7 +26,6 @@ from webhook.cli.manifests.workloads import (
     list_items,
     pod_places,
     pointer,
-    untreated_templates,
 )
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
 from webhook.doctor.result import counted
@@ -175,7 +174,7 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
     if items is not None:
         yield from itertools.chain.from_iterable(map(namespaces_in, items))
     elif _is_namespace(obj):
-        pod = _decoded(obj, {"metadata": obj.data.get("metadata")}, (), {})
+        pod = _decoded(obj, PodPlace((), None, {"metadata": obj.data.get("metadata")}, (((), ()),)), {})
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})
 
 
@@ -184,7 +183,7 @@ def _object(
 ) -> SimulatedObject:
     places = pod_places(obj, options.template_paths)
     if not places:
-        return SimulatedObject(obj.title, obj.data, obj.data, notes=_untreated(obj))
+        return SimulatedObject(obj.title, obj.data, obj.data)
     name = obj.metadata.get("namespace") or options.namespace or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
@@ -203,7 +202,9 @@ def _object(
         if not options.sends(pod) and (findings := _findings(decision)):
             notes.extend(where + text for text in (NOT_SENT, *findings))
             continue
-        patch.extend(operations)
+        if operations is None:
+            notes.append(where + UNWRITTEN)
+        patch.extend(operations or ())
         warnings.extend(where + finding.text for finding in decision.warnings)
         if decision.denial is not None and not decision.allowed:
             denials.append(f"{where}{decision.denial.reason.code}: {decision.denial.sentence}")
@@ -228,39 +229,53 @@ def _findings(decision: Decision) -> list[str]:
     return [f"{finding.reason.code}: {finding.sentence}" for finding in (*decision.warnings, *denials)]
 
 
-def _untreated(obj: KubeObject) -> tuple[str, ...]:
-    paths = untreated_templates(obj)
-    if not paths:
-        return ()
-    options = " ".join(f"--template-path {path}" for path in paths)
-    return (f"contains pod templates that were not processed; to process them: {options}",)
+UNWRITTEN: Final = "its pods would be changed; the object stays as it is, because not all of that has a place in it"
+"""The note on an object of which a controller assembles the pods."""
 
 
 def _place(
     obj: KubeObject, place: PodPlace, context: Context, decide: DecideOffline, target: str | None
-) -> tuple[Pod, Decision, list[Operation]]:
-    """Decide on one pod; return it, the decision, and the patch with paths from the object's root."""
-    template: Any = obj.data
-    for part in place.path:
-        template = template[part]
-    if not isinstance(template, dict):
-        raise obj.manifest.error((*obj.path, *place.path), "a pod template is not a mapping of keys")
-    pod = _decoded(obj, template, place.path, _as_created(template, place, context.namespace.name, target))
+) -> tuple[Pod, Decision, list[Operation] | None]:
+    """Decide on one pod; return it, the decision, and the patch with paths from the object's root.
+
+    The patch is None if the object has no place for a part of it.
+    """
+    pod = _decoded(obj, place, _as_created(place, context.namespace.name, target))
     try:
         decision = decide(pod, context)
     except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         raise obj.manifest.error(
-            (*obj.path, *place.path, "spec"), f"Kubernetes could not decode this: {error}"
+            (*obj.path, *place.field(("spec",))), f"Kubernetes could not decode this: {error}"
         ) from error
-    prefix = pointer(place.path)
-    operations = [{**operation, "path": prefix + operation["path"]} for operation in decision.patch]
-    return pod, decision, [*_missing_parents(template, prefix, operations), *operations]
+    return pod, decision, _operations(place, decision.patch)
 
 
-def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:
+def _operations(place: PodPlace, patch: Iterable[Operation]) -> list[Operation] | None:
+    operations: list[Operation] = []
+    for operation in patch:
+        path = place.target(operation["path"])
+        if path is not None:
+            operations.append({**operation, "path": path})
+        elif not _status_only(operation):
+            return None
+    if place.template:
+        operations[:0] = _missing_parents(place.pod, pointer(place.path), operations)
+    return operations
+
+
+def _status_only(operation: Operation) -> bool:
+    """Whether an operation writes only our own labels and annotations: a pod gets these when it is created."""
+    path, value = str(operation["path"]), operation.get("value")
+    if path in {"/metadata/labels", "/metadata/annotations"} and isinstance(value, dict):
+        return all(key.startswith(labels.PREFIX) for key in value)
+    own = labels.PREFIX.replace("/", "~1")
+    return path.startswith((f"/metadata/labels/{own}", f"/metadata/annotations/{own}"))
+
+
+def _as_created(place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:
     """The metadata that a controller and the API server would add to the pod's."""
     metadata: dict[str, Any] = {"namespace": namespace}
-    own = template.get("metadata")
+    own = place.pod.get("metadata")
     own = own if isinstance(own, dict) else {}
     if target is not None and isinstance(own.get("annotations"), dict | None):
         metadata["annotations"] = {**(own.get("annotations") or {}), labels.TARGET: target}
@@ -270,10 +285,13 @@ def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, ta
     return metadata
 
 
-def _decoded(obj: KubeObject, data: Mapping[str, Any], path: FieldPath, metadata: Mapping[str, Any]) -> Pod:
+def _decoded(obj: KubeObject, place: PodPlace, metadata: Mapping[str, Any]) -> Pod:
     """Decode a pod in an object, with `metadata` added to its own; also check the parts that stay undecoded in it."""
-    own = data.get("metadata")
-    whole = {**data, "metadata": {**own, **metadata} if isinstance(own, dict) else metadata if own is None else own}
+    own = place.pod.get("metadata")
+    whole = {
+        **place.pod,
+        "metadata": {**own, **metadata} if isinstance(own, dict) else metadata if own is None else own,
+    }
     checked: FieldPath = ()
     try:
         pod = decode_pod(msgspec.json.encode(whole))
@@ -287,7 +305,7 @@ def _decoded(obj: KubeObject, data: Mapping[str, Any], path: FieldPath, metadata
                 decode_mounts(container.volume_mounts)
     except msgspec.DecodeError as error:
         inner, message = decode_error(str(error), whole, checked)
-        raise obj.manifest.error((*obj.path, *path, *inner), message) from error
+        raise obj.manifest.error((*obj.path, *place.field(inner)), message) from error
     return pod
 
 
@@ -524,10 +542,7 @@ def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
     for namespace in namespaces_in(item):
         yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
     for place in pod_places(item, ()):
-        template: Any = item.data
-        for part in place.path:
-            template = template.get(part) if isinstance(template, dict) else None
-        metadata = template.get("metadata") if isinstance(template, dict) else None
+        metadata = place.pod.get("metadata")
         yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
 
 
