@@ -242,7 +242,21 @@ def test_other_kinds(run: Run) -> None:
         assert limits(template)["nvidia.com/gpu"] == "1"
         assert "vgpu-webhook.io/status" in template["metadata"]["annotations"]
         assert "warning: pytorchjob/train: VGW101: container a: " in treated.stderr
-    assert run("mutate", "-f", "-", "-o", "json", stdin=unlike).stderr == DEFAULT
+    where = "spec.pytorchReplicaSpecs.Worker.template.spec.other[0].more.limits.nvidia.com/gpumem"
+    rest = f"x/train: not judged: {where} is outside of every pod template and pod spec found in it\n"
+    result = run("mutate", "-f", "-", "-o", "json", stdin=unlike)
+    assert (result.exit_code, result.stderr) == (0, f"{DEFAULT}warning: {rest}")
+    for command in ("mutate", "explain"):
+        result = run(command, "-f", "-", "--strict", stdin=unlike)
+        assert (result.exit_code, result.stderr.removeprefix(DEFAULT)) == (1, f"error: {rest}")
+        assert run(command, "-f", "-", "--strict", stdin=job).exit_code == 0
+        unmatched = run(
+            command, "-f", "-", "--template-path", path, "--template-path", "spec.x", stdin=f"{job}---\n{unlike}"
+        )
+        message = "error: --template-path spec.x: matches no pod template or pod spec\n"
+        assert (unmatched.exit_code, unmatched.stdout, unmatched.stderr) == (1, "", message)
+        assert run(command, "-f", "-", "--template-path", path, stdin=f"{unlike}---\n{job}").exit_code == 0
+    assert where in run("explain", "-f", "-", stdin=unlike).stdout
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from webhook.cli.options import Command, policy_options
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.read import Manifest
+    from webhook.cli.manifests.simulate import Simulated
 
 DENIED: Final = 2
 """Exit code when an object was denied."""
@@ -21,7 +22,7 @@ STDIN: Final = "-"
 
 
 def manifest_options(*, required: bool) -> Callable[[Command], Command]:
-    """Give a command ``-f``, ``--namespace``, ``--to``, ``--template-path`` and the options of `policy_options`.
+    """Give a command the options of manifests, from ``-f`` to ``--strict``, and those of `policy_options`.
 
     Args:
         required: whether the command requires ``-f``.
@@ -49,10 +50,41 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         help="Path of further pod templates or pod specs, * for any key: spec.replicaSpecs.*.template. Repeatable.",
     )
 
+    strict = click.option(
+        "--strict", is_flag=True, help="End with exit code 1 if a request for a GPU is in no pod that was found."
+    )
+
     def add(command: Command) -> Command:
-        return files(namespace(policy_options(target(template_paths(command)))))
+        return files(namespace(policy_options(target(template_paths(strict(command))))))
 
     return add
+
+
+def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
+    """Print what nothing judged, and exit with 1 or 2 if something was wrong.
+
+    Args:
+        outcome: the result for all documents, already printed.
+        denied: whether an object was denied.
+        strict: whether a request that nothing judged is an error.
+    """
+    unjudged = [f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged]
+    for text in unjudged:
+        click.echo(f"{'error' if strict else 'warning'}: {text}", err=True)
+    if strict and unjudged:
+        sys.exit(Failure.exit_code)
+    if denied:
+        sys.exit(DENIED)
+
+
+def check_template_paths(outcome: "Simulated") -> None:
+    """Check that each template path matched something.
+
+    Raises:
+        Failure: one did not.
+    """
+    if outcome.unmatched:
+        raise Failure([f"--template-path {path}: matches no pod template or pod spec" for path in outcome.unmatched])
 
 
 def manifests_in(files: Iterable[str]) -> "list[Manifest]":

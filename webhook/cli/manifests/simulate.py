@@ -19,11 +19,13 @@ from webhook.admission.own_keys import unread_keys
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import files_in
 from webhook.cli.manifests.read import Manifest, ManifestError, decode_error, read_manifests
+from webhook.cli.manifests.unjudged import IsKey, unjudged
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodPlace,
     kube_object,
     list_items,
+    places_at,
     pod_places,
     pointer,
 )
@@ -51,9 +53,10 @@ class SimulateOptions:
     Attributes:
         namespace: the namespace of objects without one.
         target: replaces the pods' target annotation.
-        template_paths: paths of pod templates in unknown kinds.
+        template_paths: paths of further pod templates and pod specs.
         opt_in: the label by which a namespace opts in; a namespace that is not among the documents has it.
         match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
+        is_key: whether a name is a resource name of a vendor, to report those that nothing judges.
     """
 
     namespace: str | None = None
@@ -61,6 +64,7 @@ class SimulateOptions:
     template_paths: tuple[str, ...] = ()
     opt_in: str = labels.INJECT
     match: MatchedNames | None = None
+    is_key: IsKey = lambda _: False
 
     def sends(self, pod: Pod) -> bool:
         """Whether the cluster would send a pod to the webhook."""
@@ -94,6 +98,7 @@ class SimulatedObject:
         warnings: the warnings that applying it would show.
         denials: why it was denied; empty if it was not.
         notes: messages of this command only.
+        unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
     """
 
@@ -104,6 +109,7 @@ class SimulatedObject:
     warnings: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
 
 
@@ -115,11 +121,13 @@ class Simulated:
         objects: every object except Namespaces, in order; items of lists separately.
         documents: the documents to print; lists contain their simulated items.
         single: whether there was one document, denied or not; Namespaces do not count.
+        unmatched: template paths that matched nothing in any object.
     """
 
     objects: list[SimulatedObject] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
     single: bool = True
+    unmatched: tuple[str, ...] = ()
 
     @property
     def denied(self) -> bool:
@@ -136,12 +144,24 @@ def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: Simu
     objects = [kube_object(manifest, manifest.data) for manifest in manifests]
     namespaces = {namespace.name: namespace for obj in objects for namespace in namespaces_in(obj)}
     documents = [obj for obj in objects if not _is_namespace(obj)]
-    outcome = Simulated(single=len(documents) == 1)
+    everything = list(_flattened(documents))
+    unmatched = tuple(text for text in options.template_paths if not any(_any_at(obj, text) for obj in everything))
+    outcome = Simulated(single=len(documents) == 1, unmatched=unmatched)
     for obj in documents:
         printed = _document(obj, outcome, decide, options, namespaces)
         if printed is not None:
             outcome.documents.append(printed)
     return outcome
+
+
+def _flattened(objects: Iterable[KubeObject]) -> Iterator[KubeObject]:
+    for obj in objects:
+        items = list_items(obj)
+        yield from [obj] if items is None else _flattened(items)
+
+
+def _any_at(obj: KubeObject, path: str) -> bool:
+    return next(places_at(obj, path), None) is not None
 
 
 def _document(
@@ -182,8 +202,9 @@ def _object(
     obj: KubeObject, decide: DecideOffline, options: SimulateOptions, namespaces: Mapping[str, Namespace]
 ) -> SimulatedObject:
     places = pod_places(obj, options.template_paths)
+    rest = tuple(unjudged(obj, places, options.is_key))
     if not places:
-        return SimulatedObject(obj.title, obj.data, obj.data)
+        return SimulatedObject(obj.title, obj.data, obj.data, unjudged=rest)
     name = obj.metadata.get("namespace") or options.namespace or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
@@ -219,6 +240,7 @@ def _object(
         tuple(warnings),
         tuple(denials),
         tuple(notes),
+        rest,
         tuple(pods),
     )
 
@@ -495,6 +517,22 @@ def _in_file(path: Path) -> dict[str, Namespace]:
                 raise manifest.error(("metadata", "name"), "a Namespace without a name")
             found[namespace.name] = namespace
     return found
+
+
+def unjudged_requests(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
+    """Return a line for each request in manifests that nothing judges, see `unjudged`."""
+    for manifest in manifests:
+        try:
+            for obj in _flattened([kube_object(manifest, manifest.data)]):
+                found = unjudged(obj, pod_places(obj, ()), is_key_of(policy))
+                yield from (f"{manifest.source}: {obj.title}: {text}" for text in found)
+        except ManifestError:
+            continue  # other commands report it: `check` examines documents
+
+
+def is_key_of(policy: Policy) -> IsKey:
+    """Return whether a name is a resource name of a policy's vendors."""
+    return lambda name: bool(policy.resources.owners(name))
 
 
 def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
