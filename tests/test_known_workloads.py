@@ -78,6 +78,13 @@ def test_the_table() -> None:
     assert not WORKLOADS["", "ResourceQuota"].requests
 
 
+def test_any_key_may_be_something_else() -> None:
+    """Beside what a star means, there may be texts."""
+    spec = {"replicas": 2, "worker": {"resources": CONTAINER["resources"]}, "master": {}}
+    (place,) = pod_places(kube("data.fluid.io", "JindoRuntime", {"spec": spec}), ())
+    assert place.path == ("spec", "worker")
+
+
 def test_paths() -> None:
     """Dots in keys are escaped; a star is any key or element, and null is nothing."""
     assert parse_path("spec.a\\.b.*") == ("spec", "a.b", "*")

@@ -264,9 +264,6 @@ def test_other_kinds(run: Run) -> None:
     [
         ("a: [\n", "standard input:1: not YAML"),
         ("- a\n", "standard input:1: the document is not a mapping of keys"),
-        ("a: 1\na: 2\n", "standard input:2: the key a occurs twice"),
-        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is missing or not a string"),
-        (join(SERVICE, POD.replace("main", "5")), "standard input:17: spec.containers[0].name: text is expected here"),
         ("", "-: no document"),
     ],
 )
@@ -276,6 +273,31 @@ def test_unreadable_input(run: Run, text: str, message: str) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: {message}")
     assert result.stderr.count("\n") == 1
+
+
+def test_the_rest_of_a_stream(run: Run) -> None:
+    """One bad document does not end the others; each is an error with its line, and the exit code says so."""
+    broken = POD.replace("main", "5")
+    text = join(SERVICE, broken, "a: [\n", "replicas: 2\n", SERVICE.replace("metadata:", "kind: Service\nmetadata:"))
+    lines = text.splitlines()
+    last = max(number for number, line in enumerate(lines, 1) if line == "kind: Service")
+
+    def line(part: str) -> int:
+        return next(number for number, line in enumerate(lines, 1) if part in line)
+
+    for command in ("mutate", "explain", "preview"):
+        result = run(command, "-f", "-", stdin=text)
+        assert result.exit_code == 1
+        errors = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error: ")]
+        assert errors[0].startswith(f"standard input:{line('a: [')}: not YAML")
+        assert errors[1].startswith(
+            f"standard input:{line('replicas')}: no Kubernetes object: `apiVersion` is missing or not a string"
+        )
+        assert errors[2].startswith(f"standard input:{line('name: 5')}: spec.containers[0].name: text is expected here")
+        if command == "mutate":
+            assert [each["kind"] for each in yaml.safe_load_all(result.stdout)] == ["Service", "Service"]
+        if command != "preview":
+            assert f"warning: standard input:{last}: the key kind occurs twice in one mapping" in result.stderr
 
 
 def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:

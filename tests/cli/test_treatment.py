@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.cli.manifests.read import ManifestError, read_manifests
+from webhook.cli.manifests.read import read_manifests
 from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, SimulateOptions, simulate
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits
-from webhook.pod import Pod
+from webhook.pod import Pod, Resources
 from webhook.reasons import Reason
 
 
@@ -306,23 +306,37 @@ def test_pods_that_have_no_place_for_all_that_is_written() -> None:
 )
 def test_pods_that_kubernetes_could_not_decode(text: str, message: str) -> None:
     """File, line, where and what."""
-    with pytest.raises(ManifestError) as caught:
-        treated(f"apiVersion: v1\nkind: Pod\n{text}")
-    assert str(caught.value).startswith("a.yaml:")
+    outcome, _ = treated(f"apiVersion: v1\nkind: Pod\n{text}---\napiVersion: v1\nkind: Service\nmetadata: {{}}\n")
+    (error,) = map(str, outcome.errors)
+    assert error.startswith("a.yaml:")
     if "number or text" in message:
         message = message.removesuffix("number or text")
-    assert str(caught.value).removeprefix("a.yaml:").startswith(message)
+    assert error.removeprefix("a.yaml:").startswith(message)
+    assert [each["kind"] for each in outcome.documents] == ["Service"]
 
 
 def test_templates_that_kubernetes_could_not_decode() -> None:
     """The place is reported from the object's root, in lists from the document's."""
     item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
-    with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
-        treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is not a mapping"):
-        treated("apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: metadata\.labels\.a: text is expected"):
-        treated("apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n")
+    outcome, _ = treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n- {{apiVersion: v1, kind: Service}}\n")
+    (error,) = map(str, outcome.errors)
+    assert error.startswith("a.yaml:4: items[0].spec.template.metadata.labels.a: text is")
+    assert [each["kind"] for each in outcome.documents[0]["items"]] == ["Service"]
+    for text, message in (
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n",
+            "spec.template: a pod template is not a mapping",
+        ),
+        (
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n",
+            "metadata.labels.a: text is expected",
+        ),
+        ("apiVersion: v1\nkind: List\nitems: [1]\n", "items[0]: an object is not a mapping"),
+    ):
+        outcome, _ = treated(text)
+        (error,) = map(str, outcome.errors)
+        assert error.startswith(f"a.yaml:3: {message}")
+        assert outcome.single
 
 
 def test_what_only_the_decision_decodes() -> None:
@@ -333,8 +347,33 @@ def test_what_only_the_decision_decodes() -> None:
         return untouched(Reason.ALREADY_RIGHT)
 
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec:\n  tolerations: 1\n", "a.yaml")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec: Kubernetes could not decode this: Expected `array`"):
-        simulate(manifests, decide, SimulateOptions())
+    (error,) = map(str, simulate(manifests, decide, SimulateOptions()).errors)
+    assert error.startswith("a.yaml:3: spec: Kubernetes could not decode this: Expected `array`")
+
+
+def test_quantities_without_a_value() -> None:
+    """They are read and stored as 0, with a warning (Quantity.UnmarshalJSON of Kubernetes)."""
+    text = """
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: demo}
+        spec:
+          template:
+            spec:
+              containers:
+              - {name: a}
+              - {name: c, resources: {limits: {cpu: 1, nvidia.com/gpu: }, requests: null}}
+        """
+    outcome, decider = treated(text)
+    (result,) = outcome.objects
+    where = "spec.template.spec.containers[1].resources.limits.nvidia.com/gpu"
+    assert result.warnings[0] == f"{where} has no value: read as 0"
+    assert (
+        outcome.documents[0]["spec"]["template"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"]
+        == "0"
+    )
+    assert decider.calls[0][0].spec.containers[1].resources == Resources(limits={"cpu": 1, "nvidia.com/gpu": "0"})
+    assert result.before["spec"]["template"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] is None
 
 
 def test_a_namespace_that_is_not_opted_in_is_noted() -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from webhook.cli.manifests.preview import NextPod, Preview, preview, simulated
-from webhook.cli.manifests.read import Manifest, ManifestError
+from webhook.cli.manifests.read import Manifest
 from webhook.cli.manifests.simulate import SimulateOptions
 from webhook.cluster.client.api import Api, StatusError, object_pages
 from webhook.doctor import nodes
@@ -57,11 +57,9 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             async for manifest in _roots(api, namespace, version, kind):
                 space = around.get(str(manifest.data["metadata"].get("namespace", "")))
                 manifests = [manifest] if space is None else [space, manifest]
-                try:
-                    found = preview(simulated(manifests, policy, options), policy)
-                except ManifestError as error:
-                    unread.append(str(error))
-                    continue
+                outcome = simulated(manifests, policy, options)
+                unread += map(str, outcome.errors)
+                found = preview(outcome.objects, policy)
                 pods += found.pods
                 others += found.others
         except StatusError as error:

@@ -11,6 +11,7 @@ from webhook.cli.manifest_options import check_template_paths, end, manifest_opt
 from webhook.cli.options import PolicyOptions
 
 if TYPE_CHECKING:
+    from webhook.cli.manifests.read import Manifest
     from webhook.cli.manifests.simulate import Allocations, Simulated, SimulatedObject, SimulatedPod
     from webhook.cli.output.explained import ExplainedObjects, ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
@@ -64,27 +65,27 @@ def explain(
         return
     from webhook.cli.output.explained import pods_text
 
-    outcome, explanation = _explained(files, sourced.policy, namespace, target, template_paths)
+    manifests, problems = manifests_in(files)
+    outcome, explanation = _explained(manifests, sourced.policy, namespace, target, template_paths)
     _print(pods_text(explanation) if output == "text" else _json(explanation, sourced), sourced, output)
-    end(outcome, denied=explanation.denied, strict=strict)
+    end(manifests, problems, outcome, denied=explanation.denied, strict=strict)
 
 
 def _explained(
-    files: tuple[str, ...], policy: "Policy", namespace: str | None, target: str | None, template_paths: tuple[str, ...]
+    manifests: "list[Manifest]",
+    policy: "Policy",
+    namespace: str | None,
+    target: str | None,
+    template_paths: tuple[str, ...],
 ) -> "tuple[Simulated, ExplainedObjects]":
     from webhook.admission import decide
-    from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, allocations, is_key_of, simulate
     from webhook.cli.output.explained import ExplainedObjects
     from webhook.cluster.registration.match_conditions import matched_names_of
 
     label = policy.settings.opt_in_label
     options = SimulateOptions(namespace, target, template_paths, label, is_key=is_key_of(policy))
-    try:
-        manifests = manifests_in(files)
-        outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
-    except ManifestError as error:
-        raise Failure([str(error)]) from error
+    outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
     check_template_paths(outcome)
     known = allocations(manifests)
     match = matched_names_of(policy)

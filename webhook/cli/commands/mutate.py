@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.failure import Failure
 from webhook.cli.manifest_options import check_template_paths, end, manifest_options, manifests_in
 from webhook.cli.options import PolicyOptions
 
@@ -48,7 +47,7 @@ def mutate(
 
     \b
     Exit codes: 0 done
-                1 usage, input that cannot be read, or with --strict a request that nothing judged
+                1 usage, input that cannot be read (the rest is printed), or with --strict a request that nothing judged
                 2 an object was denied (it is not printed, the others are)
 
     \b
@@ -57,7 +56,6 @@ def mutate(
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook.admission import decide
-    from webhook.cli.manifests.read import ManifestError
     from webhook.cli.manifests.simulate import SimulateOptions, is_key_of, simulate
     from webhook.cli.output.mutate import FORMATS
     from webhook.cli.policy_source import check_target, sourced_policy
@@ -69,16 +67,14 @@ def mutate(
     match = matched_names_of(policy)
     label = policy.settings.opt_in_label
     options = SimulateOptions(namespace, target, template_paths, label, match, is_key_of(policy))
-    try:
-        outcome = simulate(manifests_in(files), lambda pod, context: decide(pod, context, policy), options)
-    except ManifestError as error:
-        raise Failure([str(error)]) from error
+    manifests, problems = manifests_in(files)
+    outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
     check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
     _print_messages(outcome)
-    end(outcome, denied=outcome.denied, strict=strict)
+    end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
 
 
 def _print_messages(outcome: "Simulated") -> None:

@@ -135,6 +135,12 @@ def _vendors(files: ReadFiles) -> Result:
     return _found("vendors whose keys cannot be read yet", unreadable(files.valid.vendors.values()), hint)
 
 
+def _keys(files: ReadFiles) -> Result:
+    """Does each key occur once in its mapping?"""
+    twice = (str(each) for manifest in files.objects for each in manifest.warnings)
+    return _found("keys that occur twice", twice, "remove all but the last one: it counts")
+
+
 def _labels(files: ReadFiles) -> Result:
     """Have the webhook's labels and annotations of namespaces, pods and templates an effect?"""
     unused = own_key_warnings(files.objects, files.valid)
@@ -148,12 +154,14 @@ def _claims(files: ReadFiles) -> Result:
 
 
 def _judged(files: ReadFiles) -> Result:
-    """Is every request for a GPU in a pod that the webhook would see?"""
+    """Can every object be read, and is every request for a GPU in a pod that the webhook would see?"""
     rest = tuple(unjudged_requests(files.objects, files.valid))
-    hint = "move it into a pod template, or with --no-strict accept that nothing checks it"
+    hint = "correct it, or move it into a pod template; with --no-strict, this is a warning"
     level = error if files.strict else warning
     return (
-        level("there are requests that nothing judges", *rest, hint=hint) if rest else ok("every request is in a pod")
+        level("there are objects or requests that nothing judges", *rest, hint=hint)
+        if rest
+        else ok("every request is in a pod")
     )
 
 
@@ -172,6 +180,7 @@ FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
     Check("documents", "files", "", _documents),
     Check("headers", "files", "", _headers),
     Check("vendors", "files", "", _vendors),
+    Check("keys", "files", "", _keys),
     Check("labels", "files", "", _labels),
     Check("claims", "files", "", _claims),
     Check("judged", "files", "", _judged),

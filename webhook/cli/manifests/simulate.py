@@ -4,7 +4,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -32,11 +32,12 @@ from webhook.cli.manifests.workloads import (
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
 from webhook.doctor.result import counted
 from webhook.finding import Finding
-from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Reason
+from webhook.workloads import matches
 
 if TYPE_CHECKING:
     from webhook.server.namespaces import Described
@@ -122,12 +123,14 @@ class Simulated:
         documents: the documents to print; lists contain their simulated items.
         single: whether there was one document, denied or not; Namespaces do not count.
         unmatched: template paths that matched nothing in any object.
+        errors: of each object that could not be read, the problem; it is left out.
     """
 
     objects: list[SimulatedObject] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
     single: bool = True
     unmatched: tuple[str, ...] = ()
+    errors: list[Problem] = field(default_factory=list)
 
     @property
     def denied(self) -> bool:
@@ -136,17 +139,22 @@ class Simulated:
 
 
 def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: SimulateOptions) -> Simulated:
-    """Simulate what the cluster would store of these documents.
-
-    Raises:
-        ManifestError: a document is not an object, or contains a pod that Kubernetes could not decode.
-    """
-    objects = [kube_object(manifest, manifest.data) for manifest in manifests]
-    namespaces = {namespace.name: namespace for obj in objects for namespace in namespaces_in(obj)}
-    documents = [obj for obj in objects if not _is_namespace(obj)]
-    everything = list(_flattened(documents))
-    unmatched = tuple(text for text in options.template_paths if not any(_any_at(obj, text) for obj in everything))
-    outcome = Simulated(single=len(documents) == 1, unmatched=unmatched)
+    """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error."""
+    outcome = Simulated()
+    documents: list[KubeObject] = []
+    namespaces: dict[str, Namespace] = {}
+    for manifest in manifests:
+        try:
+            obj = kube_object(manifest, manifest.data)
+            namespaces |= {namespace.name: namespace for namespace in namespaces_in(obj)}
+            documents += [] if _is_namespace(obj) else [obj]
+        except ManifestError as error:
+            outcome.errors.append(error.problem)
+    outcome.single = len(documents) + len(outcome.errors) == 1
+    everything = [item for obj in documents for item in _flattened(obj)]
+    outcome.unmatched = tuple(
+        path for path in options.template_paths if not any(True for obj in everything for _ in places_at(obj, path))
+    )
     for obj in documents:
         printed = _document(obj, outcome, decide, options, namespaces)
         if printed is not None:
@@ -154,14 +162,9 @@ def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: Simu
     return outcome
 
 
-def _flattened(objects: Iterable[KubeObject]) -> Iterator[KubeObject]:
-    for obj in objects:
-        items = list_items(obj)
-        yield from [obj] if items is None else _flattened(items)
-
-
-def _any_at(obj: KubeObject, path: str) -> bool:
-    return next(places_at(obj, path), None) is not None
+def _flattened(obj: KubeObject) -> Iterator[KubeObject]:
+    items = list_items(obj)
+    yield from [obj] if items is None else itertools.chain.from_iterable(map(_flattened, items))
 
 
 def _document(
@@ -173,7 +176,11 @@ def _document(
 ) -> dict[str, Any] | None:
     items = list_items(obj)
     if items is None:
-        simulated = _object(obj, decide, options, namespaces)
+        try:
+            simulated = _object(obj, decide, options, namespaces)
+        except ManifestError as error:
+            outcome.errors.append(error.problem)
+            return None
         outcome.objects.append(simulated)
         return simulated.after
     printed = [_document(item, outcome, decide, options, namespaces) for item in items if not _is_namespace(item)]
@@ -217,9 +224,11 @@ def _object(
     notes: list[str] = []
     pods: list[SimulatedPod] = []
     for place in places:
-        pod, decision, operations = _place(obj, place, context, decide, options.target)
+        pod, decision, operations, zeros = _place(obj, place, context, decide, options.target)
         pods.append(SimulatedPod(path_text(place.path), pod, context))
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
+        warnings.extend(f"{path_text(place.field(path))} has no value: read as 0" for path in zeros)
+        patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         if not options.sends(pod) and (findings := _findings(decision)):
             notes.extend(where + text for text in (NOT_SENT, *findings))
             continue
@@ -257,11 +266,12 @@ UNWRITTEN: Final = "its pods would be changed; the object stays as it is, becaus
 
 def _place(
     obj: KubeObject, place: PodPlace, context: Context, decide: DecideOffline, target: str | None
-) -> tuple[Pod, Decision, list[Operation] | None]:
-    """Decide on one pod; return it, the decision, and the patch with paths from the object's root.
+) -> tuple[Pod, Decision, list[Operation] | None, list[FieldPath]]:
+    """Decide on one pod; return it, the decision, the patch with paths from the object's root, and quantities read as 0.
 
     The patch is None if the object has no place for a part of it.
     """
+    place, zeros = _with_zeros(place)
     pod = _decoded(obj, place, _as_created(place, context.namespace.name, target))
     try:
         decision = decide(pod, context)
@@ -269,7 +279,29 @@ def _place(
         raise obj.manifest.error(
             (*obj.path, *place.field(("spec",))), f"Kubernetes could not decode this: {error}"
         ) from error
-    return pod, decision, _operations(place, decision.patch)
+    return pod, decision, _operations(place, decision.patch), zeros
+
+
+def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
+    """Read quantities that are null as 0, like ``Quantity.UnmarshalJSON`` of Kubernetes; return their paths in the pod."""
+    patterns = itertools.product(("containers", "initContainers"), ("limits", "requests"))
+    zeros = [
+        (*path, name)
+        for key, kind in patterns
+        for path, quantities in matches(place.pod, ("spec", key, "*", "resources", kind))
+        if isinstance(quantities, dict)
+        for name, quantity in quantities.items()
+        if quantity is None
+    ]
+    if not zeros:
+        return place, []
+    pod = copy.deepcopy(place.pod)
+    for path in zeros:
+        value: Any = pod
+        for part in path[:-1]:
+            value = value[part]
+        value[path[-1]] = "0"
+    return replace(place, pod=pod), zeros
 
 
 def _operations(place: PodPlace, patch: Iterable[Operation]) -> list[Operation] | None:
@@ -432,11 +464,7 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
         return decide(pod, context, policy)
 
     for manifest in manifests:
-        try:
-            objects = simulate([manifest], decided, options).objects
-        except ManifestError:
-            continue  # not an object: only documents are checked for errors
-        for simulated in objects:
+        for simulated in simulate([manifest], decided, options).objects:
             problems = [text for text in simulated.denials if any(code in text for code in _REPORTED)]
             problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, known)]
             classes = [text for part in simulated.pods for text in known.classes(part.pod) if problems]
@@ -520,14 +548,13 @@ def _in_file(path: Path) -> dict[str, Namespace]:
 
 
 def unjudged_requests(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """Return a line for each request in manifests that nothing judges, see `unjudged`."""
+    """Return a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
+    options = SimulateOptions(opt_in=policy.settings.opt_in_label, is_key=is_key_of(policy))
     for manifest in manifests:
-        try:
-            for obj in _flattened([kube_object(manifest, manifest.data)]):
-                found = unjudged(obj, pod_places(obj, ()), is_key_of(policy))
-                yield from (f"{manifest.source}: {obj.title}: {text}" for text in found)
-        except ManifestError:
-            continue  # other commands report it: `check` examines documents
+        outcome = simulate([manifest], lambda pod, context: decide(pod, context, policy), options)
+        yield from map(str, outcome.errors)
+        for each in outcome.objects:
+            yield from (f"{manifest.source}: {each.title}: {text}" for text in each.unjudged)
 
 
 def is_key_of(policy: Policy) -> IsKey:
@@ -547,10 +574,7 @@ def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
             reasons.update(note.reason for note in decision.notes)
             return decision
 
-        try:
-            simulate([manifest], decided, options)
-        except ManifestError:
-            continue  # other commands report it: `check` examines documents
+        simulate([manifest], decided, options)
     for source, reasons in found.items():
         if reasons:
             counts = (

@@ -68,7 +68,7 @@ class PodPlace:
         path: its path in the object; ``()`` for the object itself.
         owner: the owner of the pods that a controller creates; None for a pod.
         pod: the pod, or the template.
-        parts: where the parts of the pod are in the object, as pairs of paths, the longest first.
+        parts: where the parts of the pod are in the object, as pairs of paths.
     """
 
     path: FieldPath
@@ -270,8 +270,7 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
     for _, metadata in () if shape.metadata is None else matches(value, shape.metadata):
         if isinstance(metadata, dict):
             pod["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-    ordered = sorted(parts.items(), key=lambda part: -len(part[0]))
-    return PodPlace(path, _owner(obj), pod, tuple(ordered))
+    return PodPlace(path, _owner(obj), pod, tuple(parts.items()))
 
 
 _TEMPLATE_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
