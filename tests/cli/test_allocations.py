@@ -62,8 +62,9 @@ BROKEN = "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {containers
 def test_check_warns(run: Run) -> None:
     """Of a class that serves a key, and of pods and templates with a claim beside a request, with the claim's class."""
     result = run("check", "-", stdin=f"{CLASSES}---\n{TEMPLATE}---\n{BOTH}---\n{NAMED}---\n{ONLY}---\n{BROKEN}")
-    assert (result.exit_code, result.stdout.splitlines()[1]) == (0, "valid: 0 mappings, 0 settings")
-    first, denied, claim, named = result.stderr.splitlines()
+    assert (result.exit_code, result.stdout.splitlines()[1]) == (1, "valid: 0 mappings, 0 settings")
+    first, denied, claim, named, broken = result.stderr.splitlines()
+    assert broken.endswith(": spec.containers: a list is expected here, not a whole number")
     assert first == "warning: stdin: deviceclass/gpu.example serves nvidia.com/gpu, which is a key of nvidia"
     assert (
         denied == "warning: stdin: deployment/both: container main: nvidia.com/gpu and the claim gpu in one container"

@@ -350,27 +350,28 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
 
 def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     """In both formats, on stdout, with the same exit code as without a format."""
-    names = ["documents", "headers", "vendors", "labels", "claims", "notes"]
+    names = ["documents", "headers", "vendors", "keys", "labels", "claims", "judged", "notes"]
     good, bad = written(tmp_path, a_yaml=vendor("acme"), b_yaml=f"{MAPPING}plaec: {{}}\n{vendor('acme')}")
     result = run("check", "-o", "json", good)
     report = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, report["ok"]) == (0, "", True)
     assert [check["name"] for check in report["checks"]] == names
     assert {check["section"] for check in report["checks"]} == {"files"}
-    assert [check["level"] for check in report["checks"]] == ["ok", "warning", "ok", "ok", "ok", "ok"]
+    assert [check["level"] for check in report["checks"]] == ["ok", "warning", "ok", "ok", "ok", "ok", "ok", "ok"]
     assert report["checks"][0]["message"] == "valid: 1 mapping, 0 settings"
     assert f"policy: {report['policy']}" == CHANGED
     result = run("check", "-o", "json", bad)
     report = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, report["ok"]) == (1, "", False)
     assert report["checks"][0]["details"] == [f"{bad}:3: plaec: unknown key 'plaec' (did you mean `place`?)"]
-    assert [check["message"] for check in report["checks"][2:]] == ["not checked: a document is invalid"] * 4
+    others = [check["message"] for check in report["checks"][2:] if check["name"] != "keys"]
+    assert others == ["not checked: a document is invalid"] * 5
     result = run("check", "-o", "text", good)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(
         f"{CHANGED}\n\nfiles\n✓ documents: valid: 1 mapping, 0 settings\n‼ headers: there are documents"
     )
-    assert result.stdout.endswith("\n\n5 ✓, 1 ‼\n")
+    assert result.stdout.endswith("\n\n7 ✓, 1 ‼\n")
 
 
 def test_notes_are_one_line_for_each_file(run: Run) -> None:
@@ -382,3 +383,20 @@ def test_notes_are_one_line_for_each_file(run: Run) -> None:
     assert result.exit_code == 0
     assert result.stdout.endswith("note: stdin: VGW601 (image's library path assumed) in 4 containers\n")
     assert result.stderr == ""
+
+
+def test_requests_that_nothing_judges(run: Run, tmp_path: Path) -> None:
+    """An error beside the warnings, or with --no-strict a warning."""
+    text = "apiVersion: example.org/v1\nkind: Train\nmetadata: {name: t}\nspec: {limits: {nvidia.com/gpu: 1}}\n"
+    text += "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: c}\n"
+    text += "spec: {extendedResourceName: nvidia.com/gpu}\nspec: {extendedResourceName: nvidia.com/gpu}\n"
+    (file,) = written(tmp_path, a_yaml=text)
+    message = f"{file}: train/t: not judged: spec.limits.nvidia.com/gpu is outside of every pod"
+    result = run("check", file)
+    assert result.exit_code == 1
+    assert f"error: {message}" in result.stderr
+    assert f"warning: {file}: deviceclass/c" in result.stderr
+    assert f"warning: {file}:10: the key spec occurs twice in one mapping, first in line 9" in result.stderr
+    result = run("check", "--no-strict", file)
+    assert result.exit_code == 0
+    assert f"warning: {message}" in result.stderr

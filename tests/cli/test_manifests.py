@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, read_manifests
+from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, read_manifests, read_stream
 from webhook.cli.output.yaml_output import yaml_text
 from webhook.mapping.document import yaml_events
 from webhook.mapping.document.problem import path_text
@@ -122,8 +122,6 @@ def test_json_numbers_stay() -> None:
 @pytest.mark.parametrize(
     "text, line, part",
     [
-        ("a: 1\nb: 1\na: 2\n", 3, "the key a occurs twice in one mapping, first in line 1"),
-        ("a: 1\n---\nb:\n  c: 1\n  'c': 2\n", 5, "the key c occurs twice"),
         ("a: 1\n- b\n", 2, "not YAML"),
         ("a: [1\n", 1, "not YAML"),
         ("a: 1\n---\n- b\n", 3, "the document is not a mapping of keys"),
@@ -155,7 +153,6 @@ def test_what_cannot_be_read(text: str, line: int, part: str) -> None:
 @pytest.mark.parametrize(
     "text, line, part",
     [
-        ('{"a": 1}\n{"b": 1, "b": 2}', 2, "the key b occurs twice"),
         ('{"a": 1e999}', 1, "1e999 is not a number"),
         ('{"a": NaN}', 1, "NaN is not a number"),
         ('{"a": "\\ud800"}', 1, "half of a surrogate pair"),
@@ -170,6 +167,91 @@ def test_what_json_cannot_be_read(text: str, line: int, part: str) -> None:
         read(text)
     assert caught.value.problem.line == line
     assert part in caught.value.problem.message
+
+
+@pytest.mark.parametrize(
+    "text, data, warnings",
+    [
+        (
+            "a: 1\nb: 1\na: 2\n",
+            {"a": 2, "b": 1},
+            ["a.yaml:3: the key a occurs twice in one mapping, first in line 1: the last one counts"],
+        ),
+        (
+            "b:\n  c: {x: 1, y: 2}\n  'c':\n    x: 3\n",
+            {"b": {"c": {"x": 3}}},
+            ["a.yaml:3: b: the key c occurs twice in one mapping, first in line 2: the last one counts"],
+        ),
+        ("a: &a {x: 1}\nb: {<<: *a, x: 2}\n", {"a": {"x": 1}, "b": {"x": 2}}, []),
+        (
+            '{"b": 1, "b": 2, "c": {"d": 1, "d": 2}}',
+            {"b": 2, "c": {"d": 2}},
+            [f"a.yaml:1: the key {key} occurs twice in one mapping: the last one counts" for key in "db"],
+        ),
+    ],
+)
+def test_of_a_key_that_occurs_twice_the_last_one_counts(text: str, data: object, warnings: list[str]) -> None:
+    """As for kubectl (sigs.k8s.io/yaml, not strict), with a warning; a merge is no second one."""
+    (manifest,) = read_manifests(text.encode(), "a.yaml")
+    assert manifest.data == data
+    assert [str(warning) for warning in manifest.warnings] == warnings
+    if "\n    x" in text:
+        assert manifest.line(("b", "c", "x")) == 4
+    (first, second) = read_manifests(f"{text}\n---\na: 1\n".encode(), "a.yaml") if text[0] != "{" else (manifest, None)
+    if text[0] == "{":
+        first, second = read_manifests(f'{text}\n{{"a": 1}}'.encode(), "a.yaml")
+    assert len(first.warnings) == len(warnings)
+    assert second is None or second.warnings == ()
+
+
+STREAM = """\
+a: 1
+---
+b: [
+---
+c: 1
+c: 2
+--- # no mapping
+- d
+---
+e: |
+  ---
+  f
+---
+g: *h
+"""
+
+
+def test_a_stream_goes_on_behind_what_cannot_be_read() -> None:
+    """Each bad document has its line, and the good ones have theirs."""
+    found, problems = read_stream(STREAM.encode(), "a.yaml")
+    assert [(manifest.data, manifest.lines[()]) for manifest in found] == [
+        ({"a": 1}, 1),
+        ({"c": 2}, 5),
+        ({"e": "---\nf\n"}, 10),
+    ]
+    assert [str(each).partition(" occurs")[0] for each in found[1].warnings] == ["a.yaml:6: the key c"]
+    assert [problem.line for problem in problems] == [3, 8, 14]
+    assert [str(problem).partition(":")[0] for problem in problems] == ["a.yaml"] * 3
+    good, none = read_stream(b"a: 1\n---\nb: 2\n", "a.yaml")
+    assert (len(good), none) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "body, found, message",
+    [
+        (b'{"a": 1}\n{"b": 1e999}\n{"c": 1}', 1, "a.yaml:2: 1e999 is not a number"),
+        (b'{"a": 1}\n{"b": \n', 1, "a.yaml:"),
+        (b'{"a": 1}\n---\nb: [\n---\n{"c": 1}', 2, "a.yaml:3: not YAML"),
+        (b'{"a": 1', 0, "a.yaml:1: not YAML"),
+        (b"a: 1\n---\nb: \xff\n", 0, "a.yaml:3: not UTF-8 text"),
+    ],
+)
+def test_streams_that_end_early(body: bytes, found: int, message: str) -> None:
+    """JSON behind a mistake is not read; what stands before it is."""
+    manifests, problems = read_stream(body, "a.yaml")
+    assert len(manifests) == found
+    assert [str(problem)[: len(message)] for problem in problems] == [message]
 
 
 def test_the_deepest_nesting_is_read() -> None:

@@ -226,26 +226,37 @@ def test_mappings_and_settings(run: Run, tmp_path: Path) -> None:
     assert "nvidia.com/gpu" in limits(yaml.safe_load(run("mutate", "-f", "-", *configured, stdin=vcuda).stdout))
 
 
-def test_template_path(run: Run) -> None:
-    """Unknown kinds pass with a note that names `--template-path`; with it, they are decided."""
+def test_other_kinds(run: Run) -> None:
+    """The pods of known kinds are decided, what looks like a pod in others, and what `--template-path` names."""
     job = (
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: train\nspec:\n  pytorchReplicaSpecs:\n"
         "    Worker:\n      template:\n        spec:\n          containers:\n          - name: a\n"
         "            resources:\n              limits:\n                nvidia.com/gpumem: 3000\n"
     )
-    result = run("mutate", "-f", "-", stdin=job)
-    assert (result.exit_code, result.stdout) == (0, job)
-    hint = "--template-path spec.pytorchReplicaSpecs.Worker.template"
-    assert (
-        result.stderr
-        == f"{DEFAULT}note: pytorchjob/train: contains pod templates that were not processed; to process them: {hint}\n"
-    )
-    for path in ("spec.pytorchReplicaSpecs.*.template", "spec.pytorchReplicaSpecs.Worker.template"):
-        treated = run("mutate", "-f", "-", "--template-path", "spec.other", "--template-path", path, stdin=job)
+    unlike = job.replace("PyTorchJob", "X").replace("resources", "more")
+    unlike = unlike.replace("          containers:", "          containers: [{name: b}]\n          other:")
+    path = "spec.pytorchReplicaSpecs.*.template"
+    for text, arguments in ((job, ()), (job.replace("kubeflow.org/v1", "x/v1"), ()), (job, ("--template-path", path))):
+        treated = run("mutate", "-f", "-", *arguments, stdin=text)
         template = yaml.safe_load(treated.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
         assert limits(template)["nvidia.com/gpu"] == "1"
         assert "vgpu-webhook.io/status" in template["metadata"]["annotations"]
         assert "warning: pytorchjob/train: VGW101: container a: " in treated.stderr
+    where = "spec.pytorchReplicaSpecs.Worker.template.spec.other[0].more.limits.nvidia.com/gpumem"
+    rest = f"x/train: not judged: {where} is outside of every pod template and pod spec found in it\n"
+    result = run("mutate", "-f", "-", "-o", "json", stdin=unlike)
+    assert (result.exit_code, result.stderr) == (0, f"{DEFAULT}warning: {rest}")
+    for command in ("mutate", "explain"):
+        result = run(command, "-f", "-", "--strict", stdin=unlike)
+        assert (result.exit_code, result.stderr.removeprefix(DEFAULT)) == (1, f"error: {rest}")
+        assert run(command, "-f", "-", "--strict", stdin=job).exit_code == 0
+        unmatched = run(
+            command, "-f", "-", "--template-path", path, "--template-path", "spec.x", stdin=f"{job}---\n{unlike}"
+        )
+        message = "error: --template-path spec.x: matches no pod template or pod spec\n"
+        assert (unmatched.exit_code, unmatched.stdout, unmatched.stderr) == (1, "", message)
+        assert run(command, "-f", "-", "--template-path", path, stdin=f"{unlike}---\n{job}").exit_code == 0
+    assert where in run("explain", "-f", "-", stdin=unlike).stdout
 
 
 @pytest.mark.parametrize(
@@ -253,9 +264,6 @@ def test_template_path(run: Run) -> None:
     [
         ("a: [\n", "standard input:1: not YAML"),
         ("- a\n", "standard input:1: the document is not a mapping of keys"),
-        ("a: 1\na: 2\n", "standard input:2: the key a occurs twice"),
-        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is missing or not a string"),
-        (join(SERVICE, POD.replace("main", "5")), "standard input:17: spec.containers[0].name: text is expected here"),
         ("", "-: no document"),
     ],
 )
@@ -265,6 +273,31 @@ def test_unreadable_input(run: Run, text: str, message: str) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: {message}")
     assert result.stderr.count("\n") == 1
+
+
+def test_the_rest_of_a_stream(run: Run) -> None:
+    """One bad document does not end the others; each is an error with its line, and the exit code says so."""
+    broken = POD.replace("main", "5")
+    text = join(SERVICE, broken, "a: [\n", "replicas: 2\n", SERVICE.replace("metadata:", "kind: Service\nmetadata:"))
+    lines = text.splitlines()
+    last = max(number for number, line in enumerate(lines, 1) if line == "kind: Service")
+
+    def line(part: str) -> int:
+        return next(number for number, line in enumerate(lines, 1) if part in line)
+
+    for command in ("mutate", "explain", "preview"):
+        result = run(command, "-f", "-", stdin=text)
+        assert result.exit_code == 1
+        errors = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error: ")]
+        assert errors[0].startswith(f"standard input:{line('a: [')}: not YAML")
+        assert errors[1].startswith(
+            f"standard input:{line('replicas')}: no Kubernetes object: `apiVersion` is missing or not a string"
+        )
+        assert errors[2].startswith(f"standard input:{line('name: 5')}: spec.containers[0].name: text is expected here")
+        if command == "mutate":
+            assert [each["kind"] for each in yaml.safe_load_all(result.stdout)] == ["Service", "Service"]
+        if command != "preview":
+            assert f"warning: standard input:{last}: the key kind occurs twice in one mapping" in result.stderr
 
 
 def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.cli.manifests.read import ManifestError, read_manifests
-from webhook.cli.manifests.simulate import Simulated, SimulateOptions, simulate
+from webhook.cli.manifests.read import read_manifests
+from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, SimulateOptions, simulate
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits
-from webhook.pod import Pod
+from webhook.pod import Pod, Resources
 from webhook.reasons import Reason
 
 
@@ -201,8 +201,8 @@ def test_lists() -> None:
 
 
 RAY = """
-    apiVersion: ray.io/v1
-    kind: RayCluster
+    apiVersion: example.org/v1
+    kind: Cluster
     metadata: {name: demo}
     spec:
       head: {template: {spec: {containers: [{name: c}]}}}
@@ -213,13 +213,12 @@ RAY = """
 
 
 def test_other_kinds_with_templates() -> None:
-    """They pass unchanged with a note about the option; with the option, all are changed or none."""
+    """All are changed or none; without containers that look like some, those at the paths."""
     outcome, decider = treated(RAY)
     assert outcome.documents == [outcome.objects[0].before]
     assert decider.calls == []
-    (note,) = outcome.objects[0].notes
-    assert note.startswith("contains pod templates that were not processed; to process them: ")
-    assert note.endswith(": --template-path spec.head.template --template-path spec.workers.*.template")
+    outcome, _ = treated(RAY.replace("name: c", "name: c, image: i"))
+    assert len(outcome.objects[0].warnings) == 2
     outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.head.template", "spec.workers.0.template")))
     assert outcome.objects[0].warnings == (
         "spec.head.template: VGW108: container c: corrected",
@@ -244,6 +243,31 @@ def test_each_operation_is_for_the_object() -> None:
         ("add", f"{base}/labels"),
         ("add", f"{base}/annotations/a~1b"),
     ]
+
+
+def test_pods_that_have_no_place_for_all_that_is_written() -> None:
+    """They are decided; the object is printed as it was, with a note, unless only the status is left out."""
+    text = RAY.replace(
+        "template: {spec: {containers: [{name: c}]}}",
+        "template: {replicas: 1, spec: {containers: [{name: c, image: i}]}}",
+    )
+    outcome, decider = treated(text)
+    assert len(decider.calls) == 2
+    (result,) = outcome.objects
+    assert result.notes == tuple(f"{where}.template.spec: {UNWRITTEN}" for where in ("spec.head", "spec.workers[0]"))
+    assert (result.patch, result.after) == ((), result.before)
+
+    def decided(pod: Pod, _: Context) -> Decision:
+        edits = PodEdits(pod)
+        edits.annotations.values["vgpu-webhook.io/summary"] = "2"
+        edits.labels.values["vgpu-webhook.io/changed"] = "2"
+        edits.fields["schedulerName"] = "x"
+        return Decision(allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(edits.operations()))
+
+    manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
+    (result,) = simulate(manifests, decided, SimulateOptions()).objects
+    paths = ["/spec/head/template/spec/schedulerName", "/spec/workers/0/template/spec/schedulerName"]
+    assert [operation["path"] for operation in result.patch] == paths
 
 
 @pytest.mark.parametrize(
@@ -282,23 +306,37 @@ def test_each_operation_is_for_the_object() -> None:
 )
 def test_pods_that_kubernetes_could_not_decode(text: str, message: str) -> None:
     """File, line, where and what."""
-    with pytest.raises(ManifestError) as caught:
-        treated(f"apiVersion: v1\nkind: Pod\n{text}")
-    assert str(caught.value).startswith("a.yaml:")
+    outcome, _ = treated(f"apiVersion: v1\nkind: Pod\n{text}---\napiVersion: v1\nkind: Service\nmetadata: {{}}\n")
+    (error,) = map(str, outcome.errors)
+    assert error.startswith("a.yaml:")
     if "number or text" in message:
         message = message.removesuffix("number or text")
-    assert str(caught.value).removeprefix("a.yaml:").startswith(message)
+    assert error.removeprefix("a.yaml:").startswith(message)
+    assert [each["kind"] for each in outcome.documents] == ["Service"]
 
 
 def test_templates_that_kubernetes_could_not_decode() -> None:
     """The place is reported from the object's root, in lists from the document's."""
     item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
-    with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
-        treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is not a mapping"):
-        treated("apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: metadata\.labels\.a: text is expected"):
-        treated("apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n")
+    outcome, _ = treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n- {{apiVersion: v1, kind: Service}}\n")
+    (error,) = map(str, outcome.errors)
+    assert error.startswith("a.yaml:4: items[0].spec.template.metadata.labels.a: text is")
+    assert [each["kind"] for each in outcome.documents[0]["items"]] == ["Service"]
+    for text, message in (
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n",
+            "spec.template: a pod template is not a mapping",
+        ),
+        (
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n",
+            "metadata.labels.a: text is expected",
+        ),
+        ("apiVersion: v1\nkind: List\nitems: [1]\n", "items[0]: an object is not a mapping"),
+    ):
+        outcome, _ = treated(text)
+        (error,) = map(str, outcome.errors)
+        assert error.startswith(f"a.yaml:3: {message}")
+        assert outcome.single
 
 
 def test_what_only_the_decision_decodes() -> None:
@@ -309,8 +347,33 @@ def test_what_only_the_decision_decodes() -> None:
         return untouched(Reason.ALREADY_RIGHT)
 
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec:\n  tolerations: 1\n", "a.yaml")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec: Kubernetes could not decode this: Expected `array`"):
-        simulate(manifests, decide, SimulateOptions())
+    (error,) = map(str, simulate(manifests, decide, SimulateOptions()).errors)
+    assert error.startswith("a.yaml:3: spec: Kubernetes could not decode this: Expected `array`")
+
+
+def test_quantities_without_a_value() -> None:
+    """They are read and stored as 0, with a warning (Quantity.UnmarshalJSON of Kubernetes)."""
+    text = """
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: demo}
+        spec:
+          template:
+            spec:
+              containers:
+              - {name: a}
+              - {name: c, resources: {limits: {cpu: 1, nvidia.com/gpu: }, requests: null}}
+        """
+    outcome, decider = treated(text)
+    (result,) = outcome.objects
+    where = "spec.template.spec.containers[1].resources.limits.nvidia.com/gpu"
+    assert result.warnings[0] == f"{where} has no value: read as 0"
+    assert (
+        outcome.documents[0]["spec"]["template"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"]
+        == "0"
+    )
+    assert decider.calls[0][0].spec.containers[1].resources == Resources(limits={"cpu": 1, "nvidia.com/gpu": "0"})
+    assert result.before["spec"]["template"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] is None
 
 
 def test_a_namespace_that_is_not_opted_in_is_noted() -> None:

@@ -6,16 +6,19 @@ from webhook.cli.manifests.read import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodOwner,
-    PodPlace,
     kube_object,
     list_items,
-    parse_path,
     pod_places,
     pointer,
-    untreated_templates,
 )
+from webhook.mapping.document.problem import FieldPath
 
-POD = {"spec": {"containers": [{"name": "a"}]}}
+POD = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
+
+
+def owners(obj: KubeObject, *template_paths: str) -> dict[FieldPath, PodOwner | None]:
+    """The paths of the pods in an object, with their owners."""
+    return {place.path: place.owner for place in pod_places(obj, template_paths)}
 
 
 def kube(version: str, kind: str, **more: object) -> KubeObject:
@@ -38,65 +41,106 @@ def kube(version: str, kind: str, **more: object) -> KubeObject:
 )
 def test_workloads(version: str, kind: str, owner: PodOwner) -> None:
     """Each has its template, and its pods an owner."""
-    assert pod_places(kube(version, kind, spec={"template": POD}), ()) == [PodPlace(("spec", "template"), owner)]
+    assert owners(kube(version, kind, spec={"template": POD})) == {("spec", "template"): owner}
     assert pod_places(kube(version, kind), ()) == []
     assert pod_places(kube(version, kind, spec=None), ()) == []
 
 
 def test_pods_and_cron_jobs() -> None:
     """A pod is its own place; a CronJob's template is deep, and a Job with digits owns its pods."""
-    assert pod_places(kube("v1", "Pod", **POD), ()) == [PodPlace((), None)]
+    assert owners(kube("v1", "Pod", **POD)) == {(): None}
     cron = kube("batch/v1", "CronJob", spec={"jobTemplate": {"spec": {"template": POD}}})
     (place,) = pod_places(cron, ())
     assert place.path == ("spec", "jobTemplate", "spec", "template")
     assert place.owner == PodOwner("Job", "demo-28000000")
 
 
-@pytest.mark.parametrize(
-    "version, kind",
-    [("batch.volcano.sh/v1alpha1", "Job"), ("v1", "Deployment"), ("example.org/v1", "Pod"), ("v1", "PodTemplate")],
-)
-def test_other_groups_are_other_kinds(version: str, kind: str) -> None:
-    """No template is known for a kind of the same name in another API group."""
-    assert pod_places(kube(version, kind, spec={"template": POD}), ()) == []
-
-
 def test_template_paths() -> None:
-    """A star is any key or element; what holds no containers is passed over, and nothing counts twice."""
-    worker = {"replicas": 2, "template": POD}
-    job = kube("kubeflow.org/v1", "PyTorchJob", spec={"specs": {"Master": {"template": POD}, "Worker": worker, "x": 1}})
-    assert [place.path for place in pod_places(job, ["spec.specs.*.template", "spec.specs.Worker.template"])] == [
-        ("spec", "specs", "Master", "template"),
-        ("spec", "specs", "Worker", "template"),
+    """A star is any key or element; what has no containers is passed over, and nothing counts twice."""
+    job = kube("example.org/v1", "Job", spec={"a": {"template": {"spec": {"containers": [{"name": "x"}]}}}, "b": 1})
+    paths = ("spec.*.template", "spec.a.template", "spec.b", "spec.nothing.*")
+    assert owners(job, *paths) == {("spec", "a", "template"): PodOwner("Job", "demo")}
+    assert owners(job) == {}
+    # A known kind has those of the table, too, and a pod inside another place is a part of it.
+    deployment = kube("apps/v1", "Deployment", spec={"template": POD, "more": POD["spec"]})
+    assert list(owners(deployment, "spec.more", "spec.template.spec", "spec")) == [
+        ("spec", "template"),
+        ("spec", "more"),
     ]
-    ray = kube("ray.io/v1", "RayCluster", spec={"groups": [{"template": POD}, {"template": POD}, {"template": {}}]})
-    assert [place.path[2] for place in pod_places(ray, ["spec.groups.*.template"])] == [0, 1]
-    assert [place.path[2] for place in pod_places(ray, ["spec.groups.1.template"])] == [1]
-    assert pod_places(ray, ["spec.nothing.*"]) == []
-    assert pod_places(ray, ["spec.groups.*.template"])[0].owner == PodOwner("RayCluster", "demo")
 
 
-def test_untreated_templates_are_found_anywhere() -> None:
-    """Templates of unknown kinds are listed as paths that `--template-path` accepts."""
+def test_pods_of_unknown_kinds_are_found_anywhere() -> None:
+    """A template is rewritten as a whole; a pod spec beside other fields has no place for metadata."""
     obj = kube(
-        "ray.io/v1",
-        "RayCluster",
+        "example.org/v1",
+        "Group",
+        metadata={"name": "demo", "x": POD},
         spec={
-            "headGroupSpec": {"template": POD},
-            "workerGroupSpecs": [{"template": POD}, {"template": POD}],
-            "flink.org/podTemplate": POD,
-            "template": {"spec": {"containers": "none"}},
+            "head": {"template": POD},
+            "workers": [{"template": {"metadata": {}, **POD}}, {"replicas": 2, **POD}],
+            "flat": POD["spec"],
+            "other": {"containers": [{"name": "a", "ports": []}], "deep": {"containers": "none"}},
         },
+        status={"template": POD},
     )
-    paths = untreated_templates(obj)
-    assert paths == ["spec.headGroupSpec.template", "spec.workerGroupSpecs.*.template", "spec.flink\\.org/podTemplate"]
-    assert len(pod_places(obj, paths)) == 4
-    assert untreated_templates(kube("v1", "Service", spec={"ports": [{"port": 1}]})) == []
+    places = {place.path: place for place in pod_places(obj, ())}
+    assert {path: place.template for path, place in places.items()} == {
+        ("spec", "head", "template"): True,
+        ("spec", "workers", 0, "template"): True,
+        ("spec", "workers", 1, "spec"): False,
+        ("spec", "flat"): False,
+    }
+    assert places["spec", "flat"].target("/spec/x") == "/spec/flat/x"
+    assert places["spec", "flat"].target("/metadata/labels") is None
+    assert owners(kube("v1", "Service", spec={"ports": [{"port": 1}]})) == {}
+    # The metadata beside it is that of the object.
+    (root,) = pod_places(kube("example.org/v1", "Set", spec=POD["spec"]), ())
+    assert (root.path, root.template) == (("spec",), False)
 
 
-def test_paths_and_pointers() -> None:
-    """Dots in keys are escaped in paths, slashes and tildes in pointers."""
-    assert parse_path("spec.a\\.b.*") == ("spec", "a.b", "*")
+def test_assembled_pods() -> None:
+    """Fields of the pod stand beside its containers, which may be anywhere below, and without a name."""
+    data = {
+        "nodeSelector": {"a": "b"},
+        "model": {"resources": {}},
+        "containers": [{"name": "own"}],
+        "labels": {"l": "1"},
+    }
+    (place,) = pod_places(kube("serving.kserve.io/v1beta1", "InferenceService", spec={"predictor": data}), ())
+    assert place.pod["metadata"] == {"labels": {"l": "1"}}
+    assert place.pod["spec"]["nodeSelector"] == {"a": "b"}
+    assert [container["name"] for container in place.pod["spec"]["containers"]] == ["own", "model"]
+    assert place.target("/spec/containers/0/env") == "/spec/predictor/containers/0/env"
+    assert place.target("/spec/containers/1/resources/limits") == "/spec/predictor/model/resources/limits"
+    assert place.target("/spec/volumes") is None
+    assert place.field(("spec", "containers", 1, "env")) == ("spec", "predictor", "model", "env")
+    assert place.field(("spec", "nodeSelector")) == ("spec", "predictor")
+    train = kube("trainer.kubeflow.org/v1alpha1", "TrainJob", spec={"trainer": {"resourcesPerNode": {"limits": {}}}})
+    (place,) = pod_places(train, ())
+    assert place.target("/spec/containers/0/resources/limits") == "/spec/trainer/resourcesPerNode/limits"
+    assert place.target("/spec/containers/0/env") is None
+    assert owners(kube("trainer.kubeflow.org/v1alpha1", "TrainJob", spec={"trainer": {"numNodes": 2}})) == {}
+
+
+def test_objects_inside_objects() -> None:
+    """Each is read as its own kind says."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}, "spec": {"template": POD}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **POD}
+    wrapper = kube(
+        "workload.codeflare.dev/v1beta2", "AppWrapper", spec={"components": [{"template": job}, {"template": pod}]}
+    )
+    assert owners(wrapper) == {
+        ("spec", "components", 0, "template", "spec", "template"): PodOwner("Job", "inner"),
+        ("spec", "components", 1, "template"): PodOwner("AppWrapper", "demo"),
+    }
+    assert pod_places(wrapper, ())[1].template
+    broken = kube("workload.codeflare.dev/v1beta2", "AppWrapper", spec={"components": [{"template": {}}]})
+    with pytest.raises(ManifestError, match=r"spec\.components\[0\]\.template: no Kubernetes object"):
+        pod_places(broken, ())
+
+
+def test_pointers() -> None:
+    """Slashes and tildes are escaped."""
     assert pointer(("spec", "a/b~c", 0)) == "/spec/a~1b~0c/0"
 
 
@@ -133,3 +177,5 @@ def test_templates_that_are_none() -> None:
     """A workload whose spec is a list is reported."""
     with pytest.raises(ManifestError, match="spec: a mapping is expected here"):
         pod_places(kube("apps/v1", "Deployment", spec=[]), ())
+    with pytest.raises(ManifestError, match="podSpec: a pod spec is not a mapping"):
+        pod_places(kube("grove.io/v1alpha1", "PodClique", spec={"podSpec": 1}), ())

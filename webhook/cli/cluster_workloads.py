@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from webhook.cli.manifests.preview import NextPod, Preview, preview, simulated
-from webhook.cli.manifests.read import Manifest, ManifestError
+from webhook.cli.manifests.read import Manifest
 from webhook.cli.manifests.simulate import SimulateOptions
-from webhook.cluster.client.api import Api, StatusError, object_pages
+from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
 from webhook.doctor import nodes
 from webhook.doctor.collect import collect_readiness
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
+from webhook.workloads import known_workloads
 
 KubeData: TypeAlias = dict[str, Any]
 
@@ -22,7 +23,10 @@ _COLLECTIONS: Final[Mapping[tuple[str, str], str]] = {
     ("v1", "ReplicationController"): "replicationcontrollers",
     ("v1", "Pod"): "pods",
 }
-"""API version and kind → the resource."""
+"""API version and kind → the resource. Others, see `_collections`."""
+
+_OVER: Final = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
+"""Conditions of a workload that makes no further pod."""
 
 READINESS: Final = (
     Check("resources", "before you opt namespaces in", "", nodes.resources),
@@ -52,16 +56,19 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
     options = SimulateOptions(opt_in=policy.settings.opt_in_label)
     pods: list[NextPod] = []
     others = 0
-    for (version, kind), resource in _COLLECTIONS.items():
+    collections = dict(_COLLECTIONS)
+    try:
+        collections = await _collections(api)
+    except StatusError as error:
+        unread.append(f"API groups could not be read, so other kinds are unknown: {error}")
+    for (version, kind), resource in collections.items():
         try:
-            async for manifest in _roots(api, namespace, version, kind):
+            async for manifest in _roots(api, namespace, version, kind, collections):
                 space = around.get(str(manifest.data["metadata"].get("namespace", "")))
                 manifests = [manifest] if space is None else [space, manifest]
-                try:
-                    found = preview(simulated(manifests, policy, options), policy)
-                except ManifestError as error:
-                    unread.append(str(error))
-                    continue
+                outcome = simulated(manifests, policy, options)
+                unread += map(str, outcome.errors)
+                found = preview(outcome.objects, policy)
                 pods += found.pods
                 others += found.others
         except StatusError as error:
@@ -70,14 +77,44 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
     return Preview(tuple(unique), others), tuple(unread)
 
 
-async def _roots(api: Api, namespace: str | None, version: str, kind: str) -> AsyncIterator[Manifest]:
+async def _collections(api: Api) -> dict[tuple[str, str], str]:
+    """Return the kinds that contain pods in the cluster, with their resources: of others, only those with pod templates.
+
+    The pods that a controller assembles are judged as they run: what an object says of them is not all.
+
+    Raises:
+        StatusError: the server answers with an error.
+    """
+    known = {key: kind.pods for key, kind in known_workloads().items() if all(pod.template for pod in kind.pods)}
+    found: dict[tuple[str, str], str] = {}
+    for group in (await read_object(api, "/apis", KubeData))["groups"]:
+        name, version = group["name"], group["preferredVersion"]["groupVersion"]
+        if name in _OWN_GROUPS or not any(pods for (each, _), pods in known.items() if each == name):
+            continue
+        for resource in (await read_object(api, f"/apis/{version}", KubeData))["resources"]:
+            # Subresources have a slash, and objects of the cluster no namespace that could say how to decide.
+            if resource["namespaced"] and "/" not in resource["name"] and known.get((name, resource["kind"])):
+                found[version, resource["kind"]] = resource["name"]
+    return {**found, **_COLLECTIONS}
+
+
+_OWN_GROUPS: Final = frozenset({version.partition("/")[0] for version, _ in _COLLECTIONS if "/" in version})
+
+
+async def _roots(
+    api: Api, namespace: str | None, version: str, kind: str, collections: Mapping[tuple[str, str], str]
+) -> AsyncIterator[Manifest]:
     """Yield what nothing else of these kinds makes again: workloads, and pods of other controllers in their name."""
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     within = "" if namespace is None else f"/namespaces/{namespace}"
-    async for page in object_pages(api, f"{root}{within}/{_COLLECTIONS[version, kind]}", KubeData):
+    kinds = {(each.rpartition("/")[0], name) for each, name in collections}
+    async for page in object_pages(api, f"{root}{within}/{collections[version, kind]}", KubeData):
         for data in page:
             owner = _controller(data)
-            if not _ended(data) and (owner is None or (owner["apiVersion"], owner["kind"]) not in _COLLECTIONS):
+            # A controller may name another version of its kind.
+            if not _ended(data) and (
+                owner is None or (owner["apiVersion"].rpartition("/")[0], owner["kind"]) not in kinds
+            ):
                 yield _manifest(_again(data, kind, owner), version, kind)
 
 
@@ -92,10 +129,10 @@ def _controller(data: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 
 def _ended(data: Mapping[str, Any]) -> bool:
-    """Whether it is a pod or a Job that has ended: it makes no further pod."""
+    """Whether it is a pod or a job that has ended: it makes no further pod."""
     status = data.get("status") or {}
     conditions = [each.get("type") for each in status.get("conditions") or () if each.get("status") == "True"]
-    return status.get("phase") in {"Succeeded", "Failed"} or not {"Complete", "Failed"}.isdisjoint(conditions)
+    return status.get("phase") in {"Succeeded", "Failed"} or not _OVER.isdisjoint(conditions)
 
 
 def _again(data: KubeData, kind: str, owner: Mapping[str, str] | None) -> KubeData:

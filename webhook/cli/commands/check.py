@@ -31,7 +31,13 @@ BROKEN: Final = 2
     help="The report as text or JSON.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
-def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, pre: bool) -> None:
+@click.option(
+    "--strict/--no-strict",
+    default=True,
+    show_default=True,
+    help="With files: whether a request for a GPU that is in no pod is an error, or a warning.",
+)
+def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, pre: bool, strict: bool) -> None:
     """Check an installation; or, with FILEs, mapping and settings documents.
 
     Without files: examines the cluster without changing it, and reports each check as passed (✓), a warning (‼) or
@@ -41,8 +47,8 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     --settings, or in force in the cluster of --context or --kubeconfig. Documents are plain or in ConfigMaps. Folders are
     read recursively, - is standard input. In other objects, these get a warning: a DeviceClass that serves a key of a
     mapping, and a pod or pod template with a resource claim beside a GPU request in one container. What admission only
-    records in a pod's status is a note: one line for each file. With -o, all of that is a report like that of an
-    installation.
+    records in a pod's status is a note: one line for each file. A request for a GPU outside of every pod, pod template
+    and pod spec is an error. With -o, all of that is a report like that of an installation.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.
@@ -50,7 +56,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     \b
     Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
                               1 a document is invalid: every problem with file, line, path and what to write instead;
-                                or there is no document
+                                or there is no document, or nothing judges a request for a GPU
     Exit codes without files: 0 no check failed
                               2 a check failed
                               1 no cluster is configured
@@ -75,7 +81,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
             raise click.UsageError(f"{source.from_files[0]} applies to files: name them, or remove it")
         found, title = _of_cluster(source), None
     else:
-        found, title = _of_files(files, source)
+        found, title = _of_files(files, source, strict=strict)
     if files and output is None:
         _print_lines(found, title)
     else:
@@ -84,12 +90,14 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
         raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
 
 
-def _of_files(files: Sequence[str], source: PolicyOptions) -> "tuple[list[tuple[Check[Any], Result]], str]":
+def _of_files(
+    files: Sequence[str], source: PolicyOptions, *, strict: bool
+) -> "tuple[list[tuple[Check[Any], Result]], str]":
     from webhook.cli.manifests.checks import FILE_CHECKS, read_files
     from webhook.cli.policy_source import sourced_policy
 
     base = sourced_policy(source)
-    read = read_files(files, base.with_documents)
+    read = read_files(files, base.with_documents, strict=strict)
     title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
     return [(each, each.judge(read)) for each in FILE_CHECKS], title
 
@@ -145,11 +153,15 @@ def _print_lines(found: "Sequence[tuple[Check[Any], Result]]", title: str | None
     from webhook.doctor.result import Level
 
     problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
-    if problems:
+    if found[0][1].level is Level.ERROR:
         raise Failure(problems)
     click.echo(f"policy: {title}")
     click.echo(found[0][1].message)
     for _, result in found:
+        if result.level is Level.ERROR:
+            continue
         is_warning = result.level is Level.WARNING
         for detail in result.details:
             click.echo(f"{'warning' if is_warning else 'note'}: {detail}", err=is_warning)
+    if problems:
+        raise Failure(problems)

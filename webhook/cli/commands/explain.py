@@ -2,17 +2,17 @@
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in
+from webhook.cli.manifest_options import check_template_paths, end, manifest_options, manifests_in
 from webhook.cli.options import PolicyOptions
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import Allocations, SimulatedObject, SimulatedPod
+    from webhook.cli.manifests.read import Manifest
+    from webhook.cli.manifests.simulate import Allocations, Simulated, SimulatedObject, SimulatedPod
     from webhook.cli.output.explained import ExplainedObjects, ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
     from webhook.cluster.registration.match_conditions import MatchedNames
@@ -31,6 +31,7 @@ def explain(
     source: PolicyOptions,
     target: str | None,
     template_paths: tuple[str, ...],
+    strict: bool,
     name: str | None,
     output: Literal["text", "json"],
 ) -> None:
@@ -42,7 +43,7 @@ def explain(
 
     \b
     Exit codes: 0 done
-                1 usage, input that cannot be read, or an unknown key
+                1 usage, input that cannot be read, an unknown key, or with --strict a request that nothing judged
                 2 an object is denied
 
     \b
@@ -52,8 +53,9 @@ def explain(
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     if (name is None) == (not files):
         raise click.UsageError("nothing to explain: name manifests with -f, or a key with --name")
-    if name is not None and (namespace, target, template_paths) != (None, None, ()):
-        raise click.UsageError("--namespace, --to and --template-path apply to manifests only: remove them, or --name")
+    if name is not None and (namespace, target, template_paths, strict) != (None, None, (), False):
+        options = "--namespace, --to, --template-path and --strict"
+        raise click.UsageError(f"{options} apply to manifests only: remove them, or --name")
     from webhook.cli.policy_source import check_target, sourced_policy
 
     sourced = sourced_policy(source)
@@ -63,30 +65,32 @@ def explain(
         return
     from webhook.cli.output.explained import pods_text
 
-    explanation = _explained(files, sourced.policy, namespace, target, template_paths)
+    manifests, problems = manifests_in(files)
+    outcome, explanation = _explained(manifests, sourced.policy, namespace, target, template_paths)
     _print(pods_text(explanation) if output == "text" else _json(explanation, sourced), sourced, output)
-    if explanation.denied:
-        sys.exit(DENIED)
+    end(manifests, problems, outcome, denied=explanation.denied, strict=strict)
 
 
 def _explained(
-    files: tuple[str, ...], policy: "Policy", namespace: str | None, target: str | None, template_paths: tuple[str, ...]
-) -> "ExplainedObjects":
+    manifests: "list[Manifest]",
+    policy: "Policy",
+    namespace: str | None,
+    target: str | None,
+    template_paths: tuple[str, ...],
+) -> "tuple[Simulated, ExplainedObjects]":
     from webhook.admission import decide
-    from webhook.cli.manifests.read import ManifestError
-    from webhook.cli.manifests.simulate import SimulateOptions, allocations, simulate
+    from webhook.cli.manifests.simulate import SimulateOptions, allocations, is_key_of, simulate
     from webhook.cli.output.explained import ExplainedObjects
     from webhook.cluster.registration.match_conditions import matched_names_of
 
-    options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
-    try:
-        manifests = manifests_in(files)
-        outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
-    except ManifestError as error:
-        raise Failure([str(error)]) from error
+    label = policy.settings.opt_in_label
+    options = SimulateOptions(namespace, target, template_paths, label, is_key=is_key_of(policy))
+    outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
+    check_template_paths(outcome)
     known = allocations(manifests)
     match = matched_names_of(policy)
-    return ExplainedObjects(tuple(_object(simulated, policy, match, target, known) for simulated in outcome.objects))
+    objects = tuple(_object(simulated, policy, match, target, known) for simulated in outcome.objects)
+    return outcome, ExplainedObjects(objects)
 
 
 def _object(
@@ -95,7 +99,9 @@ def _object(
     from webhook.cli.output.explained import ObjectExplained, PodPart
 
     parts = tuple(PodPart(pod.path, _pod(pod, policy, match, target)) for pod in simulated.pods)
-    return ObjectExplained(simulated.title, (*simulated.notes, *known.notes(simulated.pods)), parts)
+    return ObjectExplained(
+        simulated.title, (*simulated.notes, *simulated.unjudged, *known.notes(simulated.pods)), parts
+    )
 
 
 def _pod(simulated: "SimulatedPod", policy: "Policy", match: "MatchedNames", target: str | None) -> "PodExplained":

@@ -1,13 +1,11 @@
 """``vgpu-webhook mutate``: prints manifests as the cluster would store them, without a cluster or network."""
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in
+from webhook.cli.manifest_options import check_template_paths, end, manifest_options, manifests_in
 from webhook.cli.options import PolicyOptions
 
 if TYPE_CHECKING:
@@ -33,20 +31,23 @@ def mutate(
     source: PolicyOptions,
     target: str | None,
     template_paths: tuple[str, ...],
+    strict: bool,
     output: "Format",
 ) -> None:
     """Print manifests as the cluster would store them.
 
-    Pods are changed, and the pod templates of Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController,
-    Job and CronJob, also in lists; other kinds pass through unchanged. Namespace objects in the input configure how
-    their pods are handled and are not printed; a namespace without one counts as opted in.
+    Pods are changed, and the pod templates and pod specs of other objects, also in lists: those of known kinds, and
+    whatever looks like one in other kinds. Namespace objects in the input configure how their pods are handled and are
+    not printed; a namespace without one counts as opted in.
 
     The policy is that of an installation with --values, that of --mappings and --settings, or that in force in the
     cluster of --context or --kubeconfig; without any, the built-in mappings and default settings. stderr says which.
 
+    A request for a GPU outside of every pod that was found is a warning, and with --strict an error.
+
     \b
     Exit codes: 0 done
-                1 usage, or input that cannot be read
+                1 usage, input that cannot be read (the rest is printed), or with --strict a request that nothing judged
                 2 an object was denied (it is not printed, the others are)
 
     \b
@@ -55,8 +56,7 @@ def mutate(
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook.admission import decide
-    from webhook.cli.manifests.read import ManifestError
-    from webhook.cli.manifests.simulate import SimulateOptions, simulate
+    from webhook.cli.manifests.simulate import SimulateOptions, is_key_of, simulate
     from webhook.cli.output.mutate import FORMATS
     from webhook.cli.policy_source import check_target, sourced_policy
     from webhook.cluster.registration.match_conditions import matched_names_of
@@ -65,17 +65,16 @@ def mutate(
     policy = sourced.policy
     check_target(target, policy)
     match = matched_names_of(policy)
-    options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label, match)
-    try:
-        outcome = simulate(manifests_in(files), lambda pod, context: decide(pod, context, policy), options)
-    except ManifestError as error:
-        raise Failure([str(error)]) from error
+    label = policy.settings.opt_in_label
+    options = SimulateOptions(namespace, target, template_paths, label, match, is_key_of(policy))
+    manifests, problems = manifests_in(files)
+    outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
+    check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
     _print_messages(outcome)
-    if outcome.denied:
-        sys.exit(DENIED)
+    end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
 
 
 def _print_messages(outcome: "Simulated") -> None:

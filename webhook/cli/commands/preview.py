@@ -66,7 +66,7 @@ def preview(
     checked: list[tuple[Check[Any], Result]] = []
     unread: tuple[str, ...] = ()
     if files:
-        found = _of_files(files, namespace, policy)
+        found, unread = _of_files(files, namespace, policy)
     else:
         found, unread, checked = _of_cluster(source, policy, namespace)
     line = ", ".join([base.line, *changes])
@@ -104,17 +104,16 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
         raise click.BadParameter("; ".join(str(problem) for problem in error.problems), param_hint="--set") from error
 
 
-def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> "Preview":
+def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> "tuple[Preview, tuple[str, ...]]":
     from webhook.cli.manifests.preview import preview as previewed
     from webhook.cli.manifests.preview import simulated
-    from webhook.cli.manifests.read import ManifestError
-    from webhook.cli.manifests.simulate import SimulateOptions
+    from webhook.cli.manifests.simulate import SimulateOptions, is_key_of
 
-    options = SimulateOptions(namespace, opt_in=policy.settings.opt_in_label)
-    try:
-        return previewed(simulated(manifests_in(files), policy, options), policy)
-    except ManifestError as error:
-        raise Failure([str(error)]) from error
+    options = SimulateOptions(namespace, opt_in=policy.settings.opt_in_label, is_key=is_key_of(policy))
+    manifests, problems = manifests_in(files)
+    outcome = simulated(manifests, policy, options)
+    unjudged = (f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged)
+    return previewed(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
 
 
 def _of_cluster(

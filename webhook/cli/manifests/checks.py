@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import FoundDocument, documents_of, files_in, header_warnings, objects_in
 from webhook.cli.manifests.read import Manifest
-from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes
+from webhook.cli.manifests.simulate import allocation_warnings, own_key_warnings, pod_notes, unjudged_requests
 from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import Document
@@ -27,11 +27,13 @@ class ReadFiles:
         documents: mapping and settings documents, in order.
         objects: the Kubernetes objects of files whose documents can be read.
         policy: that of all documents together; the problems, if a document is invalid.
+        strict: whether a request that nothing judges is an error.
     """
 
     documents: Sequence[FoundDocument]
     objects: list[Manifest]
     policy: Policy | Sequence[Problem]
+    strict: bool = True
 
     @property
     def valid(self) -> Policy:
@@ -52,12 +54,13 @@ class WithDocuments(Protocol):
         """Raises `MappingError` for invalid documents."""
 
 
-def read_files(files: Sequence[str], with_documents: WithDocuments) -> ReadFiles:
+def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool = True) -> ReadFiles:
     """Read files, all files of folders, and standard input.
 
     Args:
         files: their names.
         with_documents: makes the policy of the documents in them.
+        strict: whether a request that nothing judges is an error.
 
     Raises:
         Failure: a file cannot be read, or nothing is found.
@@ -72,7 +75,7 @@ def read_files(files: Sequence[str], with_documents: WithDocuments) -> ReadFiles
         problems += wrong
     if not found and not objects and not problems:
         raise Failure([f"{', '.join(files)}: no document found"])
-    return ReadFiles(found, objects, _together(found, problems, with_documents))
+    return ReadFiles(found, objects, _together(found, problems, with_documents), strict)
 
 
 def _together(
@@ -132,6 +135,12 @@ def _vendors(files: ReadFiles) -> Result:
     return _found("vendors whose keys cannot be read yet", unreadable(files.valid.vendors.values()), hint)
 
 
+def _keys(files: ReadFiles) -> Result:
+    """Does each key occur once in its mapping?"""
+    twice = (str(each) for manifest in files.objects for each in manifest.warnings)
+    return _found("keys that occur twice", twice, "remove all but the last one: it counts")
+
+
 def _labels(files: ReadFiles) -> Result:
     """Have the webhook's labels and annotations of namespaces, pods and templates an effect?"""
     unused = own_key_warnings(files.objects, files.valid)
@@ -142,6 +151,18 @@ def _claims(files: ReadFiles) -> Result:
     """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
     conflicts = allocation_warnings(files.objects, files.valid)
     return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
+
+
+def _judged(files: ReadFiles) -> Result:
+    """Can every object be read, and is every request for a GPU in a pod that the webhook would see?"""
+    rest = tuple(unjudged_requests(files.objects, files.valid))
+    hint = "correct it, or move it into a pod template; with --no-strict, this is a warning"
+    level = error if files.strict else warning
+    return (
+        level("there are objects or requests that nothing judges", *rest, hint=hint)
+        if rest
+        else ok("every request is in a pod")
+    )
 
 
 def _notes(files: ReadFiles) -> Result:
@@ -159,7 +180,9 @@ FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
     Check("documents", "files", "", _documents),
     Check("headers", "files", "", _headers),
     Check("vendors", "files", "", _vendors),
+    Check("keys", "files", "", _keys),
     Check("labels", "files", "", _labels),
     Check("claims", "files", "", _claims),
+    Check("judged", "files", "", _judged),
     Check("notes", "files", "", _notes),
 )

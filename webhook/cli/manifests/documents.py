@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.cli.manifests.read import Manifest, ManifestError, read_manifests
+from webhook.cli.manifests.read import Manifest, read_stream
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
@@ -153,15 +153,12 @@ def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Pr
         text = body.decode("utf-8-sig")
         if not _HAS_KIND.search(text):
             return [FoundDocument(_kind_of(document.data), document) for document in parse(text, source)], []
-        manifests = read_manifests(body, source)
     except UnicodeDecodeError as error:
         return [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
-    except ManifestError as error:
-        return [], [error.problem]
     except MappingError as error:
         return [], list(error.problems)
+    manifests, problems = read_stream(body, source)
     found: list[FoundDocument] = []
-    problems: list[Problem] = []
     for manifest in manifests:
         more, wrong = in_manifest(manifest, text)
         found += more
@@ -180,7 +177,7 @@ def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
 
 def objects_in(body: bytes, source: str) -> list[Manifest]:
     """Read the Kubernetes objects in a file without problems; empty if it has plain documents."""
-    return read_manifests(body, source) if _HAS_KIND.search(body.decode("utf-8-sig")) else []
+    return read_stream(body, source)[0] if _HAS_KIND.search(body.decode("utf-8-sig")) else []
 
 
 def _kind_of(data: Mapping[str, Any]) -> DocumentKind:

@@ -11,7 +11,7 @@ from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.read import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, SimulateOptions, simulate
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -97,13 +97,9 @@ def preview(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
     return Preview(tuple(sorted(found, key=lambda pod: (pod.namespace, pod.workload))), others)
 
 
-def simulated(manifests: Sequence[Manifest], policy: Policy, options: SimulateOptions) -> list[SimulatedObject]:
-    """The objects of manifests with their pods, as controllers would create these.
-
-    Raises:
-        ManifestError: a document is not an object, or contains a pod that Kubernetes could not decode.
-    """
-    return simulate(manifests, lambda pod, context: decide(pod, context, policy), options).objects
+def simulated(manifests: Sequence[Manifest], policy: Policy, options: SimulateOptions) -> Simulated:
+    """The objects of manifests with their pods, as controllers would create these."""
+    return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
 
 
 def enforced(namespace: Namespace, policy: Policy) -> Namespace:

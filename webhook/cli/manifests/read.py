@@ -3,14 +3,16 @@
 Reads YAML manifests as Kubernetes does (``sigs.k8s.io/yaml``, ``goyaml.v2/resolve.go``), with line numbers.
 
 That is YAML 1.1 with its booleans (``yes``, ``on``, ``y``) and octal numbers, but without base 60 and dates, which stay
-text. Unlike in Kubernetes, a key that occurs twice in one mapping is always an error.
+text. Of a key that occurs twice in one mapping, the last one counts, as for ``kubectl``, with a warning.
 """
 
 import copy
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import yaml
@@ -36,10 +38,15 @@ class ManifestError(Exception):
         super().__init__(str(problem))
 
 
+@dataclass(frozen=True, slots=True)
 class Manifest(Document):
-    """One document of a file, as JSON data; the line of the document itself is always known."""
+    """One document of a file, as JSON data; the line of the document itself is always known.
 
-    __slots__ = ()
+    Attributes:
+        warnings: what was read in another way than its author may expect.
+    """
+
+    warnings: tuple[Problem, ...] = ()
 
     def error(self, path: FieldPath, message: str) -> ManifestError:
         """Make the error for a path; its line is that of the path or of the nearest known parent."""
@@ -79,7 +86,7 @@ def read_yaml(text: str, source: str) -> Iterator[Manifest]:
             if data is not None and not isinstance(data, dict):
                 raise _error(source, lines[()], "the document is not a mapping of keys")
             if data is not None:
-                yield Manifest(source, data, lines)
+                yield Manifest(source, data, lines, tuple(reader.warnings))
     except RecursionError as error:  # aliases in aliases
         raise _error(source, reader.lines[()], f"nested deeper than {MAX_DEPTH} levels") from error
 
@@ -89,6 +96,7 @@ class _Reader(Walker):
 
     def __init__(self, stream: Iterator[events.Event], source: str) -> None:
         super().__init__(stream)
+        self.warnings: list[Problem] = []
         self._source = source
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
@@ -97,7 +105,7 @@ class _Reader(Walker):
     def node(self, event: events.Event, path: FieldPath) -> Any:
         """Build the value that begins with an event, and remember it for aliases."""
         if not path:
-            self._anchors, self._nodes = {}, 0
+            self._anchors, self._nodes, self.warnings = {}, 0, []
         before = self._nodes
         self._nodes += 1
         value = super().node(event, path)
@@ -134,7 +142,7 @@ class _Reader(Walker):
         return copy.deepcopy(value)
 
     def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
-        """Return a key that does not occur twice; read a merge with its value."""
+        """Return a key, with a warning if it occurs twice; read a merge with its value."""
         if isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value == "<<":
             value = self.node(next(self._stream), (*path, "<<"))
             merged = value if isinstance(value, list) else [value]
@@ -144,8 +152,8 @@ class _Reader(Walker):
             return None
         key = self._key(event)
         if key in values:
-            first = self.lines[*path, key]
-            raise self._error(event, f"the key {key} occurs twice in one mapping, first in line {first}")
+            text = f"the key {key} occurs twice in one mapping, first in line {self.lines[*path, key]}: the last one counts"
+            self.warnings.append(Problem(text, path, source=self._source, line=line_of(event)))
         return key
 
     def _key(self, event: events.Event) -> str:
@@ -219,8 +227,16 @@ def read_json(text: str, source: str) -> Iterator[Manifest]:
         json.JSONDecodeError: it is not JSON; it may be YAML.
         ManifestError: it is JSON, but not a manifest; the line is that of the document.
     """
+    twice: list[str] = []
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        data = dict(pairs)
+        if len(data) != len(pairs):
+            twice.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return data
+
     decoder = json.JSONDecoder(
-        object_pairs_hook=_unique, parse_int=_json_int, parse_float=_json_float, parse_constant=_json_float
+        object_pairs_hook=mapping, parse_int=_json_int, parse_float=_json_float, parse_constant=_json_float
     )
     end = 0
     while True:
@@ -241,16 +257,9 @@ def read_json(text: str, source: str) -> Iterator[Manifest]:
             raise _error(source, line, "the document is not a mapping of keys")
         if _deeper(data, MAX_DEPTH):
             raise _error(source, line, f"nested deeper than {MAX_DEPTH} levels")
-        yield Manifest(source, data, {(): line})
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _Misread(f"the key {twice} occurs twice in one mapping")
-    return data
+        texts = [f"the key {key} occurs twice in one mapping: the last one counts" for key in dict.fromkeys(twice)]
+        twice.clear()
+        yield Manifest(source, data, {(): line}, tuple(Problem(text, source=source, line=line) for text in texts))
 
 
 def _json_int(text: str) -> int | float:
@@ -366,7 +375,7 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
         source: its name in messages.
 
     Raises:
-        ManifestError: neither YAML nor JSON, a document that is not a mapping, or a key that occurs twice.
+        ManifestError: neither YAML nor JSON, or a document that is not a mapping.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -382,3 +391,50 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
         return list(read_yaml(text, source))
     except yaml.YAMLError as error:
         raise ManifestError(syntax_problem(error, text, source)) from error
+
+
+def read_stream(body: bytes, source: str) -> tuple[list[Manifest], list[Problem]]:
+    """Read the documents of a file as `read_manifests`, but continue behind each that cannot be read.
+
+    Returns:
+        The documents that can be read, and the problem of each other one. Behind a mistake in JSON nothing is
+        read, and nothing of bytes that are no text.
+    """
+    try:
+        return read_manifests(body, source), []
+    except ManifestError as error:
+        whole = error.problem
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return [], [whole]
+    found: list[Manifest] = []
+    problems: list[Problem] = []
+    line = 0
+    for chunk in _SEPARATOR.split(text):
+        try:
+            manifests = read_manifests(chunk.encode(), source)
+        except ManifestError as error:
+            problems.append(_moved(error.problem, line))
+            manifests = list(_json_before_mistake(chunk, source))
+        for manifest in manifests:
+            lines = {path: number + line for path, number in manifest.lines.items()}
+            warnings = tuple(_moved(warning, line) for warning in manifest.warnings)
+            found.append(replace(manifest, lines=lines, warnings=warnings))
+        line += chunk.count("\n")
+    return found, problems or [whole]
+
+
+_SEPARATOR: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
+"""Where a document begins: no scalar may contain such a line (``c-forbidden``), and ``kubectl`` splits there, too."""
+
+
+def _json_before_mistake(text: str, source: str) -> Iterator[Manifest]:
+    try:
+        yield from read_json(text, source)
+    except (ManifestError, json.JSONDecodeError):
+        return
+
+
+def _moved(problem: Problem, lines: int) -> Problem:
+    return replace(problem, line=(problem.line or 1) + lines)

@@ -4,7 +4,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -19,23 +19,25 @@ from webhook.admission.own_keys import unread_keys
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.documents import files_in
 from webhook.cli.manifests.read import Manifest, ManifestError, decode_error, read_manifests
+from webhook.cli.manifests.unjudged import IsKey, unjudged
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodPlace,
     kube_object,
     list_items,
+    places_at,
     pod_places,
     pointer,
-    untreated_templates,
 )
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
 from webhook.doctor.result import counted
 from webhook.finding import Finding
-from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Reason
+from webhook.workloads import matches
 
 if TYPE_CHECKING:
     from webhook.server.namespaces import Described
@@ -52,9 +54,10 @@ class SimulateOptions:
     Attributes:
         namespace: the namespace of objects without one.
         target: replaces the pods' target annotation.
-        template_paths: paths of pod templates in unknown kinds.
+        template_paths: paths of further pod templates and pod specs.
         opt_in: the label by which a namespace opts in; a namespace that is not among the documents has it.
         match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
+        is_key: whether a name is a resource name of a vendor, to report those that nothing judges.
     """
 
     namespace: str | None = None
@@ -62,6 +65,7 @@ class SimulateOptions:
     template_paths: tuple[str, ...] = ()
     opt_in: str = labels.INJECT
     match: MatchedNames | None = None
+    is_key: IsKey = lambda _: False
 
     def sends(self, pod: Pod) -> bool:
         """Whether the cluster would send a pod to the webhook."""
@@ -95,6 +99,7 @@ class SimulatedObject:
         warnings: the warnings that applying it would show.
         denials: why it was denied; empty if it was not.
         notes: messages of this command only.
+        unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
     """
 
@@ -105,6 +110,7 @@ class SimulatedObject:
     warnings: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
 
 
@@ -116,11 +122,15 @@ class Simulated:
         objects: every object except Namespaces, in order; items of lists separately.
         documents: the documents to print; lists contain their simulated items.
         single: whether there was one document, denied or not; Namespaces do not count.
+        unmatched: template paths that matched nothing in any object.
+        errors: of each object that could not be read, the problem; it is left out.
     """
 
     objects: list[SimulatedObject] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
     single: bool = True
+    unmatched: tuple[str, ...] = ()
+    errors: list[Problem] = field(default_factory=list)
 
     @property
     def denied(self) -> bool:
@@ -129,20 +139,32 @@ class Simulated:
 
 
 def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: SimulateOptions) -> Simulated:
-    """Simulate what the cluster would store of these documents.
-
-    Raises:
-        ManifestError: a document is not an object, or contains a pod that Kubernetes could not decode.
-    """
-    objects = [kube_object(manifest, manifest.data) for manifest in manifests]
-    namespaces = {namespace.name: namespace for obj in objects for namespace in namespaces_in(obj)}
-    documents = [obj for obj in objects if not _is_namespace(obj)]
-    outcome = Simulated(single=len(documents) == 1)
+    """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error."""
+    outcome = Simulated()
+    documents: list[KubeObject] = []
+    namespaces: dict[str, Namespace] = {}
+    for manifest in manifests:
+        try:
+            obj = kube_object(manifest, manifest.data)
+            namespaces |= {namespace.name: namespace for namespace in namespaces_in(obj)}
+            documents += [] if _is_namespace(obj) else [obj]
+        except ManifestError as error:
+            outcome.errors.append(error.problem)
+    outcome.single = len(documents) + len(outcome.errors) == 1
+    everything = [item for obj in documents for item in _flattened(obj)]
+    outcome.unmatched = tuple(
+        path for path in options.template_paths if not any(True for obj in everything for _ in places_at(obj, path))
+    )
     for obj in documents:
         printed = _document(obj, outcome, decide, options, namespaces)
         if printed is not None:
             outcome.documents.append(printed)
     return outcome
+
+
+def _flattened(obj: KubeObject) -> Iterator[KubeObject]:
+    items = list_items(obj)
+    yield from [obj] if items is None else itertools.chain.from_iterable(map(_flattened, items))
 
 
 def _document(
@@ -154,7 +176,11 @@ def _document(
 ) -> dict[str, Any] | None:
     items = list_items(obj)
     if items is None:
-        simulated = _object(obj, decide, options, namespaces)
+        try:
+            simulated = _object(obj, decide, options, namespaces)
+        except ManifestError as error:
+            outcome.errors.append(error.problem)
+            return None
         outcome.objects.append(simulated)
         return simulated.after
     printed = [_document(item, outcome, decide, options, namespaces) for item in items if not _is_namespace(item)]
@@ -175,7 +201,7 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
     if items is not None:
         yield from itertools.chain.from_iterable(map(namespaces_in, items))
     elif _is_namespace(obj):
-        pod = _decoded(obj, {"metadata": obj.data.get("metadata")}, (), {})
+        pod = _decoded(obj, PodPlace((), None, {"metadata": obj.data.get("metadata")}, (((), ()),)), {})
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})
 
 
@@ -183,8 +209,9 @@ def _object(
     obj: KubeObject, decide: DecideOffline, options: SimulateOptions, namespaces: Mapping[str, Namespace]
 ) -> SimulatedObject:
     places = pod_places(obj, options.template_paths)
+    rest = tuple(unjudged(obj, places, options.is_key))
     if not places:
-        return SimulatedObject(obj.title, obj.data, obj.data, notes=_untreated(obj))
+        return SimulatedObject(obj.title, obj.data, obj.data, unjudged=rest)
     name = obj.metadata.get("namespace") or options.namespace or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
@@ -197,13 +224,17 @@ def _object(
     notes: list[str] = []
     pods: list[SimulatedPod] = []
     for place in places:
-        pod, decision, operations = _place(obj, place, context, decide, options.target)
+        pod, decision, operations, zeros = _place(obj, place, context, decide, options.target)
         pods.append(SimulatedPod(path_text(place.path), pod, context))
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
+        warnings.extend(f"{path_text(place.field(path))} has no value: read as 0" for path in zeros)
+        patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         if not options.sends(pod) and (findings := _findings(decision)):
             notes.extend(where + text for text in (NOT_SENT, *findings))
             continue
-        patch.extend(operations)
+        if operations is None:
+            notes.append(where + UNWRITTEN)
+        patch.extend(operations or ())
         warnings.extend(where + finding.text for finding in decision.warnings)
         if decision.denial is not None and not decision.allowed:
             denials.append(f"{where}{decision.denial.reason.code}: {decision.denial.sentence}")
@@ -218,6 +249,7 @@ def _object(
         tuple(warnings),
         tuple(denials),
         tuple(notes),
+        rest,
         tuple(pods),
     )
 
@@ -228,39 +260,76 @@ def _findings(decision: Decision) -> list[str]:
     return [f"{finding.reason.code}: {finding.sentence}" for finding in (*decision.warnings, *denials)]
 
 
-def _untreated(obj: KubeObject) -> tuple[str, ...]:
-    paths = untreated_templates(obj)
-    if not paths:
-        return ()
-    options = " ".join(f"--template-path {path}" for path in paths)
-    return (f"contains pod templates that were not processed; to process them: {options}",)
+UNWRITTEN: Final = "its pods would be changed; the object stays as it is, because not all of that has a place in it"
+"""The note on an object of which a controller assembles the pods."""
 
 
 def _place(
     obj: KubeObject, place: PodPlace, context: Context, decide: DecideOffline, target: str | None
-) -> tuple[Pod, Decision, list[Operation]]:
-    """Decide on one pod; return it, the decision, and the patch with paths from the object's root."""
-    template: Any = obj.data
-    for part in place.path:
-        template = template[part]
-    if not isinstance(template, dict):
-        raise obj.manifest.error((*obj.path, *place.path), "a pod template is not a mapping of keys")
-    pod = _decoded(obj, template, place.path, _as_created(template, place, context.namespace.name, target))
+) -> tuple[Pod, Decision, list[Operation] | None, list[FieldPath]]:
+    """Decide on one pod; return it, the decision, the patch with paths from the object's root, and quantities read as 0.
+
+    The patch is None if the object has no place for a part of it.
+    """
+    place, zeros = _with_zeros(place)
+    pod = _decoded(obj, place, _as_created(place, context.namespace.name, target))
     try:
         decision = decide(pod, context)
     except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         raise obj.manifest.error(
-            (*obj.path, *place.path, "spec"), f"Kubernetes could not decode this: {error}"
+            (*obj.path, *place.field(("spec",))), f"Kubernetes could not decode this: {error}"
         ) from error
-    prefix = pointer(place.path)
-    operations = [{**operation, "path": prefix + operation["path"]} for operation in decision.patch]
-    return pod, decision, [*_missing_parents(template, prefix, operations), *operations]
+    return pod, decision, _operations(place, decision.patch), zeros
 
 
-def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:
+def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
+    """Read quantities that are null as 0, like ``Quantity.UnmarshalJSON`` of Kubernetes; return their paths in the pod."""
+    patterns = itertools.product(("containers", "initContainers"), ("limits", "requests"))
+    zeros = [
+        (*path, name)
+        for key, kind in patterns
+        for path, quantities in matches(place.pod, ("spec", key, "*", "resources", kind))
+        if isinstance(quantities, dict)
+        for name, quantity in quantities.items()
+        if quantity is None
+    ]
+    if not zeros:
+        return place, []
+    pod = copy.deepcopy(place.pod)
+    for path in zeros:
+        value: Any = pod
+        for part in path[:-1]:
+            value = value[part]
+        value[path[-1]] = "0"
+    return replace(place, pod=pod), zeros
+
+
+def _operations(place: PodPlace, patch: Iterable[Operation]) -> list[Operation] | None:
+    operations: list[Operation] = []
+    for operation in patch:
+        path = place.target(operation["path"])
+        if path is not None:
+            operations.append({**operation, "path": path})
+        elif not _status_only(operation):
+            return None
+    if place.template:
+        operations[:0] = _missing_parents(place.pod, pointer(place.path), operations)
+    return operations
+
+
+def _status_only(operation: Operation) -> bool:
+    """Whether an operation writes only our own labels and annotations: a pod gets these when it is created."""
+    path, value = str(operation["path"]), operation.get("value")
+    if path in {"/metadata/labels", "/metadata/annotations"} and isinstance(value, dict):
+        return all(key.startswith(labels.PREFIX) for key in value)
+    own = labels.PREFIX.replace("/", "~1")
+    return path.startswith((f"/metadata/labels/{own}", f"/metadata/annotations/{own}"))
+
+
+def _as_created(place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:
     """The metadata that a controller and the API server would add to the pod's."""
     metadata: dict[str, Any] = {"namespace": namespace}
-    own = template.get("metadata")
+    own = place.pod.get("metadata")
     own = own if isinstance(own, dict) else {}
     if target is not None and isinstance(own.get("annotations"), dict | None):
         metadata["annotations"] = {**(own.get("annotations") or {}), labels.TARGET: target}
@@ -270,10 +339,13 @@ def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, ta
     return metadata
 
 
-def _decoded(obj: KubeObject, data: Mapping[str, Any], path: FieldPath, metadata: Mapping[str, Any]) -> Pod:
+def _decoded(obj: KubeObject, place: PodPlace, metadata: Mapping[str, Any]) -> Pod:
     """Decode a pod in an object, with `metadata` added to its own; also check the parts that stay undecoded in it."""
-    own = data.get("metadata")
-    whole = {**data, "metadata": {**own, **metadata} if isinstance(own, dict) else metadata if own is None else own}
+    own = place.pod.get("metadata")
+    whole = {
+        **place.pod,
+        "metadata": {**own, **metadata} if isinstance(own, dict) else metadata if own is None else own,
+    }
     checked: FieldPath = ()
     try:
         pod = decode_pod(msgspec.json.encode(whole))
@@ -287,7 +359,7 @@ def _decoded(obj: KubeObject, data: Mapping[str, Any], path: FieldPath, metadata
                 decode_mounts(container.volume_mounts)
     except msgspec.DecodeError as error:
         inner, message = decode_error(str(error), whole, checked)
-        raise obj.manifest.error((*obj.path, *path, *inner), message) from error
+        raise obj.manifest.error((*obj.path, *place.field(inner)), message) from error
     return pod
 
 
@@ -392,11 +464,7 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
         return decide(pod, context, policy)
 
     for manifest in manifests:
-        try:
-            objects = simulate([manifest], decided, options).objects
-        except ManifestError:
-            continue  # not an object: only documents are checked for errors
-        for simulated in objects:
+        for simulated in simulate([manifest], decided, options).objects:
             problems = [text for text in simulated.denials if any(code in text for code in _REPORTED)]
             problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, known)]
             classes = [text for part in simulated.pods for text in known.classes(part.pod) if problems]
@@ -479,6 +547,21 @@ def _in_file(path: Path) -> dict[str, Namespace]:
     return found
 
 
+def unjudged_requests(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
+    """Return a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
+    options = SimulateOptions(opt_in=policy.settings.opt_in_label, is_key=is_key_of(policy))
+    for manifest in manifests:
+        outcome = simulate([manifest], lambda pod, context: decide(pod, context, policy), options)
+        yield from map(str, outcome.errors)
+        for each in outcome.objects:
+            yield from (f"{manifest.source}: {each.title}: {text}" for text in each.unjudged)
+
+
+def is_key_of(policy: Policy) -> IsKey:
+    """Return whether a name is a resource name of a policy's vendors."""
+    return lambda name: bool(policy.resources.owners(name))
+
+
 def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
     """Return a line for each file with notes on its pods: their codes, and how many containers each concerns."""
     found: dict[str, Counter[Reason]] = {}
@@ -491,10 +574,7 @@ def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
             reasons.update(note.reason for note in decision.notes)
             return decision
 
-        try:
-            simulate([manifest], decided, options)
-        except ManifestError:
-            continue  # other commands report it: `check` examines documents
+        simulate([manifest], decided, options)
     for source, reasons in found.items():
         if reasons:
             counts = (
@@ -524,10 +604,7 @@ def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
     for namespace in namespaces_in(item):
         yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
     for place in pod_places(item, ()):
-        template: Any = item.data
-        for part in place.path:
-            template = template.get(part) if isinstance(template, dict) else None
-        metadata = template.get("metadata") if isinstance(template, dict) else None
+        metadata = place.pod.get("metadata")
         yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
 
 

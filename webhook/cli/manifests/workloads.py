@@ -1,27 +1,14 @@
-"""Finds pods in Kubernetes objects: pods themselves, pod templates of workloads, items of lists."""
+"""Finds pods in Kubernetes objects: pods themselves, those of known kinds, and whatever looks like a pod; items of lists."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from webhook.cli.manifests.read import Manifest
 from webhook.mapping.document.problem import FieldPath
+from webhook.workloads import KnownKind, Pattern, PodPath, children, known_workloads, matches, parse_path
 
-_TEMPLATE: Final[FieldPath] = ("spec", "template")
-_WORKLOADS: Final[Mapping[tuple[str, str], FieldPath]] = {
-    **{
-        (group, kind): _TEMPLATE
-        for group in ("apps", "extensions")
-        for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-    },
-    ("", "ReplicationController"): _TEMPLATE,
-    ("batch", "Job"): _TEMPLATE,
-    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
-}
-"""API group and kind → path of the pod template."""
-
-_NAME_PARTS: Final = re.compile(r"(?:\\.|[^.\\])+")
+_TEMPLATE: Final = PodPath((), template=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +62,39 @@ class PodOwner:
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
-    """A pod, or a pod template, in an object.
+    """A pod, a pod template, or what a controller makes a pod of, in an object.
 
     Attributes:
         path: its path in the object; ``()`` for the object itself.
-        owner: the owner of the pods of a template; None for a pod.
+        owner: the owner of the pods that a controller creates; None for a pod.
+        pod: the pod, or the template.
+        parts: where the parts of the pod are in the object, as pairs of paths.
     """
 
     path: FieldPath
     owner: PodOwner | None
+    pod: dict[str, Any]
+    parts: tuple[tuple[FieldPath, FieldPath], ...]
+
+    @property
+    def template(self) -> bool:
+        """Whether the pod is in the object as a whole, with its metadata."""
+        return self.parts == (((), self.path),)
+
+    def target(self, place: str) -> str | None:
+        """Where a JSON pointer in the pod points to in the object; None if that part of the pod is not in the object."""
+        for part, path in self.parts:
+            prefix = pointer(part)
+            if place == prefix or place.startswith(f"{prefix}/"):
+                return pointer(path) + place.removeprefix(prefix)
+        return None
+
+    def field(self, path: FieldPath) -> FieldPath:
+        """The path in the object of a field of the pod, or of the nearest known parent."""
+        for part, own in self.parts:
+            if path[: len(part)] == part:
+                return (*own, *path[len(part) :])
+        return self.path
 
 
 def kube_object(
@@ -130,40 +141,42 @@ def list_items(obj: KubeObject) -> list[KubeObject] | None:
 
 
 def pod_places(obj: KubeObject, template_paths: Sequence[str]) -> list[PodPlace]:
-    """Find the pods in an object: itself, the template of a workload, and those at `template_paths`.
+    """Find the pods in an object: itself, those of a known kind or else whatever looks like one, and those at paths.
 
     Args:
         obj: the object.
-        template_paths: further paths, with `*` for any key or element: ``spec.pytorchReplicaSpecs.*.template``. Values
-            without containers are skipped.
+        template_paths: paths of pod templates or pod specs, with `*` for any key or element:
+            ``spec.pytorchReplicaSpecs.*.template``. Values without containers are skipped.
 
     Raises:
-        ManifestError: a parent of the template is no mapping.
+        ManifestError: a parent of a pod is no mapping, or a pod is none.
     """
     if (obj.group, obj.kind) == ("", "Pod"):
-        return [PodPlace((), None)]
-    known = _WORKLOADS.get((obj.group, obj.kind))
-    if known is None:
-        found = {path: None for each in template_paths for path in _matches(obj.data, parse_path(each), ())}
-        return [PodPlace(path, PodOwner(obj.kind, obj.name)) for path in found]
-    template: Any = obj.data
-    for depth, part in enumerate(known):
-        if template is None:
-            break
-        if not isinstance(template, dict):
-            raise obj.manifest.error((*obj.path, *known[:depth]), "a mapping is expected here")
-        template = template.get(part)
-    return [] if template is None else [PodPlace(known, _owner(obj))]
+        return [PodPlace((), None, obj.data, (((), ()),))]
+    workload = known_workloads().get((obj.group, obj.kind))
+    if workload is not None:
+        places = list(_known(obj, workload))
+    else:
+        rest = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
+        places = [_place(obj, path, value, shape) for path, value, shape in _found(rest, ())]
+    for place in (place for text in template_paths for place in places_at(obj, text)):
+        if not any(is_below(place.path, known.path) or is_below(known.path, place.path) for known in places):
+            places.append(place)
+    return places
 
 
-def untreated_templates(obj: KubeObject) -> list[str]:
-    """List the paths of what looks like a pod template in an object, in the notation of `pod_places`."""
-    return list(dict.fromkeys(_written(path) for path in _templates(obj.data, ())))
+def places_at(obj: KubeObject, path: str) -> Iterator[PodPlace]:
+    """Find the pod templates and pod specs at a path, in the notation of `pod_places`."""
+    for place, value in matches(obj.data, parse_path(path)):
+        if _holds_containers(value):
+            yield _place(obj, place, value, _TEMPLATE)
+        elif _is_spec(value):
+            yield _place(obj, place, value, PodPath(()))
 
 
-def parse_path(text: str) -> tuple[str, ...]:
-    """Split a dotted path; a dot inside a key is escaped by a backslash."""
-    return tuple(part.replace("\\.", ".") for part in _NAME_PARTS.findall(text))
+def is_below(path: FieldPath, parent: FieldPath) -> bool:
+    """Whether a path is another one, or below it."""
+    return path[: len(parent)] == parent
 
 
 def pointer(path: FieldPath) -> str:
@@ -180,35 +193,110 @@ def _owner(obj: KubeObject) -> PodOwner:
     return PodOwner(obj.kind, obj.name)
 
 
-def _matches(value: Any, parts: tuple[str, ...], path: FieldPath) -> Iterator[FieldPath]:
-    if not parts:
-        if _holds_containers(value):
-            yield path
-        return
-    for key, child in _children(value):
-        if parts[0] in {"*", str(key)}:
-            yield from _matches(child, parts[1:], (*path, key))
+def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:
+    """The pods of a known kind, also of objects inside it."""
+    for pod in workload.pods:
+        _check_parents(obj, pod.at)
+        for path, value in matches(obj.data, pod.at):
+            if not isinstance(value, dict):
+                if pod.at[-1] == "*":
+                    continue
+                what = "a pod template" if pod.template else "a pod spec"
+                raise obj.manifest.error((*obj.path, *path), f"{what} is not a mapping of keys")
+            place = _place(obj, path, value, pod)
+            if pod.template or any(place.pod["spec"].get(key) for key in _CONTAINERS):
+                yield place
+    for path, inner in inner_objects(obj, workload):
+        for place in pod_places(inner, ()):
+            parts = tuple((part, (*path, *own)) for part, own in place.parts)
+            yield PodPlace((*path, *place.path), place.owner or PodOwner(obj.kind, obj.name), place.pod, parts)
 
 
-def _templates(value: Any, path: FieldPath) -> Iterator[FieldPath]:
-    for key, child in _children(value):
-        if isinstance(key, str) and key.lower().endswith("template") and _holds_containers(child):
-            yield (*path, key)
-        else:
-            yield from _templates(child, (*path, key))
+def inner_objects(obj: KubeObject, workload: KnownKind) -> Iterator[tuple[FieldPath, KubeObject]]:
+    """The objects inside an object of a known kind, with their paths in it.
+
+    Raises:
+        ManifestError: what is there is not an object.
+    """
+    for pattern in workload.objects:
+        for path, value in matches(obj.data, pattern):
+            yield path, kube_object(obj.manifest, value, (*obj.path, *path))
 
 
-def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
+def _check_parents(obj: KubeObject, pattern: Pattern) -> None:
+    value: Any = obj.data
+    for depth, part in enumerate(pattern):
+        if value is None or part == "*":
+            return
+        if not isinstance(value, dict):
+            raise obj.manifest.error((*obj.path, *pattern[:depth]), "a mapping is expected here")
+        value = value.get(part)
+
+
+_CONTAINERS: Final = ("containers", "initContainers")
+
+
+def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPath) -> PodPlace:
+    """Assemble the pod that is described at a path."""
+    if shape.template:
+        return PodPlace(path, _owner(obj), value, (((), path),))
+    spec = dict(value)
+    parts: dict[FieldPath, FieldPath] = {("spec",): path}
+    extra: list[tuple[str, FieldPath, dict[str, Any], FieldPath]] = [
+        (key, inner, container, ())
+        for key, patterns in zip(_CONTAINERS, (shape.containers, shape.init_containers), strict=True)
+        for pattern in patterns
+        for inner, container in matches(value, pattern)
+        if isinstance(container, dict)
+    ]
+    extra += [
+        ("containers", inner, {"resources": resources}, ("resources",))
+        for pattern in shape.resources
+        for inner, resources in matches(value, pattern)
+    ]
+    if extra:
+        # What else the webhook writes into a pod spec may have no place beside the fields of this kind.
+        parts = {
+            ("spec", key, i): (*path, key, i)
+            for key in _CONTAINERS
+            for i, _ in (children(value.get(key)) if isinstance(value.get(key), list) else ())
+        }
+    for key, inner, container, within in extra:
+        containers = list(spec.get(key) or ())
+        name = container.get("name") or next((part for part in reversed(inner) if isinstance(part, str)), "main")
+        parts["spec", key, len(containers), *within] = (*path, *inner)
+        spec[key] = [*containers, {**container, "name": name}]
+    pod: dict[str, Any] = {"spec": spec}
+    for _, metadata in () if shape.metadata is None else matches(value, shape.metadata):
+        if isinstance(metadata, dict):
+            pod["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+    return PodPlace(path, _owner(obj), pod, tuple(parts.items()))
+
+
+_TEMPLATE_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+
+
+def _found(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any, PodPath]]:
+    """Whatever looks like a pod template or a pod spec."""
+    if _is_spec(value):
+        yield path, value, PodPath(())
+    elif path and isinstance(value, dict) and value.keys() <= _TEMPLATE_KEYS and _is_spec(value.get("spec")):
+        yield path, value, _TEMPLATE
+    else:
+        for key, child in children(value):
+            yield from _found(child, (*path, key))
+
+
+def _is_spec(value: Any) -> bool:
+    """Whether a mapping has a list of containers: each a mapping, and some with an image or resources."""
+    containers = value.get("containers") if isinstance(value, dict) else None
+    return (
+        isinstance(containers, list)
+        and all(isinstance(container, dict) for container in containers)
+        and any(not container.keys().isdisjoint({"image", "resources"}) for container in containers)
+    )
 
 
 def _holds_containers(value: Any) -> bool:
     spec = value.get("spec") if isinstance(value, dict) else None
     return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
-
-
-def _written(path: FieldPath) -> str:
-    return ".".join("*" if isinstance(part, int) else part.replace(".", "\\.") for part in path)

@@ -64,9 +64,8 @@ class Walker(ABC):
         while not isinstance(event := next(self._stream), events.MappingEndEvent):
             key = self.key(event, path, values)
             if key is not None:
-                self.lines.setdefault((*path, key), line_of(event))
-                value = self.node(next(self._stream), (*path, key))
-                values.setdefault(key, value)
+                self.lines[*path, key] = line_of(event)
+                values[key] = self.node(next(self._stream), (*path, key))
         return values
 
     @abstractmethod

@@ -1,0 +1,94 @@
+"""The table of kinds that contain pods."""
+
+import re
+from typing import Any
+
+import pytest
+
+from webhook.cli.manifests.read import Manifest
+from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
+from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path
+
+WORKLOADS = known_workloads()
+CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+
+
+def built(pattern: Pattern, value: Any) -> Any:
+    """Data with a value at a path; a list for ``*``."""
+    for part in reversed(pattern):
+        value = [value] if part == "*" else {part: value}
+    return value
+
+
+def merged(one: Any, other: Any) -> Any:
+    """Both values in one."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {key: merged(one.get(key), other.get(key)) for key in {**one, **other}}
+    if isinstance(one, list) and isinstance(other, list):
+        return [merged(one[0], other[0])]
+    return one if other is None else other
+
+
+def example(pod: PodPath) -> dict[str, Any]:
+    """What such a path describes, with one container for each place of one."""
+    if pod.template:
+        return {"metadata": {}, "spec": {"containers": [CONTAINER]}}
+    spec: dict[str, Any] = {}
+    for pattern in (*pod.containers, *pod.init_containers):
+        spec = merged(spec, built(pattern, CONTAINER))
+    for pattern in pod.resources:
+        spec = merged(spec, built(pattern, CONTAINER["resources"]))
+    return spec or {"containers": [CONTAINER]}
+
+
+def kube(group: str, kind: str, data: dict[str, Any]) -> KubeObject:
+    """An object of a kind."""
+    data = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": {"name": "x"}, **data}
+    return kube_object(Manifest("a.yaml", data, {(): 1}), data)
+
+
+@pytest.mark.parametrize(
+    "group, kind, pod", [(*key, pod) for key, workload in WORKLOADS.items() for pod in workload.pods]
+)
+def test_every_path_of_every_kind(group: str, kind: str, pod: PodPath) -> None:
+    """A pod is found there, with every container at the place that it has in the object."""
+    obj = kube(group, kind, built(pod.at, example(pod)))
+    places = {
+        tuple("*" if isinstance(part, int) else part for part in place.path): place for place in pod_places(obj, ())
+    }
+    place = places[pod.at]
+    containers = [each for key in ("containers", "initContainers") for each in place.pod["spec"].get(key, ())]
+    assert len(containers) == max(1, len(pod.containers) + len(pod.init_containers) + len(pod.resources))
+    for key in ("containers", "initContainers"):
+        for i, container in enumerate(place.pod["spec"].get(key, ())):
+            pointer = place.target(f"/spec/{key}/{i}/resources")
+            assert pointer is not None
+            ((_, resources),) = matches(obj.data, tuple(pointer[1:].split("/")))
+            assert resources == container["resources"] == CONTAINER["resources"]
+
+
+def test_the_table() -> None:
+    """Each kind is there once, with a source; the most frequent ones of public manifests are there."""
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+ [\w./-]+\.(?:go|ya?ml)", each.source) for each in WORKLOADS.values())
+    paths = [(*key, pod.at) for key, workload in WORKLOADS.items() for pod in workload.pods]
+    assert len(set(paths)) == len(paths)
+    names = "RayService PyTorchJob TFJob MPIJob JobSet LeaderWorkerSet RayJob InferenceService NIMService TrainJob"
+    names += " LLMInferenceService PodCliqueSet Workflow Rollout Task SparkApplication Notebook AppWrapper"
+    assert set(names.split()) <= {kind for (_, kind), workload in WORKLOADS.items() if workload.requests}
+    assert not WORKLOADS["", "ResourceQuota"].requests
+
+
+def test_any_key_may_be_something_else() -> None:
+    """Beside what a star means, there may be texts."""
+    spec = {"replicas": 2, "worker": {"resources": CONTAINER["resources"]}, "master": {}}
+    (place,) = pod_places(kube("data.fluid.io", "JindoRuntime", {"spec": spec}), ())
+    assert place.path == ("spec", "worker")
+
+
+def test_paths() -> None:
+    """Dots in keys are escaped; a star is any key or element, and null is nothing."""
+    assert parse_path("spec.a\\.b.*") == ("spec", "a.b", "*")
+    assert parse_path(".") == ()
+    data = {"a": {"x": [{"b": 1}, {"b": None}, {"c": 2}], "y": "b"}}
+    assert list(matches(data, ("a", "*", "*", "b"))) == [(("a", "x", 0, "b"), 1)]
+    assert list(matches(data, ("a", "x", "2", "c"))) == [(("a", "x", 2, "c"), 2)]
