@@ -34,7 +34,7 @@ def example(pod: PodPath) -> dict[str, Any]:
     if pod.template:
         return {"metadata": {}, "spec": {"containers": [CONTAINER]}}
     spec: dict[str, Any] = {}
-    for pattern in (*pod.containers, *pod.init_containers):
+    for pattern in pod.containers:
         spec = merged(spec, built(pattern, CONTAINER))
     for pattern in pod.resources:
         spec = merged(spec, built(pattern, CONTAINER["resources"]))
@@ -58,7 +58,7 @@ def test_every_path_of_every_kind(group: str, kind: str, pod: PodPath) -> None:
     }
     place = places[pod.at]
     containers = [each for key in ("containers", "initContainers") for each in place.pod["spec"].get(key, ())]
-    assert len(containers) == max(1, len(pod.containers) + len(pod.init_containers) + len(pod.resources))
+    assert len(containers) == max(1, len(pod.containers) + len(pod.resources))
     for key in ("containers", "initContainers"):
         for i, container in enumerate(place.pod["spec"].get(key, ())):
             pointer = place.target(f"/spec/{key}/{i}/resources")

@@ -26,7 +26,6 @@ class PodPath:
         at: path of the pod template, or of the mapping with the fields of a pod spec.
         template: whether it is a template: `metadata` and `spec`.
         containers: paths, from there, of further containers.
-        init_containers: the same for init containers.
         resources: paths, from there, of the resources of a container whose rest is elsewhere.
         metadata: path, from there, of the labels and annotations of a pod without a template; None: it has none.
     """
@@ -34,7 +33,6 @@ class PodPath:
     at: Pattern
     template: bool = False
     containers: tuple[Pattern, ...] = ()
-    init_containers: tuple[Pattern, ...] = ()
     resources: tuple[Pattern, ...] = ()
     metadata: Pattern | None = None
 
@@ -108,7 +106,6 @@ def _spec(entry: str | Mapping[str, Any]) -> PodPath:
     return PodPath(
         parse_path(entry["at"]),
         containers=_paths(entry, "containers"),
-        init_containers=_paths(entry, "initContainers"),
         resources=_paths(entry, "resources"),
         metadata=None if metadata is None else parse_path(metadata),
     )

@@ -242,15 +242,14 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
         return PodPlace(path, _owner(obj), value, (((), path),))
     spec = dict(value)
     parts: dict[FieldPath, FieldPath] = {("spec",): path}
-    extra: list[tuple[str, FieldPath, dict[str, Any], FieldPath]] = [
-        (key, inner, container, ())
-        for key, patterns in zip(_CONTAINERS, (shape.containers, shape.init_containers), strict=True)
-        for pattern in patterns
+    extra: list[tuple[FieldPath, dict[str, Any], FieldPath]] = [
+        (inner, container, ())
+        for pattern in shape.containers
         for inner, container in matches(value, pattern)
         if isinstance(container, dict)
     ]
     extra += [
-        ("containers", inner, {"resources": resources}, ("resources",))
+        (inner, {"resources": resources}, ("resources",))
         for pattern in shape.resources
         for inner, resources in matches(value, pattern)
     ]
@@ -261,11 +260,11 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
             for key in _CONTAINERS
             for i, _ in (children(value.get(key)) if isinstance(value.get(key), list) else ())
         }
-    for key, inner, container, within in extra:
-        containers = list(spec.get(key) or ())
+    for inner, container, within in extra:
+        containers = list(spec.get("containers") or ())
         name = container.get("name") or next((part for part in reversed(inner) if isinstance(part, str)), "main")
-        parts["spec", key, len(containers), *within] = (*path, *inner)
-        spec[key] = [*containers, {**container, "name": name}]
+        parts["spec", "containers", len(containers), *within] = (*path, *inner)
+        spec["containers"] = [*containers, {**container, "name": name}]
     pod: dict[str, Any] = {"spec": spec}
     for _, metadata in () if shape.metadata is None else matches(value, shape.metadata):
         if isinstance(metadata, dict):
