@@ -94,7 +94,7 @@ def selectors(facts: ClusterFacts) -> Result:
 
 
 def matched_names(facts: ClusterFacts) -> Result:
-    """Does every name of the policy let a pod through?"""
+    """Do match conditions send every pod with a name of the policy?"""
     found = _complete(facts)
     desired, ours = desired_from(facts.policy), webhooks_of(found)
     lacking, more = [], []
