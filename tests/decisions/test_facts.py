@@ -32,7 +32,7 @@ vendor: acme
 family: nvidia
 keys:
   gpu: {resource: acme.example/gpu, is: devices, note: counts}
-  mem: {resource: acme.example/mem, is: memory, unit: 1Mi, perhaps: null}
+  mem: {resource: acme.example/mem, is: memory, unit: 1Mi, otherNames: null}
   core: {resource: acme.example/core, is: cores}
 forms:
 - {name: share, absent: {devices: 1, memory: all, cores: unlimited}, keys: {core: {step: 1}}}
@@ -67,7 +67,7 @@ vendor: noted
 family: nvidia
 keys:
   count: {annotation: noted.example/count, is: devices}
-  mem: {annotation: noted.example/mem, twin: noted.example/second-mem, is: memory, unit: 1Mi}
+  mem: {annotation: noted.example/mem, requestKey: noted.example/second-mem, is: memory, unit: 1Mi}
   most: {annotation: noted.example/most, is: other, ceiling: {of: mem}}
   chip: {nodeSelector: noted.example/chip, is: other}
   who: {annotation: noted.example/container, is: container, absent: first}
@@ -86,7 +86,7 @@ forms:
 
 SETTINGS = "cards: {X100: 40Gi}\n"
 NAMESPACE = Namespace("n", {INJECT: "enabled"})
-ABOUT_DOCUMENTS = {"apiVersion", "kind", "about", "sources", "unrenamed", "match", "translateTo", "drop", "inactive"}
+ABOUT_DOCUMENTS = {"apiVersion", "kind", "about", "sources", "sharedNames", "match", "translateTo", "drop", "inactive"}
 """Keys of the schema whose values name nothing in a pod, or what other keys name."""
 
 

@@ -115,9 +115,9 @@ def named(draw: st.DrawFn) -> dict[str, Any]:
         st.sampled_from(["acme.com/{x}-n", "acme.com/{x}-{y}", "acme.com/{y}", "acme.com/{x}*"]), st.sampled_from(KEYS)
     )
     data["keys"]["gpu"]["resource"] = draw(st.one_of(st.just("acme.com/{x}-gpu"), key))
-    for what in draw(st.sets(st.sampled_from(["owned", "hints", "known", "twin", "match"]))):
-        if what == "twin":
-            data["keys"]["more"] = {"label": "acme.com/more", "twin": draw(key), "is": "other"}
+    for what in draw(st.sets(st.sampled_from(["owned", "hints", "known", "requestKey", "match"]))):
+        if what == "requestKey":
+            data["keys"]["more"] = {"label": "acme.com/more", "requestKey": draw(key), "is": "other"}
         elif what == "match":
             data["match"] = {draw(st.sampled_from(["keys", "resources"])): [draw(key)]}
         else:

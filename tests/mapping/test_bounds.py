@@ -81,9 +81,9 @@ def test_beyond(text: str, path: str, message: str) -> None:
 @pytest.mark.parametrize("twin", ["acme.com/{a}{a}", "acme.com/{b}"])
 def test_a_twin_is_checked_like_a_key(twin: str) -> None:
     """Variables that are not there, or twice."""
-    text = ACME.replace("resource: acme.com/gpu", f"label: acme.com/gpu, twin: '{twin}'")
+    text = ACME.replace("resource: acme.com/gpu", f"label: acme.com/gpu, requestKey: '{twin}'")
     (found,) = problems(text + "variables: {a: {values: '[a-z]'}}\nhints: ['acme.com/{a}']\n")
-    assert (found.path, found.line) == (("keys", "gpu", "twin"), 4)
+    assert (found.path, found.line) == (("keys", "gpu", "requestKey"), 4)
 
 
 @pytest.mark.parametrize(

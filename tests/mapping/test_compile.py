@@ -76,7 +76,7 @@ IN_KEYS: list[Mistake] = [
     ("is: cores", "is: cores, values: 1..9 by 0", 6, "keys.core.values", "contains no number", ""),
     ("is: cores", "is: cores, step: 0", 6, "keys.core.step", "not above 0", ""),
     ("is: cores", "is: cores, step: x", 6, "keys.core.step", "not a Kubernetes quantity", ""),
-    ("is: devices", "is: text, picks: profile", 4, "keys.gpu.picks", "variable 'profile' is not defined", ""),
+    ("is: devices", "is: text, rowOf: profile", 4, "keys.gpu.rowOf", "variable 'profile' is not defined", ""),
     ("is: cores", "is: cores, ceiling: {of: mem}", 6, "keys.core.ceiling", "annotation with `is: other`", ""),
     (
         "forms:",
@@ -251,12 +251,12 @@ def test_variables_are_in_keys() -> None:
 
 def test_patterns_of_labels_of_nodes_are_checked() -> None:
     """The one that cannot be read is named; a label that no node can have is none."""
-    sign = "extends: aliyun\nunrenamed: [{resource: nvidia.com/gpu, nodes: {%s}, instead: rename it}]\n"
+    sign = "extends: aliyun\nsharedNames: [{resource: nvidia.com/gpu, nodes: {%s}, instead: rename it}]\n"
     (problem,) = problems(sign % "a.example/b: '(?i)x'")
-    assert problem.path == ("unrenamed", 0, "nodes", "a.example/b")
+    assert problem.path == ("sharedNames", 0, "nodes", "a.example/b")
     assert "the pattern '(?i)x' only" in problem.message
     (problem,) = problems(sign % "a/b/c: x")
-    assert problem.path[:3] == ("unrenamed", 0, "nodes")
+    assert problem.path[:3] == ("sharedNames", 0, "nodes")
 
 
 @pytest.mark.parametrize(

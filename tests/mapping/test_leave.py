@@ -18,7 +18,7 @@ ELSEWHERE = """
 vendor: elsewhere
 family: nvidia
 keys:
-  card:  {resource: elsewhere.example/card, is: devices, perhaps: "elsewhere.example/*card*"}
+  card:  {resource: elsewhere.example/card, is: devices, otherNames: "elsewhere.example/*card*"}
   vram:  {resource: elsewhere.example/vram, is: memory, unit: 1Mi}
   cloud: {nodeSelector: [cloud.example/sharing, cloud.example/cut], is: text}
 forms:
@@ -100,7 +100,7 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
     "old, new, message",
     [
         ("is: text}", "is: memory, unit: 1Mi}", "a key in the nodeSelector is read only"),
-        ("is: text}", "is: text, twin: a.example/b}", "a key in the nodeSelector is read only"),
+        ("is: text}", "is: text, requestKey: a.example/b}", "a key in the nodeSelector is read only"),
         ("is: text}", "is: text, label: a.example/b}", "needs exactly one place"),
         ('leave: "the', 'name: other, leave: "the', "a form that leaves unchanged has no other keys"),
         ('leave: "the', 'deny: "no", leave: "the', "a form that denies has no other keys"),
@@ -108,7 +108,7 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
         ("{card} by", "{value} by", "no key is called 'value'"),
         (
             "unit: 1Mi}",
-            'unit: 1Mi, perhaps: "a.example/*"}',
+            'unit: 1Mi, otherNames: "a.example/*"}',
             "only a resource that counts devices may have another name",
         ),
         ("{scheduler: elsewhere}", "{nodeSelector: {cloud.example/cut: small}}", "which would then be read"),

@@ -58,7 +58,7 @@ def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
     """As a key, and as a twin."""
     for text in (
         ACME.replace("resource: acme.com/gpu", f"{place}: {key}"),
-        ACME.replace("resource: acme.com/gpu", f"{place}: acme.com/gpu, twin: {key}"),
+        ACME.replace("resource: acme.com/gpu", f"{place}: acme.com/gpu, requestKey: {key}"),
     ):
         assert [(problem.path, problem.line) for problem in problems(text)] == [(("keys", "gpu", place), 4)]
 

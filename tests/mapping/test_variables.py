@@ -83,7 +83,7 @@ def test_an_inherited_variable_may_be_unused() -> None:
 def test_built_in_variables_are_used(name: str) -> None:
     """Each is part of a name, picked by a key, or has rows."""
     data = builtin()[name].data
-    text, picked = json.dumps(data), {key.get("picks") for key in data["keys"].values()}
+    text, picked = json.dumps(data), {key.get("rowOf") for key in data["keys"].values()}
     for variable, definition in data.get("variables", {}).items():
         assert f"{{{variable}}}" in text or variable in picked or "rows" in definition
 

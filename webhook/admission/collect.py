@@ -197,7 +197,7 @@ def container_in(
 
 def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
     """Whether keys of `vendor` may be in a container beside those of `other`."""
-    return vendor.copies == other.name or vendor.name in other.document.beside
+    return vendor.copies == other.name or vendor.name in other.document.allowed_with
 
 
 def check_number_requesting(containers: Sized) -> None:

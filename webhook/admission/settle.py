@@ -152,7 +152,7 @@ def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     if any(key.name in container.key_values for key in keys):
         return None
     for name in container.keys.perhaps:
-        key = next((key for key in keys if key.perhaps is not None and key.perhaps.fullmatch(name)), None)
+        key = next((key for key in keys if key.other_names is not None and key.other_names.fullmatch(name)), None)
         if key is not None and target is not container.vendor:
             message = f"{name} may be this cluster's name for the device count: add it to the names of the key"
             how = f"{key.name!r} with `extends: {container.vendor.name}`, or write {key.spellings[0].text}"
@@ -456,8 +456,8 @@ def settle(
     """
     source = container.vendor
     target, other_family = target_of(source, overrides, policy)
-    if container.copy is not None and container.copy.vendor.name in source.document.beside:
-        return Unchanged(container, source.document.beside[container.copy.vendor.name], placed=True)
+    if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
+        return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
         return left_several(container, target)
     if target is not source or container.copy is not None:

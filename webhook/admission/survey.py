@@ -143,7 +143,9 @@ def _container_keys(
                 if claimed := claims_of(slot.container):
                     claims[slot.path] = claimed
                 if resources:
-                    perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
+                    perhaps = tuple(
+                        name for name in unknown if any(names.fullmatch(name) for names in policy.other_names)
+                    )
         containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
     return tuple(containers), keys_left
 

@@ -18,7 +18,7 @@ from webhook.doctor.read import Node, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.finding import Denied
 from webhook.mapping.document.extends import ListChoice, guard_lists
-from webhook.mapping.document.schema import Unrenamed
+from webhook.mapping.document.schema import SharedName
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
@@ -97,7 +97,7 @@ def sharing(facts: ClusterFacts) -> Result:
     """
     nodes, found = _nodes(facts), dict[str, str]()
     for vendor in facts.policy.vendors.values():
-        for sign in vendor.document.unrenamed:
+        for sign in vendor.document.shared_names:
             owners = facts.policy.resources.owners(sign.resource)
             having = [node.name for node in nodes if sign.resource in node.resources and _is_shown_by(sign, node)]
             if having and owners and owners[0].vendor != vendor.name:
@@ -193,7 +193,7 @@ def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name and name != DEFAULT_SCHEDULER))
 
 
-def _is_shown_by(sign: Unrenamed, node: Node) -> bool:
+def _is_shown_by(sign: SharedName, node: Node) -> bool:
     return any(
         expression(pattern).groups(node.labels[label]) is not None
         for label, pattern in sign.nodes.items()

@@ -116,16 +116,16 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         places = places or [("resource", "")]
     place, names = places[0]
     spellings = tuple(map(Template, _texts(names)))
-    twin = Template(model.twin) if model.twin is not None else None
+    twin = Template(model.request_key) if model.request_key is not None else None
     used = {variable for template in spellings for variable in template.variables}
     _check_variables((*path, place), spellings, variables, problems)
-    _check_variables((*path, "twin"), [] if twin is None else [twin], variables, problems)
+    _check_variables((*path, "requestKey"), [] if twin is None else [twin], variables, problems)
     kind, dimensions = _kind(model.kind)
     if name in DIMENSIONS:
         problems.add(path, "a key may not have the name of a dimension", f"call it `{name}-key`")
-    if model.picks is not None and model.picks not in variables:
-        problems.add((*path, "picks"), f"the variable {model.picks!r} is not defined")
-    if place == "nodeSelector" and (kind not in {"text", "other"} or model.twin is not None or model.list):
+    if model.row_of is not None and model.row_of not in variables:
+        problems.add((*path, "rowOf"), f"the variable {model.row_of!r} is not defined")
+    if place == "nodeSelector" and (kind not in {"text", "other"} or model.request_key is not None or model.list):
         problems.add(path, "a key in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
     if kind == "container" and model.absent is None:
         problems.add(
@@ -133,8 +133,8 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
             "a container key needs `absent`: which container requests without it",
             "write `absent: first` or `absent: only`",
         )
-    if model.perhaps is not None and (place != "resource" or "devices" not in dimensions):
-        problems.add((*path, "perhaps"), "only a resource that counts devices may have another name")
+    if model.other_names is not None and (place != "resource" or "devices" not in dimensions):
+        problems.add((*path, "otherNames"), "only a resource that counts devices may have another name")
     if model.ceiling is not None and (kind != "other" or place != "annotation"):
         problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
     unit, sized = _unit(path, model, dimensions, problems)
@@ -153,11 +153,11 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         written=model.written,
         listed=model.list,
         twin=twin,
-        picks=model.picks,
+        row_of=model.row_of,
         ceiling=_ceiling(path, model, problems),
         # An extension may have renamed the resource: then no plain device plugin serves it.
         plain=tuple(Template(name) for name in _texts(model.plain) if name in _texts(model.resource)),
-        perhaps=None if model.perhaps is None else re.compile(glob_pattern(model.perhaps), re.DOTALL),
+        other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
         absent=model.absent,
         why=model.why,
         retired=model.retired,

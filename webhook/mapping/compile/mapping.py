@@ -54,7 +54,7 @@ def draft_vendor(
 
 def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPath], problems: Problems) -> Vendor:
     keys = {name: compile_key(name, key, document.variables, problems) for name, key in document.keys.items()}
-    used = {variable for key in keys.values() for variable in (*key.variables, key.picks)}
+    used = {variable for key in keys.values() for variable in (*key.variables, key.row_of)}
     marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
     variables = compile_variables(document.variables, used, marks, inherited, problems)
     _check_names(keys, problems)
@@ -88,7 +88,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
             hint = f"keys are {', '.join(keys)}"
             problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
     _check_totals(document, keys, problems)
-    _check_unrenamed(document, problems)
+    _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
         problems.add(
@@ -112,7 +112,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         translate_to=document.translate_to,
         drop=tuple(document.drop),
         containers=document.containers,
-        together=document.together,
+        together=document.one_device,
         serves_init_containers=document.init_containers == "served",
         denies_init_containers=document.init_containers == "denied",
         copies=document.copies,
@@ -231,13 +231,13 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
             )
 
 
-def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:
-    for index, entry in enumerate(document.unrenamed):
+def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:
+    for index, entry in enumerate(document.shared_names):
         for label, pattern in entry.nodes.items():
             try:
                 check_pattern(pattern)
             except PatternError as error:
-                problems.add(("unrenamed", index, "nodes", label), f"the pattern {pattern!r} {error}")
+                problems.add(("sharedNames", index, "nodes", label), f"the pattern {pattern!r} {error}")
 
 
 def _own_keys(document: schema.Mapping, keys: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:

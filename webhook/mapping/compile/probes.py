@@ -223,7 +223,7 @@ def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
             if key.name in condition.keys
             for text in condition.texts
         }
-        chosen = vendor.variables[key.picks].rows if key.picks is not None and key.picks in vendor.variables else {}
+        chosen = vendor.variables[key.row_of].rows if key.row_of is not None and key.row_of in vendor.variables else {}
         return [None, *sorted(texts | chosen.keys()), "other"]
     if key.kind == "other":
         return [None, 1]

@@ -287,7 +287,7 @@ class Key(KeyRule):
         "integer", description="the spelling of numbers in a label or annotation"
     )
     list: bool = Field(default=False, description="a list with one entry for each container, by position")
-    twin: KeyText | None = Field(
+    request_key: KeyText | None = Field(
         None,
         description="a second key, the request where this one is the limit: either is read, both are written; if they differ, "
         "the request is not translated",
@@ -295,12 +295,12 @@ class Key(KeyRule):
     ceiling: Ceiling | None = Field(
         None, description="it allows more than another key requests; if they differ, the request is not translated"
     )
-    picks: Short | None = Field(None, description="for a text key: the variable whose row it selects")
+    row_of: Short | None = Field(None, description="for a text key: the variable whose row it selects")
     plain: Texts | None = Field(
         None,
         description="those of the names that the maker's own device plugin serves as whole devices, without this system",
     )
-    perhaps: KeyText | None = Field(
+    other_names: KeyText | None = Field(
         None, description="pattern of unknown resource names that may stand for this one in a cluster"
     )
     absent: Literal["first", "only"] | None = Field(
@@ -411,7 +411,7 @@ class Match(Strict):
     )
 
 
-class Unrenamed(Strict):
+class SharedName(Strict):
     """Another vendor's resource name under which the vendor may serve its devices, which only node labels show."""
 
     resource: KeyText
@@ -453,7 +453,7 @@ class Mapping(Strict):
         description="one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
         "system adds them up; shared: all containers share one request",
     )
-    together: bool = Field(default=False, description="all containers of a pod use the same device")
+    one_device: bool = Field(default=False, description="all containers of a pod use the same device")
     init_containers: Literal["served", "ignored", "denied"] = Field(
         "served", description="ignored: requests of init containers are never written; denied: nor read"
     )
@@ -461,7 +461,7 @@ class Mapping(Strict):
         None,
         description="a vendor whose request may be repeated in these keys in the same container, if both mean the same",
     )
-    beside: dict[Name, Long] = Field(
+    allowed_with: dict[Name, Long] = Field(
         {},
         max_length=FEW,
         description="vendors whose keys may be in the same container → why such a container stays unchanged",
@@ -489,7 +489,7 @@ class Mapping(Strict):
     card_labels: list[LabelKey] = Field(
         [], max_length=FEW, description="node labels that name the device, for all vendors of the hardware family"
     )
-    unrenamed: list[Unrenamed] = Field(
+    shared_names: list[SharedName] = Field(
         [],
         max_length=FEW,
         description="names of other vendors under which this one may serve its devices; `check` looks for them",

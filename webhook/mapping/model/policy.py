@@ -289,12 +289,12 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
     problems.extend(
         Problem(
             f"no other vendor is called {name!r}",
-            ("beside", name),
+            ("allowedWith", name),
             nearest_known(name, vendors.keys() - {vendor.name}),
             vendor.source,
         )
         for vendor in vendors.values()
-        for name in vendor.document.beside
+        for name in vendor.document.allowed_with
         if name not in vendors or name == vendor.name
     )
     if settings.target is not None and settings.target not in vendors:
@@ -436,10 +436,10 @@ class Policy:
         return union(vendor.owned for vendor in self.vendors.values())
 
     @cached_property
-    def perhaps(self) -> tuple[re.Pattern[str], ...]:
+    def other_names(self) -> tuple[re.Pattern[str], ...]:
         """Patterns of names under which a cluster may serve a key, unless a vendor has the name."""
         keys = (key for vendor in self.in_force for key in vendor.keys.values())
-        return tuple(key.perhaps for key in keys if key.perhaps is not None)
+        return tuple(key.other_names for key in keys if key.other_names is not None)
 
     @cached_property
     def references(self) -> frozenset[str]:

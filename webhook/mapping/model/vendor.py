@@ -40,10 +40,10 @@ class Key:
         rounding: how the vendor rounds other numbers; None: it denies them.
         listed: the value has one entry for each container, by position.
         twin: a second name: either is read, both are written.
-        picks: the variable whose row the text names.
+        row_of: the variable whose row the text names.
         ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
         plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
-        perhaps: unknown resource names that may mean this key: beside one, no default is filled in for it.
+        other_names: unknown resource names that may mean this key: beside one, no default is filled in for it.
         absent: which container requests if a ``container`` key is missing.
         why: why the unit has to be configured.
         retired: why current versions of the system no longer read it.
@@ -66,10 +66,10 @@ class Key:
     written: Literal["integer", "decimal", "quantity"] = "integer"
     listed: bool = False
     twin: Template | None = None
-    picks: str | None = None
+    row_of: str | None = None
     ceiling: tuple[str, Number] | None = None
     plain: tuple[Template, ...] = ()
-    perhaps: re.Pattern[str] | None = None
+    other_names: re.Pattern[str] | None = None
     absent: Literal["first", "only"] | None = None
     why: str | None = None
     retired: str | None = None
@@ -79,7 +79,7 @@ class Key:
 
     def __post_init__(self) -> None:
         if self.kind == "text":
-            makes_request = self.picks is not None and self.per_container
+            makes_request = self.row_of is not None and self.per_container
         else:
             makes_request = self.kind == "amount" and (self.place == "resource" or self.per_container)
         object.__setattr__(self, "makes_request", makes_request)

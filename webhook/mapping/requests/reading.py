@@ -385,7 +385,7 @@ def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, 
     """
     vendor, form = reader.vendor, reader.form
     if unknown is not None:
-        if vendor.keys[unknown.key_name].picks is not None:
+        if vendor.keys[unknown.key_name].row_of is not None:
             raise _no_row(reader, unknown, home=home)
         # A default does not know the size of a name.
         defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
@@ -455,7 +455,7 @@ def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     vendor, binding = reader.vendor, dict(entry.binding)
     message = f"{entry}: {without_row(vendor, entry)}"
     of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
-    if home and vendor.keys[entry.key_name].picks is None and not of_another_model:
+    if home and vendor.keys[entry.key_name].row_of is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
 
