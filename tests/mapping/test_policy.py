@@ -41,7 +41,7 @@ CONTRADICTIONS = [
         "known are aliyun",
     ),
     ((f"{ACME}copies: acme\n",), "", "0.yaml", "copies", "no other vendor is called 'acme'", ""),
-    ((f"{ACME}beside: {{cambrikon: a}}\n",), "", "0.yaml", "allowedWith.cambrikon", "'cambrikon'", "cambricon"),
+    ((f"{ACME}allowedWith: {{cambrikon: a}}\n",), "", "0.yaml", "allowedWith.cambrikon", "'cambrikon'", "cambricon"),
     (
         (f"{ACME}translateTo: other\n", f"{OTHER}translateTo: nvidia\n"),
         "",
