@@ -312,7 +312,7 @@ def test_other_kinds_and_templates(run: Run) -> None:
     """Kinds without pods are named; of others, pods are found, or named by their path."""
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
     result = run("explain", "-f", "-", stdin=service)
-    assert (result.exit_code, result.stdout) == (0, f"{DEFAULT}service/web: contains no pod to process\n")
+    assert (result.exit_code, result.stdout) == (0, f"{DEFAULT}service/web: no pod found in it\n")
     job = "apiVersion: x/v1\nkind: Train\nmetadata: {name: t}\nspec: {podTemplate: {spec: "
     job += "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
     treated = run("explain", "-f", "-", stdin=job).stdout

@@ -134,7 +134,7 @@ def pods_text(explanation: ExplainedObjects) -> str:
 
 def _object(obj: ObjectExplained) -> Iterator[str]:
     if not obj.pods:
-        yield heading(f"{obj.title}: contains no pod to process")
+        yield heading(f"{obj.title}: no pod found in it")
     for number, part in enumerate(obj.pods):
         if number:
             yield "\n"
