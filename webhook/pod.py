@@ -94,6 +94,7 @@ class PodSpec(View, frozen=True):
     affinity: msgspec.Raw = ABSENT
     os: PodOS | None = None
     resource_claims: list[PodClaim] | None = None
+    scheduling_gates: msgspec.Raw = ABSENT
 
 
 class OwnerReference(View, frozen=True):
@@ -194,6 +195,52 @@ class _SourceName(View, frozen=True):
     field_path: str | None = None
 
 
+class NodeRequirement(View, frozen=True):
+    """A requirement on a label of nodes."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeTerm(View, frozen=True):
+    """Requirements on the labels of a node."""
+
+    match_expressions: list[NodeRequirement] | None = None
+
+
+class _Required(View, frozen=True):
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+class _Preferred(View, frozen=True):
+    preference: NodeTerm | None = None
+
+
+class _NodeAffinity(View, frozen=True):
+    required: _Required | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[_Preferred] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class _Affinity(View, frozen=True):
+    node_affinity: _NodeAffinity | None = None
+
+
+class Toleration(View, frozen=True):
+    """An entry of a pod's ``tolerations``: the taint that it tolerates."""
+
+    key: str | None = None
+    value: str | None = None
+
+
+class _Gate(View, frozen=True):
+    """An entry of a pod's ``schedulingGates``."""
+
+    name: str = ""
+
+
 class _RawResources(View, frozen=True):
     limits: msgspec.Raw = ABSENT
     requests: msgspec.Raw = ABSENT
@@ -246,6 +293,9 @@ _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
 _devices = msgspec.json.Decoder(list[VolumeDevice] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
+_affinity = msgspec.json.Decoder(_Affinity | None)
+_tolerations = msgspec.json.Decoder(list[Toleration] | None)
+_gates = msgspec.json.Decoder(list[_Gate] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
 
@@ -328,3 +378,26 @@ def config_maps_mounted(raw: msgspec.Raw) -> list[tuple[int, str]]:
     """Return the ConfigMaps in the volumes of a `PodSpec`, each with its index in the list."""
     entries = (_config_maps.decode(raw) or []) if present(raw) else []
     return [(i, entry.config_map.name) for i, entry in enumerate(entries) if entry.config_map is not None]
+
+
+def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
+    """Return the alternatives of required node affinity, and the preferred terms; none if it is invalid."""
+    try:
+        decoded = _affinity.decode(affinity) if present(affinity) else None
+    except (msgspec.DecodeError, RecursionError):
+        return [], []
+    if decoded is None or decoded.node_affinity is None:
+        return [], []
+    required, preferred = decoded.node_affinity.required, decoded.node_affinity.preferred
+    terms = None if required is None else required.node_selector_terms
+    return terms or [], [each.preference for each in preferred or () if each.preference is not None]
+
+
+def decode_tolerations(raw: msgspec.Raw) -> list[Toleration]:
+    """Decode the tolerations of a `PodSpec`."""
+    return (_tolerations.decode(raw) or []) if present(raw) else []
+
+
+def gate_names(raw: msgspec.Raw) -> list[str]:
+    """Return the names of the scheduling gates of a `PodSpec`."""
+    return [gate.name for gate in _gates.decode(raw) or ()] if present(raw) else []

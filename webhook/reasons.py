@@ -649,6 +649,14 @@ class Reason(enum.Enum):
         "The pod named no scheduler, or another vendor's; the one that the request needs was set.",
         "To avoid the warning, do what the message says.",
     )
+    BELONGINGS_KEPT = _(
+        "VGW510",
+        ReasonKind.WARNING,
+        "names of another system kept",
+        "The request was translated, but the pod keeps names that only the previous system knows: of queues, gangs or nodes.",
+        "Remove them, or write those of the system that serves the pod now. A node selector, an affinity or a scheduling gate "
+        "of the previous one can keep it Pending.",
+    )
     IMAGE_PATH_ASSUMED = _(
         "VGW601",
         ReasonKind.NOTE,

@@ -17,7 +17,6 @@ import msgspec
 
 from tests.decisions.worst_pods import SHARE, Members
 from webhook import pod as views
-from webhook.admission import overrides
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -36,7 +35,8 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "volume_devices"): _decoded(views, "_devices"),
     (PodSpec, "volumes"): _decoded(views, "_volumes") | _decoded(views, "_config_maps"),
     (PodSpec, "tolerations"): list[dict[str, Any]],
-    (PodSpec, "affinity"): _decoded(overrides, "_affinity"),
+    (PodSpec, "scheduling_gates"): _decoded(views, "_gates"),
+    (PodSpec, "affinity"): _decoded(views, "_affinity"),
     (EnvVar, "value_from"): types.GenericAlias(dict, (str, _decoded(views, "_source_name"))),
     (Volume, "empty_dir"): dict[str, Any],
 }

@@ -58,6 +58,7 @@ guard:
 owned: [owned.acme.example/mark*, owned.acme.example/other, {label: owned.acme.example/label}]
 ownedBy: ["system:serviceaccount:acme:scheduler"]
 hints: [hint.acme.example/annotation, hint.acme.example/more*]
+belongs: [belongs.acme.example/name, belongs.acme.example/more*, acme-pool=x]
 configMaps: maps.acme.example/annotation
 environment: {ACME_SHARE: core}
 cardLabels: [card.acme.example/product]
@@ -108,7 +109,7 @@ def unreduced() -> Policy:
     policy = replace(reduced())
     policy.__dict__["read_keys"] = ReadKeys(NameSet.of(["*"]), NameSet(), policy.near)
     policy.__dict__["watched_variables"] = WatchedVariables(["*"])
-    policy.__dict__["marks_of_shims"] = Marks([b"["])
+    policy.__dict__["marks_of_mounts"] = policy.__dict__["marks_of_belongings"] = Marks([b"["])
     return policy
 
 
@@ -175,13 +176,22 @@ def _main(pod: Json) -> Json:
     return container
 
 
+def _preferred(name: str) -> Json:
+    """An affinity that prefers nodes with a label."""
+    preference = {"weight": 1, "preference": {"matchExpressions": [{"key": name, "operator": "Exists"}]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
+
+
 Change = Callable[[Json, str], object]
 OF_KEYS: tuple[Change, ...] = (
     lambda pod, name: pod["metadata"]["labels"].update({name: "true"}),
     lambda pod, name: pod["metadata"]["annotations"].update({name: "true"}),
     lambda pod, name: pod["spec"].setdefault("nodeSelector", {}).update({name: "X100"}),
+    lambda pod, name: pod["spec"].update(affinity=_preferred(name)),
+    lambda pod, name: pod["spec"].update(tolerations=[{"key": name, "operator": "Exists"}]),
+    lambda pod, name: pod["spec"].update(schedulingGates=[{"name": name}]),
 )
-"""What a document names, as a label, an annotation and in the node selector."""
+"""What a document names, as a label, an annotation, in the node selector, as a preference, a toleration and a gate."""
 
 REFERENCE = {"configMapKeyRef": {"name": "true-x", "key": "k"}}
 OF_OTHERS: tuple[Change, ...] = (

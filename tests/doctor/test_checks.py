@@ -74,6 +74,7 @@ REPORTED = but(
 SERVED = {"volcano": Scheduler(5, 2)}
 YOUNG = {"volcano": Scheduler(0, 0)}
 UNSERVED = {"volcano": Scheduler(0, 2)}
+BOTH = [node("n1", "nvidia.com/gpu"), node("n2", "volcano.sh/vgpu-number"), node("n3", "volcano.sh/vgpu-number")]
 UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
 HAMIS = daemon_set("plugin", PLUGINS, "/usr/local/libraries", component="hami-device-plugin")
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
@@ -253,6 +254,14 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
     ("resources", WARNING, "of the target nvidia", but(nodes=[node("n1", "cpu")])),
     ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[node("n1", "cpu")])),
+    ("systems", OK, "no request", HEALTHY),
+    ("systems", OK, "no request", but(nodes=BOTH, outcome=NO_TARGET)),
+    ("systems", OK, "no request", but(nodes=BOTH, outcome=outcome(settings="target: nvidia\nserved: [volcano]"))),
+    ("systems", OK, "no request", but(nodes=BOTH, outcome=outcome(v="extends: volcano\ntranslateTo: nvidia\n"))),
+    ("systems", OK, "no request", but(nodes=[node("n1", "metax-tech.com/sgpu")])),
+    ("systems", WARNING, "could not be read", but(nodes=REFUSED)),
+    ("systems", WARNING, "translated to nvidia", but(nodes=BOTH)),
+    ("systems", WARNING, "translated to volcano", but(nodes=BOTH, outcome=outcome(settings="target: volcano"))),
     ("sharing", OK, "no node", HEALTHY),
     ("sharing", OK, "no node", but(nodes=[node("n1", *GPU, labels={REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
     ("sharing", OK, "no node", but(nodes=[node("n1", "nvidia.com/gpu.shared", labels={REPLICAS: "4"})])),
@@ -328,6 +337,7 @@ def test_each_check_has_its_ends() -> None:
         "notes",
         "resources",
         "sharing",
+        "systems",
         "claims",
     }
 
@@ -436,6 +446,16 @@ def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> 
     result = result_of(but(nodes=[SHARED, node("n2", *GPU, labels=dict(SHARED.labels))]), "sharing")
     assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)
     assert "renameByDefault: true" in result.hint
+
+
+def test_systems_that_could_be_served_are_named_with_what_to_set() -> None:
+    """By what shows them; those that are served already stay in the setting."""
+    facts = but(
+        nodes=[*BOTH, node("n4", "aliyun.com/gpu-mem")], outcome=outcome(settings="target: nvidia\nserved: [aliyun]")
+    )
+    result = result_of(facts, "systems")
+    assert result.details == ("volcano: volcano.sh/vgpu-number on 2 nodes",)
+    assert result.hint.endswith("set served: [aliyun, volcano]")
 
 
 def test_who_serves_a_name_and_which_pods_have_both() -> None:

@@ -12,6 +12,7 @@ from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, device_class, registered
 from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError, read_object
+from webhook.doctor import collect
 from webhook.doctor.collect import collect_facts
 from webhook.doctor.facts import Backend, Scheduler, Shown
 from webhook.doctor.read import StoredCertificates
@@ -183,6 +184,18 @@ async def test_schedulers_that_pods_wait_for() -> None:
     queries = [query["fieldSelector"] for _, path, query in api.requests if path == "/api/v1/pods"]
     assert set(queries) == {"spec.nodeName=", "spec.schedulerName=volcano"}
     assert isinstance((await collect_facts(reading({}), "gpu", NOW)).awaited, Missing)
+
+
+async def test_schedulers_of_systems_beside_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the setting `target` those of all vendors are looked for: the cluster may serve them, too."""
+
+    async def policy_now(*_: object) -> object:
+        return OUTCOME
+
+    monkeypatch.setattr(collect, "policy_now", policy_now)
+    api = reading({"/api/v1/nodes": [], "/api/v1/pods": [], "/apis/coordination.k8s.io/v1/leases": []})
+    facts = await collect_facts(api, "gpu", NOW)
+    assert {"hami-scheduler", "volcano", "kai-scheduler"} <= facts.schedulers.keys()
 
 
 async def test_an_empty_cluster() -> None:

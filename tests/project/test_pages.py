@@ -31,7 +31,7 @@ def test_pages_are_short() -> None:
     words = {page: len(text.split()) for page, text in TEXTS.items()}
     assert words["CONTRIBUTING.md"] <= 900
     assert words["docs/start.md"] <= 1_500
-    assert sum(words.values()) <= 32_300
+    assert sum(words.values()) <= 32_940
 
 
 def test_readme_is_short() -> None:
@@ -41,7 +41,7 @@ def test_readme_is_short() -> None:
 
 def test_index_lists_every_page() -> None:
     """Whoever reads the index of the documentation finds each of its pages, once."""
-    listed = re.findall(r"^\| \[[^\]]+\]\((\w+\.md)\)", TEXTS["docs/README.md"], re.MULTILINE)
+    listed = re.findall(r"^\| \[[^\]]+\]\(([\w-]+\.md)\)", TEXTS["docs/README.md"], re.MULTILINE)
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md")
 
 

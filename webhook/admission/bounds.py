@@ -36,7 +36,7 @@ MAX_BYTES: Final = MIB
 """The most bytes of all mounts, and of the volumes. A path has at most 4,096 (``PATH_MAX``)."""
 
 MAX_PLACEMENT: Final = 256 * 1024
-"""The most bytes of the tolerations, and of the affinity: far beyond any honest one."""
+"""The most bytes of the tolerations, of the affinity, and of the scheduling gates: far beyond any honest one."""
 
 MAX_NODE_NAME: Final = 253
 """The most characters of the name of a node, a DNS subdomain (RFC 1123). It is written into each term of an affinity."""
@@ -89,7 +89,8 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
         (len(spec.resource_claims or ()), MAX_CLAIMS, "resource claims", "spec.resourceClaims"),
         (len(spec.node_name or ""), MAX_NODE_NAME, "characters of spec.nodeName", "spec.nodeName"),
         (len(bytes(spec.tolerations)), MAX_PLACEMENT, "bytes of tolerations", "spec.tolerations"),
-        (_affinity(pod, policy), MAX_PLACEMENT, "bytes of affinity", "spec.affinity"),
+        (len(bytes(spec.affinity)), MAX_PLACEMENT, "bytes of affinity", "spec.affinity"),
+        (len(bytes(spec.scheduling_gates)), MAX_PLACEMENT, "bytes of scheduling gates", "spec.schedulingGates"),
         (_variables(pod, [each.env for each in containers], policy), MAX_LISTED, _VARIABLES, "env"),
     )
     lists = (
@@ -106,10 +107,6 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
         if text.count(b"{") > MAX_LISTED:
             return _beyond(text.count(b"{"), MAX_LISTED, f"{what} and parts of them", what)
     return None
-
-
-def _affinity(pod: Pod, policy: Policy) -> int:
-    return len(bytes(pod.spec.affinity)) if policy.cards or pod.spec.node_name else 0
 
 
 def _variables(pod: Pod, lists: Sequence[msgspec.Raw], policy: Policy) -> int:

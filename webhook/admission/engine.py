@@ -20,7 +20,7 @@ from webhook.admission.facts import Facts, facts_of, remember
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
 from webhook.admission.own_keys import unread_keys
-from webhook.admission.placement import drop_references, place_pod
+from webhook.admission.placement import drop_references, place_pod, report_belongings
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
@@ -244,6 +244,7 @@ def _apply(plan: Plan, resolution: PodResult) -> None:
         drop_references(plan)
     guard_pod(plan)
     place_pod(plan)
+    report_belongings(plan)
     inject_shim(plan)
     keep_environment(plan, resolution)
     if plan.annotations:

@@ -63,6 +63,9 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     mounts = whole or policy.marks_of_mounts.among(lists)
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
     first = 0 if init is None else len(init)
+    affinity, gates = spec.affinity, spec.scheduling_gates
+    if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
+        affinity, gates = affinity if policy.cards or spec.node_name else ABSENT, ABSENT
     facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(
@@ -74,9 +77,10 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
             spec.node_name,
             selector,
             spec.tolerations,
-            spec.affinity if policy.cards or spec.node_name else ABSENT,
+            affinity,
             None,
             spec.resource_claims,
+            gates,
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user)

@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-import msgspec
-
 from webhook import labels
 from webhook.admission.decision import Context
 from webhook.finding import Finding, deny
@@ -20,7 +18,7 @@ from webhook.mapping.document.problem import nearest_known
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import parse_cores, parse_default_memory
-from webhook.pod import Pod, View, present
+from webhook.pod import NodeTerm, Pod, node_terms
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Size
@@ -50,37 +48,12 @@ class SelectedDevice(NamedTuple):
     memory: int | None
 
 
-class _Requirement(View, frozen=True):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
-class _Term(View, frozen=True):
-    match_expressions: list[_Requirement] | None = None
-
-
-class _Selector(View, frozen=True):
-    node_selector_terms: list[_Term] | None = None
-
-
-class _NodeAffinity(View, frozen=True):
-    required: _Selector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-
-
-class _Affinity(View, frozen=True):
-    node_affinity: _NodeAffinity | None = None
-
-
-_affinity = msgspec.json.Decoder(_Affinity | None)
-
-
 def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
     """Return the devices that a pod selects, one `SelectedDevice` for each label; none if no device is configured."""
     if not policy.cards:
         return ()
     selector = pod.spec.node_selector or {}
-    terms = _required_terms(pod.spec.affinity)
+    terms, _ = node_terms(pod.spec.affinity)
     devices: list[SelectedDevice] = []
     for label in dict.fromkeys(itertools.chain.from_iterable(policy.card_labels.values())):
         chosen = selector.get(label)
@@ -94,18 +67,7 @@ def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
     return tuple(devices)
 
 
-def _required_terms(affinity: msgspec.Raw) -> list[_Term]:
-    """The alternatives of required node affinity; none if it is invalid, and so selects no device."""
-    try:
-        decoded = _affinity.decode(affinity) if present(affinity) else None
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    if decoded is None or decoded.node_affinity is None or decoded.node_affinity.required is None:
-        return []
-    return decoded.node_affinity.required.node_selector_terms or []
-
-
-def _in_each(label: str, terms: list[_Term]) -> set[str] | None:
+def _in_each(label: str, terms: list[NodeTerm]) -> set[str] | None:
     """The values that a label can have on a node that any of the terms selects; None if a term allows every value."""
     possible: set[str] = set()
     for term in terms:

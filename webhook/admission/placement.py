@@ -2,6 +2,8 @@
 
 Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
 
+Names that only the source's system knows are kept, too, and reported: its queues, gangs and nodes mean nothing to the target.
+
 References to ConfigMaps that only the source's scheduler creates: removed if another vendor serves the pod.
 
 The source's own webhook may have been called before. It names the ConfigMaps in an annotation of the pod, and lets variables,
@@ -9,7 +11,7 @@ The source's own webhook may have been called before. It names the ConfigMaps in
 containers would never start.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,9 +19,18 @@ import msgspec
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
-from webhook.mapping.model.vendor import system_names
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.patch import MapEdits, Slot
-from webhook.pod import config_maps_from, config_maps_mounted, decode_env, value_source
+from webhook.pod import (
+    config_maps_from,
+    config_maps_mounted,
+    decode_env,
+    decode_tolerations,
+    gate_names,
+    node_terms,
+    value_source,
+)
 from webhook.reasons import Reason
 from webhook.text import shorten
 
@@ -336,3 +347,78 @@ def _report_kept(plan: Plan, what: str, value: str, field: str) -> None:
 
 def _short(text: str) -> str:
     return shorten(text, 100)
+
+
+MAX_BELONGINGS: Final = 8
+"""The most names that one warning lists; pods of any system carry fewer."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+_AWAY: Final = {"NotIn", "DoesNotExist"}
+"""Operators that keep a pod away from the source's nodes, as it should be after a translation."""
+
+
+def report_belongings(plan: Plan) -> None:
+    """Report, in one warning, what a translated pod keeps though only the systems of its sources know it."""
+    translated = [allocation for allocation in plan.allocations if allocation.vendor is not allocation.source]
+    if not translated:
+        return
+    spec = plan.pod.spec
+    names = _encode([*plan.labels, *plan.annotations, *(spec.node_selector or ())])
+    lists = b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])
+    if not plan.policy.marks_of_belongings.among(lists):  # one search, with false positives
+        return
+    carried = list(_carried(plan))
+    known = {*plan.policy.marks.belongs.among([name for _, name in carried])}
+    sources = {allocation.source.name: allocation.source for allocation in translated}.values()
+    serving = [*(allocation.vendor for allocation in plan.allocations), *(vendor for _, vendor in plan.left_alone)]
+    kept = [
+        f"{place} {shorten(name, 100)}"
+        for place, name in carried
+        if name in known
+        and any(source.owned.knows(name) and not _is_hint(place, name, source) for source in sources)
+        and not any(_declares(vendor, name, plan.policy) for vendor in serving)
+    ]
+    if kept:
+        kept = [*dict.fromkeys(kept)]
+        listed = ", ".join(kept[:MAX_BELONGINGS]) + (
+            f" and {len(kept) - MAX_BELONGINGS} more" * (len(kept) > MAX_BELONGINGS)
+        )
+        systems = [system_names(allocation.source, allocation.vendor) for allocation in translated]
+        source, target = (" and ".join(dict.fromkeys(names)) for names in zip(*systems, strict=True))
+        message = f"remove or replace what only {source} knows, for {target} serves the request: {listed}"
+        plan.findings.append(Finding(Reason.BELONGINGS_KEPT, message))
+
+
+def _carried(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the names that a pod carries and keeps, each with its place; of nodes also with their values."""
+    spec, edits = plan.pod.spec, plan.edits
+    yield from (("label", key) for key in plan.labels if edits.labels.values.get(key, "") is not None)
+    yield from (("annotation", key) for key in plan.annotations if edits.annotations.values.get(key, "") is not None)
+    for key, value in (spec.node_selector or {}).items():
+        yield from (("nodeSelector", key), ("nodeSelector", f"{key}={value}"))
+    required, preferred = node_terms(spec.affinity)
+    for term in (*required, *preferred):
+        for each in term.match_expressions or ():
+            if each.operator not in _AWAY:
+                names = (each.key, *(f"{each.key}={value}" for value in each.values or ()))
+                yield from (("node affinity", name) for name in names)
+    for toleration in decode_tolerations(spec.tolerations):
+        names = (toleration.key or "", f"{toleration.key}={toleration.value}")
+        yield from (("toleration", name) for name in names)
+    yield from (("scheduling gate", name) for name in gate_names(spec.scheduling_gates))
+
+
+def _is_hint(place: str, name: str, source: Vendor) -> bool:
+    """Whether it is reported as a hint."""
+    return place == "annotation" and source.owned.hint(name)
+
+
+def _declares(vendor: Vendor, name: str, policy: Policy) -> bool:
+    """Whether a vendor knows a name: it belongs to its system, is a hint for it, or one of its keys."""
+    read = (policy.labels, policy.annotations, policy.node_selector)
+    return (
+        vendor.owned.knows(name)
+        or vendor.owned.hint(name)
+        or any(owner.vendor == vendor.name for names in read for owner in names.owners(name))
+    )

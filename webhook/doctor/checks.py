@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webhook.doctor import certificates, events, nodes, pods, policy, registration
+from webhook.doctor import certificates, events, nodes, pods, policy, proposal, registration
 from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.result import Check, Result
 
@@ -44,6 +44,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("variables", "pods", "`list` `configmaps` everywhere", nodes.variables),
     Check("resources", "nodes", "`list` `nodes`", nodes.resources),
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
+    Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", proposal.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),
     Check("scheduler", "nodes", "`list` `pods` and `leases` everywhere", nodes.scheduler),
     Check("shim", "nodes", "`list` `daemonsets` everywhere, `list` `pods` of their namespaces", nodes.shim),

@@ -109,7 +109,7 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         return seen
     spaces = [] if isinstance(seen.opted_in, Missing) else [space.name for space in seen.opted_in]
     ready, (backend, shown), pods, trial, (chosen, classes) = await asyncio.gather(
-        _with_readiness(api, seen),
+        _with_readiness(api, seen, every=seen.policy.settings.target is not None),
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
         tried(_trial(api, seen)),

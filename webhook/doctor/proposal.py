@@ -1,4 +1,4 @@
-"""The chart's values that fit a cluster, from what its nodes offer and which schedulers run; before anything is installed."""
+"""The chart's values that fit a cluster, from what its nodes offer and which schedulers run; later, whether `served` does."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import yaml
 
+from webhook.admission.overrides import Overrides, override_source
 from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.nodes import LIBRARY_FOLDERS, is_running, mounts_library
-from webhook.doctor.result import Missing, counted, known, listed
+from webhook.doctor.result import Missing, Result, counted, known, listed, ok, warning
 from webhook.mapping.model.names import index
 from webhook.mapping.model.vendor import Vendor
 
@@ -71,6 +72,27 @@ def sharing_systems(facts: ClusterFacts) -> Mapping[str, str]:
             seen += [f"{scheduler} is running"] if runs else []
             signs.append((len(having), vendor.name, ", ".join(seen)))
     return {name: sign for _, name, sign in sorted(signs, key=lambda each: (-each[0], each[1]))}
+
+
+def systems(facts: ClusterFacts) -> Result:
+    """Does the cluster serve keys that the setting `target` translates away?
+
+    That is meant in a migration, and not where two systems are to stay.
+    """
+    policy = facts.policy
+    seen = sharing_systems(facts)
+    moved = [
+        name
+        for name in seen
+        if name != policy.settings.target and override_source(policy.vendors[name], Overrides(), policy) == "settings"
+    ]
+    if not moved:
+        return ok("no request in keys that the cluster serves is translated by the setting `target`")
+    return warning(
+        f"requests in keys that the cluster serves are translated to {policy.settings.target}",
+        *(f"{name}: {seen[name]}" for name in moved),
+        hint=f"if they are to stay as they are, set served: [{', '.join([*policy.settings.served, *moved])}]",
+    )
 
 
 def values_text(values: tuple[ProposedValue, ...]) -> str:

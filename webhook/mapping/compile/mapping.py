@@ -78,7 +78,8 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         problems.extend(found)
     guard, found = compile_guards(document.guard, shim, ("guard",))
     problems.extend(found)
-    owned, found = compile_owned(document.owned, document.hints, document.variables, ("owned",))
+    belongs = (*document.belongs, *_placed(document.place))
+    owned, found = compile_owned(document.owned, document.hints, document.variables, ("owned",), belongs=belongs)
     problems.extend(found)
     for variable, counted in document.environment.items():
         if counted is not None and counted not in keys:
@@ -133,6 +134,13 @@ def _marks(document: schema.Mapping) -> Iterator[str]:
     """Yield the keys that the vendor's scheduler writes."""
     for mark in document.owned:
         yield mark if isinstance(mark, str) else mark.label
+
+
+def _placed(place: schema.Place) -> Iterator[str]:
+    """Yield the names that the vendor's pods get, which belong to it, too; of node labels with values."""
+    yield from (f"{key}={value}" for key, value in place.node_selector.items())
+    yield from (*place.labels, *place.annotations)
+    yield from (str(toleration["key"]) for toleration in place.tolerations if toleration.get("key"))
 
 
 def _variables_in_marks(document: schema.Mapping) -> set[str]:

@@ -72,6 +72,8 @@ LabelKey: TypeAlias = Annotated[
 ]
 """The key of a label: a name of at most 63 characters, optionally after a DNS name of at most 253 characters and a slash."""
 
+Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
+"""A name with ``*`` for any text, or ``key=value`` of a node."""
 
 API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
 """The version of mappings and settings, and of documents that name none."""
@@ -503,6 +505,12 @@ class Mapping(Strict):
         [],
         max_length=MANY,
         description="patterns of annotations that have no effect after a translation, which a warning reports",
+    )
+    belongs: list[Belonging] = Field(
+        [],
+        max_length=SOME,
+        description="names that only the system knows: patterns of labels, annotations, scheduling gates, node labels and "
+        "taints, or `key=value` of a node. A translated pod that keeps one gets a warning; those in `place` count, too",
     )
     known: list[KeyText | KnownName] = Field(
         [],

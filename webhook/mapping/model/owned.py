@@ -1,4 +1,4 @@
-"""Keys that only a scheduler may write, and keys with hints for one, compiled into sets and patterns."""
+"""Keys that only a scheduler may write, keys with hints for one, and names of its system, compiled into sets and patterns."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,39 +23,52 @@ class Owned:
         annotations: allocation marks: a copied one breaks placement, a forged one takes devices of others.
         labels: the same, as labels.
         hints: annotations that only this scheduler reads; a mark is never a hint.
+        belongs: names that this system alone knows, and ``key=value`` of its nodes: reported if a translated pod keeps one.
     """
 
     annotations: NameSet = field(default_factory=NameSet)
     labels: NameSet = field(default_factory=NameSet)
     hints: NameSet = field(default_factory=NameSet)
+    belongs: NameSet = field(default_factory=NameSet)
 
     def hint(self, key: str) -> bool:
         """Return whether an annotation is a hint, which is lost when the pod is translated to another vendor."""
         return key in self.hints and key not in self.annotations
 
+    def knows(self, name: str) -> bool:
+        """Return whether a name belongs to the system; ``key=value`` only as it is written, for patterns are of keys."""
+        return name in self.belongs.exact or ("=" not in name and name in self.belongs)
+
 
 def union(sets: Iterable[Owned]) -> Owned:
-    """The union of several sets of marks and hints."""
-    groups = zip(*((owned.annotations, owned.labels, owned.hints) for owned in sets), strict=True)
+    """The union of several sets of marks, hints and belongings."""
+    groups = zip(*((owned.annotations, owned.labels, owned.hints, owned.belongs) for owned in sets), strict=True)
     return Owned(*(reduce(or_, group, NameSet()) for group in groups))
 
 
 def compile_owned(
-    owned: Sequence[str | OwnedLabel], hints: Sequence[str], variables: Mapping[str, Variable], path: FieldPath
+    owned: Sequence[str | OwnedLabel],
+    hints: Sequence[str],
+    variables: Mapping[str, Variable],
+    path: FieldPath,
+    *,
+    belongs: Sequence[str] = (),
 ) -> tuple[Owned, list[Problem]]:
-    """Compile the owned keys and hints of a document; the result is usable only if there are no problems.
+    """Compile the owned keys, hints and belongings of a document; the result is usable only if there are no problems.
 
     Args:
         owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
         hints: annotation patterns, likewise.
         variables: the document's variables.
-        path: the path of `owned` in the document; `hints` is its neighbor.
+        path: the path of `owned` in the document; `hints` and `belongs` are its neighbors.
+        belongs: patterns of names, and ``key=value``.
     """
     annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
     labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
     hint_keys = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
+    names = {(*path[:-1], "belongs", i): entry for i, entry in enumerate(belongs)}
     problems: list[Problem] = []
-    compiled = [_keys(group, variables, problems) for group in (annotations, labels, hint_keys)]
+    compiled = [_keys(group, variables, problems) for group in (annotations, labels, hint_keys, names)]
     return Owned(*compiled), problems
 
 

@@ -432,7 +432,7 @@ class Policy:
 
     @cached_property
     def marks(self) -> Owned:
-        """The marks and hints of all vendors' schedulers, to find them in one pass through a pod's keys."""
+        """The marks, hints and belongings of all vendors' schedulers, to find them in one pass through a pod's keys."""
         return union(vendor.owned for vendor in self.vendors.values())
 
     @cached_property
@@ -464,6 +464,15 @@ class Policy:
         shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
         marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
         return Marks(sorted(marks.union(*[vendor.guard.marks for vendor in self.vendors.values()])))
+
+    @cached_property
+    def marks_of_belongings(self) -> Marks:
+        """What is in undecoded affinity, tolerations, gates or lists of names that could belong to a vendor's system."""
+        belongs = self.marks.belongs
+        exact = [f'"{name.partition("=")[0]}"' for name in belongs.exact]
+        return Marks(
+            sorted(text.encode() for text in (*exact, *(max(glob.split("*"), key=len) for glob in belongs.globs)))
+        )
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
