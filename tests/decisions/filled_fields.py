@@ -139,6 +139,7 @@ def _words(vendor: Vendor) -> Words:
         **{key.place: tuple(template.text for template in key.templates) for key in vendor.keys.values()},
         "owned": tuple(entry if isinstance(entry, str) else entry.label for entry in document.owned),
         "hint": tuple(document.hints),
+        "belongs": tuple(document.belongs),
         "place": (*vendor.place.labels, *vendor.place.annotations, *vendor.place.node_selector),
         **{f"guard {rule.place}": rule.names for rule in vendor.guard.rules},
         "variable": () if shim is None else tuple(sorted(shim.names)),

@@ -78,6 +78,7 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     "spec.nodeSelector": MAP,
     "spec.tolerations": RAW,
     "spec.affinity": RAW,
+    "spec.schedulingGates": RAW,
     "spec.os": {"value": _value},
     "spec.resourceClaims": LIST,
     "context.namespace.name": {"value": lambda _: ""},

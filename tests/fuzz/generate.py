@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tests.fuzz.belongings import belong
 from tests.fuzz.draw import Draw
 from tests.fuzz.environment import around, mark, place, refer
 from tests.fuzz.misspelled import PREFIX, misspell
@@ -64,6 +65,7 @@ def case_of(seed: int, number: int) -> Case:
     user = "" if draw.chance(0.9) else "system:serviceaccount:kube-system:hami-scheduler"
     pod = _pod(draw)
     misspell(draw, labels, annotations, pod["metadata"])
+    belong(draw, pod)
     return Case(setup, labels, annotations, user, pod)
 
 

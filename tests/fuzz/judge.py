@@ -12,6 +12,7 @@ from tests.fuzz.denials import Verdict, denial_findings, denial_verdict
 from tests.fuzz.enforcement import enforcement_findings
 from tests.fuzz.generate import Case
 from tests.fuzz.hidden import hidden_findings
+from tests.fuzz.kept import belonging_findings
 from tests.fuzz.own_keys import own_key_findings
 from tests.fuzz.policies import policy_of
 from tests.fuzz.properties import plain_findings
@@ -69,6 +70,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
             findings += [*hidden_findings(trial), *own_key_findings(trial), *denial_findings(trial)]
+            findings += belonging_findings(trial)
             findings += sampled_findings(trial) if closely else contradiction_findings(trial)
         findings += memory_findings(trial, closely=closely)
     except msgspec.DecodeError:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tests.fuzz.belongings import NAMES as BELONGINGS
 from tests.fuzz.draw import Draw
 from tests.fuzz.environment import (
     DEVICE_CLASS,
@@ -59,6 +60,8 @@ TOLERATIONS: tuple[Any, ...] = (
     [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
 )
 AFFINITIES: tuple[Any, ...] = (ABSENT, None, {}, {"nodeAffinity": {"futureField": 1}})
+OF_SYSTEMS = tuple({name.partition("=")[0].replace("*", "x"): None for names in BELONGINGS.values() for name in names})
+GATES: tuple[Any, ...] = (ABSENT, None, [], [{"name": "mine"}], [{"name": name} for name in OF_SYSTEMS])
 POD_CLAIMS: tuple[Any, ...] = (ABSENT, None, [], [{"name": "own", "resourceClaimName": "c"}], [{"name": "nic"}])
 CLAIMS: tuple[Any, ...] = (ABSENT, None, [], [{"name": "own"}], [{"name": "nic", "request": "r"}])
 ENV_FROM: tuple[Any, ...] = (
@@ -390,6 +393,7 @@ CHANGES: Mapping[str, Change] = {
     "spec.nodeSelector": partial(_mapping, "spec", "nodeSelector"),
     "spec.tolerations": partial(_in, "spec", "tolerations", (ABSENT, *TOLERATIONS)),
     "spec.affinity": _affinity,
+    "spec.schedulingGates": partial(_in, "spec", "schedulingGates", GATES),
     "spec.os": partial(_in, "spec", "os", (ABSENT, None, {"name": "linux"}, {"name": "windows"})),
     "spec.resourceClaims": partial(_in, "spec", "resourceClaims", POD_CLAIMS),
     "context.namespace.name": _namespace_name,

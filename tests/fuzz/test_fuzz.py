@@ -153,17 +153,24 @@ def test_empty_elements_are_found_beside_references_that_refer(path: str, *, is_
     assert has_open_element({"env": [{"name": name, "value": value} for name, value in values.items()]}) == is_open
 
 
-def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelled key that is not reported breaks the rule about it."""
+@pytest.mark.parametrize(
+    "reason, rule",
+    [
+        (Reason.OWN_KEY_UNUSED, "9 a misspelled key is reported"),
+        (Reason.BELONGINGS_KEPT, "10 names of the source are reported once, others never"),
+    ],
+)
+def test_what_is_not_reported_is_found(reason: Reason, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelled key, or a name of the source's, that is not reported breaks the rule about it."""
 
     def silent(*arguments: Any) -> Decision:
         decision = decide(*arguments)
-        warnings = tuple(finding for finding in decision.warnings if finding.reason is not Reason.OWN_KEY_UNUSED)
+        warnings = tuple(finding for finding in decision.warnings if finding.reason is not reason)
         return msgspec.structs.replace(decision, warnings=warnings)
 
     monkeypatch.setattr(trial, "decide", silent)
     rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
-    assert rules == {"9 a misspelled key is reported"}
+    assert rules == {rule}
 
 
 def test_key_that_counts_although_misspelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

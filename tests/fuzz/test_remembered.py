@@ -53,6 +53,7 @@ NO_LOSS: Mapping[tuple[str, str], str] = {
     ("spec.initContainers", "absence"): COARSER,
     ("spec.resourceClaims", "absence"): COARSER,
     ("spec.affinity", "absence"): COARSER,
+    ("spec.schedulingGates", "absence"): COARSER,
 }
 """What may be forgotten, and why no decision is borrowed for it."""
 
