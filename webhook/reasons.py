@@ -526,6 +526,14 @@ class Reason(enum.Enum):
         "Keep one. A class of other hardware belongs into the setting `otherDeviceClasses`.",
         422,
     )
+    UNREPORTED = _(
+        "VGW325",
+        ReasonKind.DENIAL,
+        "resource that no node reports",
+        "The device plugin of the system does not report this resource, so the pod would stay Pending.",
+        "Write what the message names, or, where nodes report it, set the key's `unreported: null` in the mapping.",
+        422,
+    )
     UNKNOWN_TARGET = _(
         "VGW401",
         ReasonKind.DENIAL,

@@ -134,6 +134,11 @@ def _reading(trial: Trial, denial: Denial) -> bool | None:
     return not reads or any(read.meaning is not None and read.meaning.amounts() is None for read in reads)
 
 
+def _unreported(trial: Trial, denial: Denial) -> bool:
+    """A resource that no node reports, in a request that stays in these keys."""
+    return "volcano.sh/vgpu-memory-percentage" in _names(trial) and target_of(trial, "volcano") == "volcano"
+
+
 def _absent_container(trial: Trial, denial: Denial) -> bool:
     """An annotation names a container that the pod does not have, or none of those that request."""
     reads = trial.before
@@ -409,6 +414,7 @@ JUDGES: Mapping[str, Judge] = {
     "VGW317": _absent_container,
     "VGW318": _too_many,
     "VGW324": _claimed,
+    "VGW325": _unreported,
     "VGW401": _unknown_target,
     "VGW402": _no_equivalent,
     "VGW403": _read_differently,

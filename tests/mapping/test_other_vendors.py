@@ -254,8 +254,8 @@ def test_who_asks_is_named(index: int) -> None:
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
     """Rounded up to all of a device, memory is a whole device's, and so are the cores that had no limit."""
-    stored, decision = translated(pod_of("kai", {}, {"gpu-fraction": "0.995"}), "volcano")
-    assert stored["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory-percentage"] == "100"
+    stored, decision = translated(pod_of("kai", {}, {"gpu-fraction": "0.995"}), "nvidia")
+    assert stored["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem-percentage"] == "100"
     assert {Reason.ROUNDED, Reason.LIMIT_ADDED} <= {finding.reason for finding in decision.warnings}
 
 

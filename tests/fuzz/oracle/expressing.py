@@ -66,8 +66,13 @@ class Wanted(NamedTuple):
         return kind == "percent" and max(-(-number // step) * step, least) <= most
 
 
+def volcano(wanted: Wanted) -> bool:
+    """Volcano: MiB, or all memory without a key for it; no node reports its key for percent."""
+    return (wanted.sized(MIB) or wanted.all_of("memory")) and (wanted.part() or wanted.open("cores"))
+
+
 def hami_like(wanted: Wanted) -> bool:
-    """HAMi and Volcano: MiB or percent, cores or none, of any number of devices."""
+    """HAMi: MiB or percent, cores or none, of any number of devices."""
     return (wanted.sized(MIB) or wanted.memory == "percent") and (wanted.part() or wanted.open("cores"))
 
 
@@ -264,7 +269,7 @@ def neuron(wanted: Wanted) -> bool:
 
 EXPRESSES: Mapping[str, Callable[[Wanted], bool]] = {
     "nvidia": hami_like,
-    "volcano": hami_like,
+    "volcano": volcano,
     "volcano-legacy": volcano_legacy,
     "aliyun": aliyun,
     "gpushare": gpushare,

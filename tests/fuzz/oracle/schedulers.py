@@ -44,6 +44,8 @@ def volcano(keys: Keys) -> Meaning:
     number, mib, part, cores = map(keys.of, ("vgpu-number", "vgpu-memory", "vgpu-memory-percentage", "vgpu-cores"))
     if number is None and mib is None:
         raise Lacks("the scheduler passes over it")
+    if "vgpu-memory-percentage" in keys.zeros:
+        raise Denied("0 % is placed with no memory at all")
     memory = percent(part) if part is not None else None if mib is None else size(mib, MIB)
     absent: dict[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": UNLIMITED}
     return Meaning("volcano", _count(number), memory, _percent(cores), absent)

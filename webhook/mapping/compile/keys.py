@@ -133,6 +133,8 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
             "a container key needs `absent`: which container requests without it",
             "write `absent: first` or `absent: only`",
         )
+    if model.unreported is not None and place != "resource":
+        problems.add((*path, "unreported"), "only a resource is reported by nodes")
     if model.other_names is not None and (place != "resource" or "devices" not in dimensions):
         problems.add((*path, "otherNames"), "only a resource that counts devices may have another name")
     if model.ceiling is not None and (kind != "other" or place != "annotation"):
@@ -161,6 +163,7 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         absent=model.absent,
         why=model.why,
         retired=model.retired,
+        unreported=model.unreported,
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )

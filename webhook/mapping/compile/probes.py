@@ -54,7 +54,7 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
         if form is None:
             continue
         reached.add(form.name)
-        if not form.reads or len(problems) >= MAX_PROBLEMS:
+        if not form.reads or len(problems) >= MAX_PROBLEMS or not vendor.unreported.isdisjoint(key_values):
             continue
         try:
             reading = read(vendor, key_values, {}, largest_card, "probe")

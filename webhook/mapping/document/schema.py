@@ -285,6 +285,11 @@ class Key(KeyRule):
     retired: Long | None = Field(
         None, description="current versions of the system no longer read it: a sentence about that for the warning"
     )
+    unreported: Long | None = Field(
+        None,
+        description="what to write instead of a resource that no node reports where the system is installed: a request that "
+        "keeps or gets it is denied; a translation from it is not",
+    )
     written: Literal["integer", "decimal", "quantity"] = Field(
         "integer", description="the spelling of numbers in a label or annotation"
     )

@@ -47,6 +47,7 @@ class Key:
         absent: which container requests if a ``container`` key is missing.
         why: why the unit has to be configured.
         retired: why current versions of the system no longer read it.
+        unreported: why no node reports the resource, so that a pod with it would stay Pending.
         per_container: the name contains the name of a container.
         variables: the variables of the name, except the container.
         makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
@@ -73,6 +74,7 @@ class Key:
     absent: Literal["first", "only"] | None = None
     why: str | None = None
     retired: str | None = None
+    unreported: str | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
     makes_request: bool = field(init=False)
@@ -254,6 +256,7 @@ class Vendor:
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
         system: the system whose scheduler and device plugin serve the keys, for messages; the vendor if it is not known.
+        unreported: its keys that no node reports.
         expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
 
@@ -285,6 +288,7 @@ class Vendor:
     lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
     expressed: frozenset[Dimension] = field(init=False)
+    unreported: frozenset[str] = field(init=False)
     system: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -295,6 +299,8 @@ class Vendor:
             expressed.update({"memory"} if row.memory is not None else ())
             expressed.update({"cores"} if row.cores is not None else ())
         object.__setattr__(self, "expressed", frozenset(expressed))
+        unreported = frozenset(name for name, key in self.keys.items() if key.unreported is not None)
+        object.__setattr__(self, "unreported", unreported)
         sources = self.document.sources
         object.__setattr__(self, "system", self.document.system or (sources[0].system if sources else self.name))
 

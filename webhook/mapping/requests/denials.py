@@ -40,6 +40,19 @@ def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str
     return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
 
 
+def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> None:
+    """Check that nodes report the resources of a request that stays in its keys.
+
+    Raises:
+        Denied: they do not, so that the pod would stay Pending.
+    """
+    for name in vendor.unreported & key_values.keys():
+        entry, why = key_values[name], vendor.keys[name].unreported
+        instead = " ".join((why or "").split())
+        message = f"no node of {vendor.system} reports {entry.key}, so the pod would stay Pending: {instead}"
+        raise deny(Reason.UNREPORTED, message, container=container, field=entry.key, value=entry.text)
+
+
 def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> Denied:
     """Return the denial of a form with ``deny``, with the spellings of the pod and the nearest valid numbers."""
     compared = [key_values[key] for condition in form.when for key in condition.keys if key in key_values]

@@ -9,7 +9,15 @@ from webhook.finding import Denied, Finding, Step, deny
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.defaults import completed, divides, filled_in
-from webhook.mapping.requests.denials import LeftAlone, form_denied, left_alone, sizes_meant, spelling, without_row
+from webhook.mapping.requests.denials import (
+    LeftAlone,
+    check_reported,
+    form_denied,
+    left_alone,
+    sizes_meant,
+    spelling,
+    without_row,
+)
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
@@ -342,7 +350,7 @@ def read(
 
     Raises:
         LeftAlone: the form is left unchanged; or, with `home`, the size of a name is not known.
-        Denied: the vendor denies the keys, they make no request, or a value is invalid.
+        Denied: with `home`, no node reports a key; the vendor denies the keys, they make no request, or a value is invalid.
     """
 
     def read_form(form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:
@@ -353,6 +361,8 @@ def read(
     form = form_of(vendor, key_values)
     if form is not None and form.leave is not None:
         raise left_alone(vendor, form, key_values, container)
+    if home and vendor.unreported:
+        check_reported(vendor, key_values, container)
     if form is not None and form.deny is None:
         return filled_in(vendor, key_values, form, defaults, read_form, home=home)
     reading = completed(vendor, key_values, defaults, read_form, home=home)
