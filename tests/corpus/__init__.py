@@ -1,0 +1,1 @@
+"""Shapes of public manifests, and what becomes of each."""
