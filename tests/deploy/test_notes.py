@@ -25,7 +25,7 @@ def test_audit_comes_first(helm4: Chart) -> None:
     """The command that opts a namespace in changes no pod, and the page says how to go on."""
     printed = notes(helm4, {"settings": {"optInLabel": "gpu/in"}})
     assert "kubectl label namespace NAMESPACE gpu/in=enabled vgpu-webhook.io/mode=audit" in printed
-    assert "docs/behavior.md#modes-and-rollout" in printed
+    assert "docs/start.md" in printed
 
 
 @pytest.mark.parametrize(
