@@ -56,6 +56,7 @@ NO_INIT = frozenset(
         "vcuda",
         "cce",
         "volcano",
+        "vgpu-manager",
         "koordinator",
         "ascend",
         "cambricon",
