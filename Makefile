@@ -104,17 +104,18 @@ fmt: $(INSTALLED) ## format, and fix what the linter can fix
 	$(BIN)/ruff check --fix
 
 # For every supported Python and platform; they name no package index, so each machine uses its own.
+# With extras: for `coverage[toml]` pip would take a release newer than the `coverage` that is pinned, and stop.
 lock: ## resolve the dependencies anew: requirements-test.txt, and those of the image
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet uv
 	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
-		--generate-hashes --annotation-style line \
+		--generate-hashes --no-strip-extras --annotation-style line \
 		--custom-compile-command 'make lock' --output-file requirements-test.txt pyproject.toml
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements-test.txt \
-		--generate-hashes --annotation-style line \
+		--generate-hashes --no-strip-extras --annotation-style line \
 		--custom-compile-command 'make lock' --output-file deploy/image/requirements.txt pyproject.toml
 	echo hatchling | build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
-		--constraint requirements-test.txt --generate-hashes --annotation-style line \
+		--constraint requirements-test.txt --generate-hashes --no-strip-extras --annotation-style line \
 		--custom-compile-command 'make lock' --output-file deploy/image/build-requirements.txt -
 
 clean: ## remove what make and the tools leave behind

@@ -9,11 +9,13 @@ import sysconfig
 import venv
 import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import webhook
 
@@ -87,6 +89,25 @@ def test_nothing_committed_depends_on_this_machine() -> None:
         if forbidden.search(line)
     ]
     assert not found
+
+
+def test_lock_names_extras() -> None:
+    """With hashes pip takes the newest release for `name[extra]`, unless the line that pins `name` has the extra."""
+    lines = re.findall(
+        r"^([a-z0-9-]+)(?:\[([a-z0-9,-]+)\])?==", (ROOT / "requirements-test.txt").read_text(), re.MULTILINE
+    )
+    extras = {name: set(names.split(",")) for name, names in lines}
+    assert "coverage" in extras
+    for name in extras:
+        try:
+            requires = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # of another platform
+            continue
+        for requirement in map(Requirement, requires):
+            if requirement.name in extras and (
+                requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            ):
+                assert requirement.extras <= extras[requirement.name], f"{name} requires {requirement}"
 
 
 def test_hooks_run_what_the_checks_run() -> None:
