@@ -1,0 +1,1 @@
+"""Shapes of public manifests, each with the project that it is modelled on."""
