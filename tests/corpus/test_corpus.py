@@ -151,7 +151,14 @@ def test_sources() -> None:
 
 COUNTS: Final = frozenset(
     {
-        *("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "habana.ai/gaudi", "aws.amazon.com/neuron"),
+        *(
+            "nvidia.com/gpu",
+            "amd.com/gpu",
+            "gpu.intel.com/i915",
+            "gpu.intel.com/xe",
+            "habana.ai/gaudi",
+            "aws.amazon.com/neuron",
+        ),
         *(
             "aws.amazon.com/neuroncore",
             "birentech.com/gpu",
