@@ -1,1 +1,1 @@
-"""Shapes of public manifests, and what becomes of each."""
+"""Shapes of public manifests, each with the project that it is modelled on."""
