@@ -1,0 +1,72 @@
+"""HAMi: an extender and a webhook in one program, and a scheduler of Kubernetes under its name."""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import yaml
+
+from tests.controlplane.client import Object
+from tests.controlplane.processes import free_ports
+
+from .place import MODEL, UUIDS, Place, Running, System, shares
+from .shapes import DEVICE_MIB, DEVICES, Share
+from .sources import sources
+
+CHART = "charts/hami"
+LOCK = "hami.io/mutex.lock"
+
+
+@contextmanager
+def start(place: Place) -> Iterator[Running]:
+    """Run it with the device configuration, the extender and the webhook of its chart."""
+    [config_map] = place.rendered("hami", CHART, "templates/scheduler/device-configmap.yaml")
+    device_config = place.folder / "device-config.yaml"
+    device_config.write_text(config_map["data"]["device-config.yaml"])
+    [scheduler] = place.rendered("hami", CHART, "templates/scheduler/configmap.yaml", "--kube-version", "1.36.0")
+    [extender] = yaml.safe_load(scheduler["data"]["config.yaml"])["extenders"]
+    [webhook] = place.rendered("hami", CHART, "templates/scheduler/webhook.yaml")
+    port, metrics = free_ports(2)
+    program = [
+        place.files["hami"] / "bin" / "scheduler",
+        f"--http_bind=127.0.0.1:{port}",
+        f"--cert_file={place.certificate.certificate}",
+        f"--key_file={place.certificate.key}",
+        "--scheduler-name=hami-scheduler",
+        f"--metrics-bind-address=127.0.0.1:{metrics}",
+        f"--device-config-file={device_config}",
+    ]
+    register = [
+        {
+            "id": uuid,
+            "index": index,
+            "count": 10,
+            "devmem": DEVICE_MIB,
+            "devcore": 100,
+            "type": MODEL,
+            "numa": 0,
+            "mode": "hami-core",
+            "health": True,
+        }
+        for index, uuid in enumerate(UUIDS)
+    ]
+    annotations = {
+        "hami.io/node-handshake": f"Reported {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S}",
+        "hami.io/node-nvidia-register": json.dumps(register),
+    }
+    with ExitStack() as running:
+        running.enter_context(place.node({"nvidia.com/gpu": 10 * DEVICES}, {"labels": {"gpu": "on"}, "annotations": annotations}))
+        running.enter_context(place.run(program, {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig)}))
+        running.enter_context(place.kube_scheduler("hami-scheduler", {**extender, "urlPrefix": f"https://127.0.0.1:{port}"}))
+        yield Running(given, webhook, f"https://127.0.0.1:{port}/webhook", lambda: place.annotate_node({LOCK: None}))
+
+
+def given(pod: Object) -> dict[str, Share]:
+    """What its scheduler allocated: of init containers first."""
+    text = pod["metadata"].get("annotations", {}).get("hami.io/vgpu-devices-allocated", "")
+    return shares(text, pod)
+
+
+HAMI = System("hami", "nvidia", (sources()["hami"],), start)

@@ -1,0 +1,66 @@
+"""What the schedulers of real systems do with the pods that the webhook writes for them, and both webhooks in both orders.
+
+``SYSTEMS=volcano,kai`` picks some. ``--update-golden`` writes `expected/` anew: read the difference, for it is a change of the
+webhook or of a system.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.plane import ControlPlane
+
+from .hami import HAMI
+from .kai import KAI
+from .koordinator import KOORDINATOR, KOORDINATOR_GATED
+from .outcomes import Result, table, tried
+from .place import Place, System, make_certificate
+from .shapes import shapes
+from .vgpu_manager import VGPU_MANAGER
+from .volcano import VOLCANO
+
+pytestmark = [pytest.mark.systems, pytest.mark.timeout(3600)]
+
+SYSTEMS = {system.name: system for system in (HAMI, VOLCANO, KAI, KOORDINATOR, KOORDINATOR_GATED, VGPU_MANAGER)}
+CHOSEN = os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",")
+OUTCOMES = Path(__file__).with_name("expected")
+
+
+@pytest.fixture(scope="module", params=CHOSEN)
+def system(request: pytest.FixtureRequest) -> System:
+    """Each system that was chosen."""
+    return SYSTEMS[request.param]
+
+
+@pytest.fixture(scope="module")
+def result(system: System, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """What became of every shape."""
+    folder = tmp_path_factory.mktemp(system.name)
+    files = {source.name: source.folder() for source in system.needs}
+    place = Place(control_plane, folder, f"systems-{system.name}", make_certificate(folder), files, [])
+    yield tried(system, place)
+
+
+def test_outcomes(system: System, result: Result, *, update_golden: bool) -> None:
+    """Each shape has the outcome that was stated."""
+    golden = OUTCOMES / f"{system.name}.txt"
+    text = table(result)
+    if update_golden:
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_promises(result: Result) -> None:
+    """Whatever is placed was given what its user was promised, and what has room is placed or denied with a reason."""
+    broken = {}
+    for shape in shapes():
+        outcome = result.outcomes[shape.name]
+        if outcome.given is not None:
+            kept = shape.room and outcome.given.keys() == shape.promise.keys()
+            if not (kept and all(outcome.given[name].keeps(shape.promise[name]) for name in shape.promise)):
+                broken[shape.name] = str(outcome)
+        elif outcome.pending and shape.room:
+            broken[shape.name] = str(outcome)
+    assert not broken

@@ -1,0 +1,98 @@
+"""vgpu-manager: an extender and a webhook, and a scheduler of Kubernetes under its name."""
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import yaml
+
+from tests.controlplane.client import Object
+from tests.controlplane.processes import free_ports
+
+from .place import MODEL, UUIDS, Place, Running, System
+from .shapes import DEVICE_MIB, DEVICES, Share
+from .sources import sources
+
+HEARTBEAT = "nvidia.com/node-device-heartbeat"
+
+
+@contextmanager
+def start(place: Place) -> Iterator[Running]:
+    """Run it with the extender and the webhook of its manifests, and the runtime class that its pods need."""
+    files = place.files["vgpu-manager"]
+    [scheduler] = _objects(place, "vgpu-manager-scheduler.yaml", "ConfigMap")
+    [extender] = yaml.safe_load(scheduler["data"]["config.yaml"])["extenders"]
+    [webhook] = _objects(place, "vgpu-manager-webhook.yaml", "MutatingWebhookConfiguration")
+    port, webhook_port = free_ports(2)
+    register = [
+        {
+            "id": index,
+            "type": MODEL,
+            "uuid": uuid,
+            "core": 100,
+            "memory": DEVICE_MIB,
+            "number": 10,
+            "numa": 0,
+            "mig": False,
+            "busId": f"0000:0{index}:00.0",
+            "capability": 8.0,
+            "healthy": True,
+        }
+        for index, uuid in enumerate(UUIDS)
+    ]
+    resources = {
+        "nvidia.com/vgpu-number": 10 * DEVICES,
+        "nvidia.com/vgpu-cores": 100 * DEVICES,
+        "nvidia.com/vgpu-memory": DEVICE_MIB * DEVICES,
+    }
+    annotations = {
+        "nvidia.com/node-device-register": json.dumps(register),
+        "nvidia.com/device-memory-factor": "1",
+        HEARTBEAT: _now(),
+    }
+    with ExitStack() as running:
+        running.enter_context(place.node(resources, {"annotations": annotations}))
+        kubeconfig = f"--kubeconfig={place.plane.kubeconfig}"
+        running.enter_context(place.run([files / "bin/scheduler", kubeconfig, f"--server-bind-port={port}"]))
+        running.enter_context(
+            place.run(
+                [
+                    files / "bin/webhook",
+                    "--scheduler-name=vgpu-scheduler",
+                    f"--server-bind-port={webhook_port}",
+                    f"--cert-dir={place.certificate.certificate.parent}",
+                    "--default-runtime-class=nvidia",
+                ]
+            )
+        )
+        running.enter_context(
+            place.kube_scheduler("vgpu-scheduler", {**extender, "urlPrefix": f"http://127.0.0.1:{port}/scheduler"})
+        )
+        url = f"https://127.0.0.1:{webhook_port}/pods/mutate"
+        yield Running(given, webhook, url, lambda: place.annotate_node({HEARTBEAT: _now()}))
+
+
+def given(pod: Object) -> dict[str, Share]:
+    """What its scheduler allocated: `container[ID_UUID_CORES_MIB,…];…`."""
+    found: dict[str, Share] = {}
+    for name, devices in re.findall(r"([^;\[]+)\[([^\]]*)\]", pod["metadata"]["annotations"].get("nvidia.com/pre-allocated", "")):
+        sizes = [each.split("_")[2:] for each in devices.split(",") if each]
+        if sizes:
+            [(cores, memory)] = {(int(cores) or None, int(memory)) for cores, memory in sizes}
+            found[name] = Share(len(sizes), memory, cores)
+    return found
+
+
+def _objects(place: Place, file: str, kind: str) -> list[dict[str, Any]]:
+    text = (place.files["vgpu-manager"] / "deploy" / file).read_text()
+    return [each for each in yaml.safe_load_all(text) if each and each["kind"] == kind]
+
+
+def _now() -> str:
+    return f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+VGPU_MANAGER = System("vgpu-manager", "vgpu-manager", (sources()["vgpu-manager"],), start)

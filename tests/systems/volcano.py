@@ -1,0 +1,143 @@
+"""Volcano with the plugin `deviceshare`: scheduler, controllers, and the webhook for pods."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import yaml
+
+from tests.controlplane.client import Object
+from tests.controlplane.processes import free_ports
+
+from .place import MODEL, UUIDS, Place, Running, System, shares
+from .shapes import DEVICE_MIB, DEVICES, Share
+from .sources import sources
+
+CHART = "installer/helm/chart/volcano"
+REGISTER = "volcano.sh/node-vgpu-register"
+WEBHOOK = "volcano-admission-service-pods-mutate"
+GROUP = "scheduling.volcano.sh/v1beta1"
+ACCOUNT = Path("/run/secrets/kubernetes.io/serviceaccount")
+
+
+@contextmanager
+def start(place: Place) -> Iterator[Running]:
+    """Run it with the definitions and the configuration of its chart, and what its device plugin's installation adds."""
+    files = place.files["volcano"]
+    chart = files / CHART
+    place.create_all(chart / "crd/bases")
+    place.create_all(chart / "charts/jobflow/crd/bases")
+    place.namespaces("volcano-system")
+    plugin = place.files["volcano-plugin"] / "deployments/static/volcano-vgpu-device-plugin.yml"
+    for manifest in yaml.safe_load_all(plugin.read_text()):
+        if manifest and manifest["kind"] == "ConfigMap":
+            place.created(manifest)
+    # By default its chart installs no webhook for pods.
+    option = "custom.enabled_admissions=/pods/mutate"
+    [webhook] = place.rendered("volcano", CHART, "templates/webhooks.yaml", "--set", option)
+    program = files / "bin"
+    kubeconfig = f"--kubeconfig={place.plane.kubeconfig}"
+    scheduler, healthz, controllers, port, health = free_ports(5)
+    resources = {
+        "volcano.sh/vgpu-number": 10 * DEVICES,
+        "volcano.sh/vgpu-memory": DEVICE_MIB * DEVICES,
+        "volcano.sh/vgpu-cores": 100 * DEVICES,
+    }
+    register = "".join(f"{uuid},10,{DEVICE_MIB},{MODEL},true,hami-core:" for uuid in UUIDS)
+    with ExitStack() as running:
+        running.enter_context(place.node(resources, {"annotations": {REGISTER: register}}))
+        running.enter_context(
+            place.run(
+                [
+                    program / "controller-manager",
+                    kubeconfig,
+                    "--leader-elect=false",
+                    f"--listen-address=127.0.0.1:{controllers}",
+                    "--enable-healthz=false",
+                ]
+            )
+        )
+        running.enter_context(
+            place.run(
+                [
+                    *_in_cluster(place),
+                    program / "scheduler",
+                    kubeconfig,
+                    f"--scheduler-conf={_configuration(place, chart)}",
+                    "--leader-elect=false",
+                    f"--listen-address=127.0.0.1:{scheduler}",
+                    f"--healthz-address=127.0.0.1:{healthz}",
+                ],
+                _as_in_cluster(place),
+            )
+        )
+        # It waits for its configuration before it serves, and writes its CA there.
+        place.created({**webhook, "webhooks": []})
+        running.callback(
+            place.plane.client.delete, "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", WEBHOOK
+        )
+        running.enter_context(
+            place.run(
+                [
+                    program / "webhook-manager",
+                    kubeconfig,
+                    "--enabled-admission=/pods/mutate",
+                    f"--tls-cert-file={place.certificate.certificate}",
+                    f"--tls-private-key-file={place.certificate.key}",
+                    f"--ca-cert-file={place.certificate.ca}",
+                    f"--admission-conf={chart / 'config/volcano-admission.conf'}",
+                    "--listen-address=127.0.0.1",
+                    f"--port={port}",
+                    f"--healthz-address=127.0.0.1:{health}",
+                    "--webhook-namespace=volcano-system",
+                ]
+            )
+        )
+        # A Node that it has read before the first session has no devices until the Node changes.
+        running.callback(_no_groups, place)
+        yield Running(given, webhook, f"https://127.0.0.1:{port}/pods/mutate", lambda: _no_groups(place))
+
+
+def given(pod: Object) -> dict[str, Share]:
+    """What its scheduler allocated."""
+    return shares(pod["metadata"].get("annotations", {}).get("volcano.sh/vgpu-ids-new", ""), pod)
+
+
+def _no_groups(place: Place) -> None:
+    """Without garbage collection, groups of pods that are gone fill the queue; a changed Node is read anew."""
+    client = place.plane.client
+    for group in client.list(GROUP, "podgroups", place.namespace):
+        client.delete(GROUP, "podgroups", group["metadata"]["name"], place.namespace)
+    place.annotate_node({"systems/changed": str(os.urandom(4).hex())})
+
+
+def _configuration(place: Place, chart: Path) -> Path:
+    """The chart's, with sharing of devices as Volcano's user guide of vGPU switches it on."""
+    configuration = yaml.safe_load((chart / "config/volcano-scheduler.conf").read_text())
+    plugins = configuration["tiers"][1]["plugins"]
+    place_of = [plugin["name"] for plugin in plugins].index("predicates")
+    plugins.insert(place_of, {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}})
+    file = place.folder / "volcano-scheduler.conf"
+    file.write_text(yaml.safe_dump(configuration))
+    return file
+
+
+def _in_cluster(place: Place) -> list[str]:
+    """Show the program a service account where pods have it: it reads the plugin's ConfigMap only so."""
+    account = place.folder / "account"
+    account.mkdir()
+    (account / "token").write_text(place.plane.client.token)
+    (account / "namespace").write_text("volcano-system")
+    shutil.copy(place.plane.client.ca_file, account / "ca.crt")
+    script = f'mount -t tmpfs tmpfs /run && mkdir -p {ACCOUNT} && cp {account}/* {ACCOUNT}/ && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, "sh"]
+
+
+def _as_in_cluster(place: Place) -> dict[str, str]:
+    host, port = place.plane.client.server.removeprefix("https://").split(":")
+    return {**os.environ, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+
+
+VOLCANO = System("volcano", "volcano", (sources()["volcano"], sources()["volcano-plugin"]), start)
