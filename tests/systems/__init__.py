@@ -1,0 +1,1 @@
+"""Other systems, built from pinned sources and run beside the webhook: what becomes of the pods that it writes for them."""

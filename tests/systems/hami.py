@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import yaml
 
@@ -29,7 +30,7 @@ def start(place: Place) -> Iterator[Running]:
     [extender] = yaml.safe_load(scheduler["data"]["config.yaml"])["extenders"]
     [webhook] = place.rendered("hami", CHART, "templates/scheduler/webhook.yaml")
     port, metrics = free_ports(2)
-    program = [
+    program: list[str | Path] = [
         place.files["hami"] / "bin" / "scheduler",
         f"--http_bind=127.0.0.1:{port}",
         f"--cert_file={place.certificate.certificate}",
@@ -57,9 +58,13 @@ def start(place: Place) -> Iterator[Running]:
         "hami.io/node-nvidia-register": json.dumps(register),
     }
     with ExitStack() as running:
-        running.enter_context(place.node({"nvidia.com/gpu": 10 * DEVICES}, {"labels": {"gpu": "on"}, "annotations": annotations}))
+        running.enter_context(
+            place.node({"nvidia.com/gpu": 10 * DEVICES}, {"labels": {"gpu": "on"}, "annotations": annotations})
+        )
         running.enter_context(place.run(program, {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig)}))
-        running.enter_context(place.kube_scheduler("hami-scheduler", {**extender, "urlPrefix": f"https://127.0.0.1:{port}"}))
+        running.enter_context(
+            place.kube_scheduler("hami-scheduler", {**extender, "urlPrefix": f"https://127.0.0.1:{port}"})
+        )
         yield Running(given, webhook, f"https://127.0.0.1:{port}/webhook", lambda: place.annotate_node({LOCK: None}))
 
 

@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
 from tests.controlplane.beside import beside
@@ -15,11 +16,27 @@ from .place import UUIDS, Place, Running, System, requesting
 from .shapes import DEVICE_MIB, DEVICES, Share
 from .sources import sources
 
+CLASSES: Final = tuple(f"priorityclasses/{name}" for name in ("train", "build", "inference"))
+"""Templates of its chart."""
 RESERVATIONS: Final = "kai-resource-reservation"
-GROUPS: Final = {"podgroups": "scheduling.run.ai/v2alpha2", "bindrequests": "scheduling.run.ai/v1alpha2", "configmaps": "v1"}
+GROUPS: Final = {
+    "podgroups": "scheduling.run.ai/v2alpha2",
+    "bindrequests": "scheduling.run.ai/v1alpha2",
+    "configmaps": "v1",
+}
 """What its pods leave behind where nothing is garbage collected."""
 PLUGINS: Final = (
-    *("predicates", "proportion", "priority", "nodeavailability", "resourcetype", "podaffinity", "elastic", "kubeflow", "ray"),
+    *(
+        "predicates",
+        "proportion",
+        "priority",
+        "nodeavailability",
+        "resourcetype",
+        "podaffinity",
+        "elastic",
+        "kubeflow",
+        "ray",
+    ),
     *("subgrouporder", "taskorder", "nominatednode", "dynamicresources", "minruntime", "topology", "snapshot"),
     *("sg-nodelocalgreedy", "sg-multinodegang", "gpupack"),
 )
@@ -32,8 +49,11 @@ def start(place: Place) -> Iterator[Running]:
     files, kubeconfig = place.files["kai"], f"--kubeconfig={place.plane.kubeconfig}"
     chart = "deployments/kai-scheduler"
     place.create_all(files / chart / "crds")
+    # Of every namespace, by the controller manager; its scheduler waits for what pods mount.
+    ca = {"name": "kube-root-ca.crt", "namespace": place.namespace}
+    place.created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ca, "data": {"ca.crt": ""}})
     place.namespaces("kai-scheduler", RESERVATIONS, "kai-scale-adjust")
-    for template in ("default-queue", *(f"priorityclasses/{name}" for name in ("train", "build", "inference"))):
+    for template in ("default-queue", "services/resourcereservation-serviceaccount", *CLASSES):
         for manifest in place.rendered("kai", chart, f"templates/{template}.yaml"):
             place.created(manifest)
     served = place.folder / "k8s-webhook-server/serving-certs"
@@ -51,17 +71,19 @@ def start(place: Place) -> Iterator[Running]:
 
     with ExitStack() as running:
         running.enter_context(place.node({"nvidia.com/gpu": DEVICES}, {"labels": labels}))
-        for command in (
+        commands: tuple[list[str | Path], ...] = (
             [
                 program / "scheduler",
                 f"--scheduler-conf={_configuration(place)}",
                 f"--listen-address=127.0.0.1:{ports[6]}",
                 f"--plugin-server-port={ports[7]}",
+                "--detailed-fit-errors",
             ],
             [program / "admission", "--gpu-sharing-enabled", f"--webhook-addr={ports[8]}", *probes(0)],
             [program / "binder", kubeconfig, *probes(1)],
             [program / "podgrouper", kubeconfig, *probes(2)],
-        ):
+        )
+        for command in commands:
             running.enter_context(place.run(command, environment))
         running.enter_context(beside(lambda over: _reserve(place, over)))
         running.callback(_tidy, place)
@@ -80,7 +102,13 @@ def _configuration(place: Place) -> str:
 
 def _webhook() -> Object:
     """As its operator registers it: pkg/operator/operands/admission/resources.go."""
-    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}
+    rule = {
+        "operations": ["CREATE"],
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+        "scope": "Namespaced",
+    }
     condition = {"name": "scheduler-name-match", "expression": "object.spec.schedulerName == 'kai-scheduler'"}
     webhook = {
         "name": "mutating-kai-admission.kai.scheduler",

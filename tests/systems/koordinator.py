@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import yaml
@@ -36,7 +37,7 @@ def start(place: Place, gates: str) -> Iterator[Running]:
         "WEBHOOK_CERT_DIR": str(place.folder / "webhook"),
         "POD_NAMESPACE": NAMESPACE,
     }
-    manager = [
+    manager: list[str | Path] = [
         files / "bin/koord-manager",
         "--enable-leader-election=false",
         f"--kubeconfig={place.plane.kubeconfig}",
@@ -47,9 +48,9 @@ def start(place: Place, gates: str) -> Iterator[Running]:
     ]
     with ExitStack() as running:
         running.enter_context(place.node({}, {}))
-        webhook = None
+        webhook: Object = {}
         for manifest in yaml.safe_load_all((files / "config/webhook/manifests.yaml").read_text()):
-            resource, name = f"{manifest['kind'].lower()}s", f"koordinator-{manifest['metadata']['name']}"
+            resource, name = f"{manifest['kind'].lower()}s", name_of(manifest)
             # It waits for both, and writes its CA there; what sends to a Service that is not here must not be called.
             for each in manifest["webhooks"]:
                 each["namespaceSelector"] = {"matchLabels": {"nowhere": "at-all"}}
@@ -60,9 +61,14 @@ def start(place: Place, gates: str) -> Iterator[Running]:
         place.created(_device())
         running.callback(client.delete, "scheduling.koordinator.sh/v1alpha1", "devices", NODE)
         running.enter_context(place.run(manager, environment))
-        running.enter_context(place.run([files / "bin/koord-scheduler", f"--config={_configuration(place)}", "--secure-port=0"]))
-        place.plane.wait_until(partial(_filled, place, SHARED if gates else "koordinator.sh/gpu"), "the Node has devices", 120)
-        yield Running(given)
+        running.enter_context(
+            place.run([files / "bin/koord-scheduler", f"--config={_configuration(place)}", "--secure-port=0"])
+        )
+        place.plane.wait_until(
+            partial(_filled, place, SHARED if gates else "koordinator.sh/gpu"), "the Node has devices", 120
+        )
+        url = f"https://127.0.0.1:{port}/mutate-pod"
+        yield Running(given, webhook, url, needed=True, bundle=_bundle(place, name_of(webhook)))
 
 
 def given(pod: Object) -> dict[str, Share]:
@@ -70,11 +76,30 @@ def given(pod: Object) -> dict[str, Share]:
     text = pod["metadata"].get("annotations", {}).get("scheduling.koordinator.sh/device-allocated")
     devices = json.loads(text)["gpu"] if text else []
     sizes = {
-        (_mib(each["resources"]["koordinator.sh/gpu-memory"]), int(each["resources"].get("koordinator.sh/gpu-core", 0)) or None)
+        (
+            _mib(each["resources"]["koordinator.sh/gpu-memory"]),
+            int(each["resources"].get("koordinator.sh/gpu-core", 0)) or None,
+        )
         for each in devices
     }
     names = requesting(pod)
     return {name: Share(len(devices) // len(names), *size) for name in names for size in sizes}
+
+
+def name_of(manifest: Object) -> str:
+    """The name of a webhook configuration as its installation has it."""
+    return f"koordinator-{manifest['metadata']['name']}"
+
+
+def _bundle(place: Place, name: str) -> str:
+    """The CA that its manager has made and written."""
+
+    def written() -> str:
+        found = place.plane.client.get(REGISTRATION, "mutatingwebhookconfigurations", name).accepted()
+        bundles = {each["clientConfig"].get("caBundle", "") for each in found.get("webhooks", ())}
+        return bundles.pop() if len(bundles) == 1 else ""
+
+    return place.plane.wait_until(written, "its CA is written", 60)
 
 
 def _mib(text: str) -> int:
@@ -116,9 +141,15 @@ def _moved(manifest: Object) -> Object:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}}
 
 
-def _system(name: str, gates: str) -> System:
-    return System(name, "koordinator", (sources()["koordinator"],), partial(start, gates=gates))
-
-
-KOORDINATOR = _system("koordinator", "")
-KOORDINATOR_GATED = _system("koordinator-with-gate", "EnableSyncGPUSharedResource=true")
+GATE: Final = "EnableSyncGPUSharedResource"
+KOORDINATOR, KOORDINATOR_GATED = (
+    System(name, "koordinator", (sources()["koordinator"],), partial(start, gates=gates), lacking)
+    for name, gates, lacking in (
+        (
+            "koordinator",
+            "",
+            f"its webhook adds koordinator.sh/gpu.shared, which Nodes have only with the feature gate {GATE}",
+        ),
+        ("koordinator-with-gate", f"{GATE}=true", ""),
+    )
+)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -25,7 +26,7 @@ PENDING = 10.0
 """Seconds until a pod that no node has room for counts as pending."""
 SETTLED = 3.0
 """Seconds after which a pod that was bound without devices gets none."""
-FIRST = "nvidia-size-and-cores"
+FIRST = "nvidia-size"
 ORDERS = {"theirs first": "0-theirs", "ours first": "z-theirs"}
 POLICIES = ("Never", "IfNeeded")
 
@@ -38,13 +39,15 @@ class Outcome:
         given: what was given to each container of a placed pod.
         denied: the code of the denial.
         left: the pod is as it was sent.
-        scheduler: that the stored pod names.
+        scheduler: that a pod as it was sent names.
+        why: what is said in the conditions of a pending pod.
     """
 
     given: Mapping[str, Share] | None = None
     denied: str = ""
     left: bool = False
     scheduler: str = ""
+    why: str = ""
 
     @property
     def pending(self) -> bool:
@@ -84,21 +87,40 @@ class Result:
 def tried(system: System, place: Place) -> Result:
     """Try every shape beside a system."""
     began = time.monotonic()
-    settings = {"apiVersion": "vgpu-webhook.io/v1alpha1", "kind": "Settings", "target": system.target, "bareDevices": "whole"}
+    settings = {
+        "apiVersion": "vgpu-webhook.io/v1alpha1",
+        "kind": "Settings",
+        "target": system.target,
+        "bareDevices": "whole",
+    }
     (place.folder / "settings.yaml").write_text(yaml.safe_dump(settings))
     opted_in = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
-    namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.namespace, "labels": opted_in}}
+    namespace: Object = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": place.namespace, "labels": opted_in},
+    }
     (place.folder / "namespaces.yaml").write_text(yaml.safe_dump(namespace))
     place.plane.create_namespace(namespace)
-    place.created({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    place.created(
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
+    )
     selector = {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}
     probe = _in(place, next(each for each in shapes() if each.name == FIRST).pod)
-    options = ["--settings", place.folder / "settings.yaml", "--namespaces", place.folder / "namespaces.yaml"]
+    options: list[str | Path] = [
+        "--settings",
+        place.folder / "settings.yaml",
+        "--namespaces",
+        place.folder / "namespaces.yaml",
+    ]
     with system.start(place) as running, serving(place.folder, options) as product:
         with registered(product, place.plane, selector, probe, "mmm-vgpu-webhook"):
             with _theirs(place, running, "z-theirs", "IfNeeded", selector) if running.needed else nullcontext():
-                _warmed(place, running, product)
-                outcomes = {shape.name: _placed(place, running, product, shape) for shape in shapes()}
+                if not system.lacking:
+                    _warmed(place, running, product)
+                chosen = [shape for shape in shapes() if not system.lacking or shape.name.startswith(system.name)]
+                patience = PENDING if system.lacking else PATIENCE
+                outcomes = {shape.name: _placed(place, running, product, shape, patience) for shape in chosen}
             orders = dict(_orders(place, running, selector)) if running.webhook is not None else {}
         memory = {process.name: _peak_mib(process.pid) for process in place.started}
     return Result(outcomes, orders, memory, time.monotonic() - began)
@@ -124,7 +146,8 @@ def _in(place: Place, pod: Object) -> Object:
 
 def _denied(answer: Answer) -> str:
     code = re.search(r"VGW\d+", answer.message)
-    assert WEBHOOK in answer.message and code is not None, answer.message
+    assert WEBHOOK in answer.message, answer.message
+    assert code is not None, answer.message
     return code[0]
 
 
@@ -133,10 +156,10 @@ def _warmed(place: Place, running: Running, product: Product) -> None:
     first = next(shape for shape in shapes() if shape.name == FIRST)
     deadline = time.monotonic() + 2 * PATIENCE
     while not (outcome := _placed(place, running, product, first)).given:
-        assert time.monotonic() < deadline, f"{first.name} is {outcome}"
+        assert time.monotonic() < deadline, f"{first.name} is {outcome}: {outcome.why}"
 
 
-def _placed(place: Place, running: Running, product: Product, shape: Shape) -> Outcome:
+def _placed(place: Place, running: Running, product: Product, shape: Shape, patience: float = PATIENCE) -> Outcome:
     """Create a pod, wait until it is placed or has no room, and delete it."""
     client = place.plane.client
     answer = client.create(_in(place, shape.pod))
@@ -144,10 +167,13 @@ def _placed(place: Place, running: Running, product: Product, shape: Shape) -> O
         return Outcome(denied=_denied(answer))
     try:
         spec = answer.body["spec"]
-        if STATUS not in answer.body["metadata"].get("annotations", {}) and spec["schedulerName"] == "default-scheduler":
+        if (
+            STATUS not in answer.body["metadata"].get("annotations", {})
+            and spec["schedulerName"] == "default-scheduler"
+        ):
             return Outcome(left=True, scheduler=spec["schedulerName"])
-        deadline, bound = time.monotonic() + (PATIENCE if shape.room else PENDING), False
-        while time.monotonic() < deadline:
+        deadline, bound = time.monotonic() + (patience if shape.room else PENDING), False
+        while True:
             place.check()
             product.process.check()
             pod = client.get("v1", "pods", shape.name, place.namespace).accepted()
@@ -155,8 +181,10 @@ def _placed(place: Place, running: Running, product: Product, shape: Shape) -> O
                 if given := running.given(pod):
                     return Outcome(given)
                 deadline, bound = deadline if bound else time.monotonic() + SETTLED, True
+            if time.monotonic() > deadline:
+                why = "; ".join(each.get("message", "") for each in pod["status"].get("conditions", ()))
+                return Outcome({} if bound else None, why=why)
             time.sleep(0.1)
-        return Outcome({} if bound else None, scheduler=spec["schedulerName"])
     finally:
         client.delete("v1", "pods", shape.name, place.namespace).accepted()
         running.tidy()
@@ -195,10 +223,14 @@ def _comparable(pod: Object) -> Object:
     for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
         container["resources"].pop("requests", None)  # the API server's copy of the limits
     metadata = {
-        kind: {key: text for key, text in (pod["metadata"].get(kind) or {}).items() if not key.startswith(labels.PREFIX)}
+        kind: {
+            key: text for key, text in (pod["metadata"].get(kind) or {}).items() if not key.startswith(labels.PREFIX)
+        }
         for kind in ("labels", "annotations")
     }
-    text = re.sub(r"kube-api-access-[a-z0-9]+", "kube-api-access", yaml.safe_dump({"metadata": metadata, "spec": pod["spec"]}))
+    text = re.sub(
+        r"kube-api-access-[a-z0-9]+", "kube-api-access", yaml.safe_dump({"metadata": metadata, "spec": pod["spec"]})
+    )
     read: Object = yaml.safe_load(text)
     return read
 
@@ -229,7 +261,7 @@ def _theirs(place: Place, running: Running, name: str, policy: str, selector: Ob
     configuration = copy.deepcopy(running.webhook)
     configuration["metadata"] = {"name": name}
     for webhook in configuration["webhooks"]:
-        webhook["clientConfig"] = {"url": running.url, "caBundle": place.certificate.bundle()}
+        webhook["clientConfig"] = {"url": running.url, "caBundle": running.bundle or place.certificate.bundle()}
         webhook["reinvocationPolicy"] = policy
         webhook["namespaceSelector"] = selector
         webhook["failurePolicy"] = "Fail"
@@ -243,6 +275,6 @@ def _theirs(place: Place, running: Running, name: str, policy: str, selector: Ob
 
 
 def _peak_mib(pid: int) -> int:
-    with open(f"/proc/{pid}/status") as status:
+    with Path(f"/proc/{pid}/status").open() as status:
         [line] = [line for line in status if line.startswith("VmHWM:")]
     return int(line.split()[1]) // 1024

@@ -81,7 +81,15 @@ class Place:
 
     def rendered(self, source: str, chart: str, template: str, *options: str) -> list[Object]:
         """The objects of one template of a chart, as Helm renders it for this cluster."""
-        command = [Helm("v3").program(), "template", "release", self.files[source] / chart, "--show-only", template, *options]
+        command = [
+            str(Helm("v3").program()),
+            "template",
+            "release",
+            str(self.files[source] / chart),
+            "--show-only",
+            template,
+            *options,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return [each for each in yaml.safe_load_all(done.stdout) if each]
 
@@ -109,7 +117,12 @@ class Place:
         client = self.plane.client
         client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, **metadata}}).accepted()
         try:
-            amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", **{key: str(each) for key, each in resources.items()}}
+            amounts = {
+                "cpu": "64",
+                "memory": "512Gi",
+                "pods": "110",
+                **{key: str(each) for key, each in resources.items()},
+            }
             ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
             status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
             client.patch("v1", "nodes", f"{NODE}/status", {"status": status}).accepted()
@@ -149,6 +162,7 @@ class Running:
         url: where that is served.
         tidy: what is done after each pod.
         needed: its webhook has to be there for a pod to be placed.
+        bundle: the CA of its webhook, if it makes one itself.
     """
 
     given: Callable[[Object], dict[str, Share]]
@@ -156,6 +170,7 @@ class Running:
     url: str = ""
     tidy: Callable[[], None] = lambda: None
     needed: bool = False
+    bundle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +182,14 @@ class System:
         target: the mapping that describes it.
         needs: its rows in the table of sources, its own first.
         start: runs it until the end of a block.
+        lacking: what it lacks as it is installed, so that no pod that requests a device is placed.
     """
 
     name: str
     target: str
     needs: tuple[Source, ...]
     start: Callable[[Place], AbstractContextManager[Running]]
+    lacking: str = ""
 
 
 def make_certificate(folder: Path) -> Certificate:

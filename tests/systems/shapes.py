@@ -76,7 +76,9 @@ def _shape(name: str, row: dict[str, Any]) -> Shape:
         spec["initContainers"] = [_container("init", row["init"])]
     metadata = {"name": name, "labels": row.get("labels", {}), "annotations": row.get("annotations", {})}
     promise = {each: _share(**said) for each, said in row.get("promise", {}).items()}
-    return Shape(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, promise, row.get("room", True))
+    return Shape(
+        name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, promise, row.get("room", True)
+    )
 
 
 def _container(name: str, limits: dict[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,9 @@ class Source:
             _run([*git, "checkout", "-q", "FETCH_HEAD"])
             for package in self.packages:
                 output = folder / "bin" / Path(package).name
-                _run([go, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(output), package], tree)
+                _run(
+                    [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(output), package], tree
+                )
             for name in self.files:
                 shutil.copytree(tree / name, folder / name)
         say(f"… built in {time.monotonic() - began:.0f} s")

@@ -78,7 +78,9 @@ def start(place: Place) -> Iterator[Running]:
 def given(pod: Object) -> dict[str, Share]:
     """What its scheduler allocated: `container[ID_UUID_CORES_MIB,…];…`."""
     found: dict[str, Share] = {}
-    for name, devices in re.findall(r"([^;\[]+)\[([^\]]*)\]", pod["metadata"]["annotations"].get("nvidia.com/pre-allocated", "")):
+    for name, devices in re.findall(
+        r"([^;\[]+)\[([^\]]*)\]", pod["metadata"]["annotations"].get("nvidia.com/pre-allocated", "")
+    ):
         sizes = [each.split("_")[2:] for each in devices.split(",") if each]
         if sizes:
             [(cores, memory)] = {(int(cores) or None, int(memory)) for cores, memory in sizes}
