@@ -14,8 +14,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz mutants check bench bench-memory \
-	vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
+.PHONY: help run test test-fast test-deep test-node test-systems test-faults check-translations coverage fuzz mutants check bench \
+	bench-memory vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,24 +25,29 @@ run: $(INSTALLED) ## serve without a cluster, send the examples through it, show
 
 test: check ## every check and every test, those on a real control plane too; of long loops a part
 	$(BIN)/python -m tests.programs
-	$(BIN)/pytest $(SHARED) -m 'not deep and not node'
+	$(BIN)/pytest $(SHARED) -m 'not deep and not node and not systems'
 
 test-fast coverage: WORKERS = auto
 test-fast: check ## the same without the control plane
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node'
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems'
 
 test-deep: $(INSTALLED) ## the whole of what `make test` takes a part of: long loops, every fault, more examples
 	$(BIN)/python -m tests.programs
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node' --override-ini timeout=1200
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems' --override-ini timeout=1200
 
 coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by line and branch; at least 95 % of what decides
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node' --cov --cov-report= --override-ini timeout=600
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems' --cov --cov-report= --override-ini timeout=600
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
 
 test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs root, and what tests/node/install.sh installs
 	$(BIN)/python -m tests.node
 	$(BIN)/pytest tests/node -m node --durations 10 --override-ini timeout=1200
+
+# SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.
+test-systems: $(INSTALLED) ## other systems, built from source, place the pods that the webhook writes for them; needs root, Go and git
+	$(BIN)/python -m tests.systems
+	$(BIN)/pytest tests/systems -m systems --durations 0
 
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: twenty minutes
 	$(BIN)/pytest tests/faults
@@ -77,10 +82,11 @@ vendors-check: $(INSTALLED) ## the source of each mapping, with version and date
 
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
-	$(BIN)/vgpu-webhook vendors --markdown > docs/keys.md
+	$(BIN)/vgpu-webhook vendors --markdown > tests/cli/golden/keys.md
 	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
 	$(BIN)/vgpu-webhook vendors --matrix --markdown > tests/cli/golden/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
+	$(BIN)/python -m tests.systems.page
 	$(BIN)/python -m deploy.generate
 
 manifests: $(INSTALLED) ## generate the plain manifests from the chart

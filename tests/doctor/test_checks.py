@@ -80,6 +80,14 @@ HAMIS = daemon_set("plugin", PLUGINS, "/usr/local/libraries", component="hami-de
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
 LATE = daemon_set("shim", ready=1, wanted=2, component="shim-installer")
 WHOLE = outcome(settings="target: whole")
+BY_SCHEDULER = {
+    "reinvocationPolicy": "IfNeeded",
+    "matchConditions": [{"name": "a", "expression": "object.spec.schedulerName == 'kai-scheduler'"}],
+}
+"""As KAI's operator registers its webhook."""
+KOORDINATOR = outcome(settings="target: koordinator")
+UNGATED = [f"koordinator.sh/{name}" for name in ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio")]
+"""What its nodes report as it is installed."""
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
@@ -177,6 +185,8 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("order", WARNING, "could not be read", but(configurations=REFUSED)),
     ("order", WARNING, "00-first", but(configurations=[CALLED_FIRST])),
     ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
+    ("order", ERROR, "only for pods of a scheduler", but(configurations=[configuration("00-kai", **BY_SCHEDULER)])),
+    ("order", OK, "before all", but(configurations=[configuration("mutating-kai", **BY_SCHEDULER)])),
     ("bundle", OK, "trusts 1 CA", HEALTHY),
     ("bundle", OK, "trusts 2 CAs", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -254,6 +264,8 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
     ("resources", WARNING, "of the target nvidia", but(nodes=[node("n1", "cpu")])),
     ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[node("n1", "cpu")])),
+    ("resources", ERROR, "get: they would stay Pending", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED)])),
+    ("resources", OK, "on 1 of 1 node", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED, "koordinator.sh/gpu.shared")])),
     ("systems", OK, "no request", HEALTHY),
     ("systems", OK, "no request", but(nodes=BOTH, outcome=NO_TARGET)),
     ("systems", OK, "no request", but(nodes=BOTH, outcome=outcome(settings="target: nvidia\nserved: [volcano]"))),
@@ -335,7 +347,6 @@ def test_each_check_has_its_ends() -> None:
         "namespaces",
         "untouched",
         "notes",
-        "resources",
         "sharing",
         "systems",
         "claims",

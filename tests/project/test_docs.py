@@ -507,9 +507,10 @@ def unit_text(vendor: str, key: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each key of a built-in vendor with its unit, and where it runs; guards.md has what it guards."""
+    """The tables of `vendors` have each key of a built-in vendor with its unit, and where it runs; guards.md has what it guards."""
     vendor = load_policy().vendors[name]
-    lines = TEXTS["docs/keys.md"].splitlines()
+    page = (ROOT / "tests/cli/golden/keys.md").read_text()
+    lines = page.splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
     for key in vendor.keys.values():
         rows = [line for line in lines if line.startswith("|") and f"`{key.spellings[0].text}`" in line]
@@ -520,7 +521,7 @@ def test_builtin_vendors_are_documented(name: str) -> None:
             total = [("together" in row) == (key.total and "devices" not in key.dimensions) for row in rows]
             assert (unit_text(name, key), True) in zip(units, total, strict=True), key.name
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
-    places = [line.split(" | ") for line in TEXTS["docs/keys.md"].partition("| scheduler |")[2].splitlines()]
+    places = [line.split(" | ") for line in page.partition("| scheduler |")[2].splitlines()]
     named = [row for row in places if f"`{name}`" in re.findall(r"`[^`]+`", row[0])]
     assert [row[2] for row in named] == [scheduler]
     guarded = [key for rule in vendor.guard.rules for key in rule.names]

@@ -5,10 +5,8 @@ from typing import Final
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from tests.project.test_docs import BLOCKS, ROOT, TEXTS
-from webhook.cli import main
 
 MODULES: Final = {
     "k8s.io/kubernetes": "controlplane/go.mod",
@@ -59,14 +57,3 @@ def test_support_names_the_oldest_kubernetes_of_the_chart() -> None:
     found = re.search(r"^\| Kubernetes \| ([\d.]+) or newer \|", TEXTS["docs/support.md"], re.MULTILINE)
     assert found is not None
     assert oldest == f">={found[1]}.0-0"
-
-
-def test_support_names_the_versions_that_were_read() -> None:
-    """Each system stands in the page on support with a version that a built-in mapping names."""
-    table = TEXTS["docs/support.md"].partition("## GPU-sharing systems")[2]
-    systems = re.findall(r"^\| ([^|]+) \| ([^|]*\d[^|]*) \| [^|]+ \|$", table, re.MULTILINE)
-    assert len(systems) > 5
-    sources = CliRunner().invoke(main, ["vendors", "--sources", "--markdown"]).stdout.splitlines()
-    for system, version in systems:
-        read = [line for line in sources if f"[{system}](" in line]
-        assert any(f"| {version} " in line for line in read), f"{system} {version}"

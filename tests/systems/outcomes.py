@@ -126,9 +126,10 @@ def tried(system: System, place: Place) -> Result:
     return Result(outcomes, orders, memory, time.monotonic() - began)
 
 
-def table(result: Result) -> str:
-    """The text of the golden file."""
-    lines = [f"{name:32} {outcome}" for name, outcome in result.outcomes.items()]
+def table(system: System, result: Result) -> str:
+    """The text of the golden file, below its first line."""
+    lines = [f"lacks: {system.lacking}", ""] if system.lacking else []
+    lines += [f"{name:32} {outcome}" for name, outcome in result.outcomes.items()]
     for order in ORDERS:
         found = {policy: result.orders[order, policy] for policy in POLICIES if (order, policy) in result.orders}
         same = len({str(differing) for differing in found.values()}) == 1
@@ -244,13 +245,15 @@ def _differing(alone: Any, beside: Any, path: str) -> Iterator[str]:
         for number, (each, other) in enumerate(zip(alone, beside, strict=True)):
             yield from _differing(each, other, f"{path}[{number}]")
     else:
-        yield f"{path}: {_short(beside)}"
+        where = path.removeprefix("spec.").replace(".resources.", ".")
+        yield f"{where}: {_short(beside)}"
 
 
 def _short(value: Any) -> str:
     if isinstance(value, list | dict):
         return f"{len(value)} {'entries' if isinstance(value, list) else 'keys'}"
-    return "none" if value is None else str(value)
+    # Names that are made for one pod are not those of the next run.
+    return "none" if value is None else re.sub(r"^\S+-[a-z0-9]{7}-shared-gpu", "POD-*-shared-gpu", str(value))
 
 
 @contextmanager

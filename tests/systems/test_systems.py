@@ -4,11 +4,13 @@
 webhook or of a system.
 """
 
+import datetime as dt
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.cache import say
 from tests.controlplane.plane import ControlPlane
 
 from .hami import HAMI
@@ -24,7 +26,7 @@ pytestmark = [pytest.mark.systems, pytest.mark.timeout(3600)]
 
 SYSTEMS = {system.name: system for system in (HAMI, VOLCANO, KAI, KOORDINATOR, KOORDINATOR_GATED, VGPU_MANAGER)}
 CHOSEN = os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",")
-OUTCOMES = Path(__file__).with_name("expected")
+EXPECTED = Path(__file__).with_name("expected")
 
 
 @pytest.fixture(scope="module", params=CHOSEN)
@@ -34,21 +36,32 @@ def system(request: pytest.FixtureRequest) -> System:
 
 
 @pytest.fixture(scope="module")
-def result(system: System, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def result(
+    system: System,
+    control_plane: ControlPlane,
+    pytestconfig: pytest.Config,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Result:
     """What became of every shape."""
     folder = tmp_path_factory.mktemp(system.name)
     files = {source.name: source.folder() for source in system.needs}
     place = Place(control_plane, folder, f"systems-{system.name}", make_certificate(folder), files, [])
-    return tried(system, place)
+    found = tried(system, place)
+    with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        memory = ", ".join(f"{name} {mib} MiB" for name, mib in found.memory_mib.items())
+        say(f"\n{system.name}: {found.seconds:.0f} s; at most {memory}")
+    return found
 
 
 def test_outcomes(system: System, result: Result, *, update_golden: bool) -> None:
     """Each shape has the outcome that was stated."""
-    golden = OUTCOMES / f"{system.name}.txt"
-    text = table(result)
+    golden = EXPECTED / f"{system.name}.txt"
+    text = table(system, result)
     if update_golden:
-        golden.write_text(text)
-    assert text == golden.read_text()
+        source = system.needs[0]
+        first = f"{source.repository} {source.release} ({source.commit[:8]}), run on {dt.datetime.now(dt.UTC):%Y-%m-%d}"
+        golden.write_text(f"{first}\n\n{text}")
+    assert text == golden.read_text().partition("\n\n")[2]
 
 
 def test_promises(system: System, result: Result) -> None:

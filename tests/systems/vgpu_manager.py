@@ -43,11 +43,8 @@ def start(place: Place) -> Iterator[Running]:
         }
         for index, uuid in enumerate(UUIDS)
     ]
-    resources = {
-        "nvidia.com/vgpu-number": 10 * DEVICES,
-        "nvidia.com/vgpu-cores": 100 * DEVICES,
-        "nvidia.com/vgpu-memory": DEVICE_MIB * DEVICES,
-    }
+    # Cores and memory only with feature gates of its device plugin: the extender keeps account of them.
+    resources = {"nvidia.com/vgpu-number": 10 * DEVICES}
     annotations = {
         "nvidia.com/node-device-register": json.dumps(register),
         "nvidia.com/device-memory-factor": "1",

@@ -66,7 +66,7 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def resources(facts: ClusterFacts) -> Result:
-    """Does a node have the resources that pods request?"""
+    """Do nodes have the resources that pods request?"""
     nodes, chosen = _nodes(facts), targets(facts)
     again = "(node groups of size 0 show no resources)"
     if not chosen:
@@ -74,12 +74,13 @@ def resources(facts: ClusterFacts) -> Result:
             f"no node has any resource of the policy ({counted(len(nodes), 'node')})",
             hint=f"kubectl describe nodes: is the device plugin running? {again}",
         )
-    found, absent = [], []
+    found, absent, lacking = [], [], []
     for vendor in chosen:
         keys = index([vendor], "resource")
         having = [names for node in nodes if (names := {name for name in node.resources if keys.owners(name)})]
         if having:
             found.append(f"{listed(sorted(set().union(*having)))} on {len(having)} of {counted(len(nodes), 'node')}")
+            lacking += [f"{vendor.name}: {name}{needs}" for name, needs in _unreported(vendor, set().union(*having))]
         elif any(key.place == "resource" for key in vendor.keys.values()):
             absent.append(vendor.name)
     if absent:
@@ -87,7 +88,22 @@ def resources(facts: ClusterFacts) -> Result:
             f"no node has a resource of the target {', '.join(absent)}",
             hint=f"kubectl describe nodes: is its device plugin running? {again}",
         )
+    if lacking:
+        return error(
+            "no node has a resource that pods of the target get: they would stay Pending",
+            *lacking,
+            hint="kubectl describe nodes: is the system installed completely?",
+        )
     return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
+
+
+def _unreported(vendor: Vendor, offered: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The resources that the vendor's nodes should report and do not, each with what that needs."""
+    keys = index([vendor], "resource")
+    for entry in vendor.document.reports:
+        name, needs = (entry, "") if isinstance(entry, str) else (entry.resource, f": {entry.needs}")
+        if name not in offered and keys.owners(name):
+            yield name, needs
 
 
 def sharing(facts: ClusterFacts) -> Result:

@@ -135,6 +135,12 @@ def order(facts: ClusterFacts) -> Result:
             *of_schedulers,
             hint=f"rename it so that it sorts after {NAME}: configurations are called in order of their names",
         )
+    if unmatched := [_name(other) for other in earlier if _waits_for_scheduler(other)]:
+        return error(
+            f"called before ours, and only for pods of a scheduler, which ours sets: {listed(unmatched)}",
+            "the API server calls again only what it has called before: pods lack what it writes",
+            hint=f"rename it so that it sorts after {NAME}",
+        )
     called_once = [
         _name(other)
         for other in earlier
@@ -154,6 +160,14 @@ def _calls_to_schedulers(configurations: Iterable[Object], facts: ClusterFacts) 
     schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
     called = {_name(configuration): sorted(schedulers & _services(configuration)) for configuration in configurations}
     return [f"{name} calls {', '.join(services)}" for name, services in called.items() if services]
+
+
+def _waits_for_scheduler(configuration: Object) -> bool:
+    """Whether a match condition looks at the pod's scheduler, as that of KAI's operator does."""
+    conditions = (
+        each for webhook in webhooks_of(configuration).values() for each in webhook.get("matchConditions") or ()
+    )
+    return any("schedulerName" in str(condition.get("expression")) for condition in conditions)
 
 
 def _complete(facts: ClusterFacts) -> Object:

@@ -38,7 +38,7 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 @click.option(
     "--markdown",
     is_flag=True,
-    help="Print Markdown: docs/keys.md, with --guards docs/guards.md; with --matrix or --sources a page of that.",
+    help="Print Markdown; with --guards it is docs/guards.md.",
 )
 @click.option(
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."

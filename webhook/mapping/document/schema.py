@@ -409,6 +409,13 @@ class KnownName(Strict):
     )
 
 
+class GatedName(Strict):
+    """A resource that nodes report under a condition only."""
+
+    resource: KeyText = Field(description="the resource name")
+    needs: Long = Field(description="what has to be switched on, as a clause")
+
+
 class Match(Strict):
     """The names by which pods are sent to the webhook, if the domains of the keys would match too many pods."""
 
@@ -500,6 +507,12 @@ class Mapping(Strict):
         [],
         max_length=FEW,
         description="names of other vendors under which this one may serve its devices; `check` looks for them",
+    )
+    reports: list[KeyText | GatedName] = Field(
+        [],
+        max_length=FEW,
+        description="the resources of keys that nodes report where the system is installed as by its chart, or with what it "
+        "`needs`; `check` says which of them no node has",
     )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[KeyText | OwnedLabel] = Field(
