@@ -507,7 +507,7 @@ def unit_text(vendor: str, key: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables of `vendors` have each key of a built-in vendor with its unit, and where it runs; guards.md has what it guards."""
+    """The tables of `vendors` have each key of a built-in vendor with its unit, and where it runs; guards.md its guards."""
     vendor = load_policy().vendors[name]
     page = (ROOT / "tests/cli/golden/keys.md").read_text()
     lines = page.splitlines()
