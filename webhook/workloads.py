@@ -47,6 +47,8 @@ class KnownKind:
         objects: paths of whole objects in it.
         counts: paths of GPU numbers that are no resource names, so that nothing judges them.
         texts: paths of texts that may contain a resource name, likewise.
+        scheduler: path of the scheduler that its controller gives to pods without one; None: it gives none.
+        absent_scheduler: that scheduler in an object without the path.
     """
 
     source: str
@@ -54,6 +56,8 @@ class KnownKind:
     objects: tuple[Pattern, ...]
     counts: tuple[Pattern, ...]
     texts: tuple[Pattern, ...]
+    scheduler: Pattern | None = None
+    absent_scheduler: str = ""
 
     @property
     def requests(self) -> bool:
@@ -96,7 +100,11 @@ def children(value: Any) -> Iterator[tuple[str | int, Any]]:
 def _workload(entry: Mapping[str, Any]) -> KnownKind:
     templates = (PodPath(parse_path(text), template=True) for text in entry.get("templates", ()))
     pods = (*templates, *map(_spec, entry.get("specs", ())))
-    return KnownKind(entry["source"], pods, *(_paths(entry, key) for key in ("objects", "counts", "texts")))
+    paths = (_paths(entry, key) for key in ("objects", "counts", "texts"))
+    scheduler = entry.get("scheduler")
+    if scheduler is None:
+        return KnownKind(entry["source"], pods, *paths)
+    return KnownKind(entry["source"], pods, *paths, parse_path(scheduler["at"]), scheduler["absent"])
 
 
 def _spec(entry: str | Mapping[str, Any]) -> PodPath:

@@ -203,13 +203,22 @@ def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:
                     continue
                 what = "a pod template" if pod.template else "a pod spec"
                 raise obj.manifest.error((*obj.path, *path), f"{what} is not a mapping of keys")
-            place = _place(obj, path, value, pod)
+            place = _place(obj, path, _scheduled(obj, value, workload) if pod.template else value, pod)
             if pod.template or any(place.pod["spec"].get(key) for key in _CONTAINERS):
                 yield place
     for path, inner in inner_objects(obj, workload):
         for place in pod_places(inner, ()):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
             yield PodPlace((*path, *place.path), place.owner or PodOwner(obj.kind, obj.name), place.pod, parts)
+
+
+def _scheduled(obj: KubeObject, template: dict[str, Any], workload: KnownKind) -> dict[str, Any]:
+    """The template with the scheduler that its controller gives to pods without one."""
+    spec = template.get("spec")
+    if workload.scheduler is None or not isinstance(spec, dict) or spec.get("schedulerName"):
+        return template
+    found = next((value for _, value in matches(obj.data, workload.scheduler) if value), workload.absent_scheduler)
+    return {**template, "spec": {**spec, "schedulerName": found}}
 
 
 def inner_objects(obj: KubeObject, workload: KnownKind) -> Iterator[tuple[FieldPath, KubeObject]]:
