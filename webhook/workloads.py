@@ -100,11 +100,16 @@ def children(value: Any) -> Iterator[tuple[str | int, Any]]:
 def _workload(entry: Mapping[str, Any]) -> KnownKind:
     templates = (PodPath(parse_path(text), template=True) for text in entry.get("templates", ()))
     pods = (*templates, *map(_spec, entry.get("specs", ())))
-    paths = (_paths(entry, key) for key in ("objects", "counts", "texts"))
     scheduler = entry.get("scheduler")
-    if scheduler is None:
-        return KnownKind(entry["source"], pods, *paths)
-    return KnownKind(entry["source"], pods, *paths, parse_path(scheduler["at"]), scheduler["absent"])
+    return KnownKind(
+        entry["source"],
+        pods,
+        _paths(entry, "objects"),
+        _paths(entry, "counts"),
+        _paths(entry, "texts"),
+        scheduler=None if scheduler is None else parse_path(scheduler["at"]),
+        absent_scheduler="" if scheduler is None else scheduler["absent"],
+    )
 
 
 def _spec(entry: str | Mapping[str, Any]) -> PodPath:

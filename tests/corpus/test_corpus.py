@@ -25,6 +25,7 @@ from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import SETTINGS, Policy
 from webhook.patch import Operation
 from webhook.pod import Pod
+from webhook.reasons import Reason
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -252,6 +253,8 @@ def test_whole_devices_stay_whole(name: str) -> None:
             seen += 1
             decision = decide(pod, part.context, policy)
             assert decision.allowed, each.title
+            if any(finding.reason is Reason.SCHEDULER_KEPT for finding in decision.warnings):
+                assert not decision.patch, f"{each.title} is written for a scheduler that it does not get"
             for key, text in written(decision.patch):
                 if re.search("mem|fraction|cores|ratio", key):
                     assert (text, re.search("percentage|cores", key) is not None) == ("100", True), (each.title, key)

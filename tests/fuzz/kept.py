@@ -22,7 +22,7 @@ def belonging_findings(trial: Trial) -> Iterator[Finding]:
     if len(reports) != bool(expected):
         yield Finding("10 names of the source are reported once, others never", f"{expected}: {reports}")
     elif expected and " more" not in reports[0]:
-        listed = reports[0].partition(": ")[2].split(", ")
+        listed = reports[0].rpartition(": ")[2].split(", ")
         if sorted(listed) != sorted(expected):
             yield Finding("10 each name of the source is listed", f"{expected}: {reports}")
 

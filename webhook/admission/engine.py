@@ -120,7 +120,8 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         or vendor.guard.meets(mounts_of(slot.container))
         for slot, vendor in _left_alone(seen, resolution, policy)
     ):
-        return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), seen.findings)
+        found = (*seen.findings, *resolution.findings)
+        return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan

@@ -23,6 +23,9 @@ from webhook.quantity import bytes_text
 from webhook.reasons import Reason
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Size
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""What the API server writes for a pod that names none; a manifest that has not been through one means the same."""
+
 MAX_NAMED: Final = 2
 """The most devices that a message names."""
 
@@ -184,6 +187,7 @@ class Overrides(NamedTuple):
         findings: warnings about invalid ones.
         selected: the devices that the pod selects.
         bare: what a count of devices alone requests.
+        scheduler: that the pod names; None for the default.
     """
 
     pod_target: str | None = None
@@ -192,6 +196,7 @@ class Overrides(NamedTuple):
     findings: tuple[Finding, ...] = ()
     selected: tuple[SelectedDevice, ...] = ()
     bare: BareMeaning = BareMeaning()
+    scheduler: str | None = None
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
@@ -207,6 +212,7 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
         findings if invalid is None else (*findings, invalid),
         selected_devices(pod, policy),
         bare,
+        pod.spec.scheduler_name,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.overrides import DEFAULT_SCHEDULER
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
@@ -132,9 +133,6 @@ def _of_container(plan: Plan, slot: Slot, prefix: str) -> list[str]:
             dropped.append("an envFrom")
     return dropped
 
-
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""What the API server writes for a pod that names none; a manifest that has not been through one means the same."""
 
 _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 

@@ -68,6 +68,7 @@ def merge(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) ->
         Denied: containers need different values of a key of the pod, or the user's value differs.
     """
     findings = [finding for container in settled for finding in container.findings]
+    findings += [each.finding for each in left if each.finding is not None]
     if len(settled) > 1:
         findings.extend(_single_device_lost(settled))
     labels: dict[str, str | None] = {}

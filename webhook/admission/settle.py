@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import (
+    DEFAULT_SCHEDULER,
     Overrides,
     defaults_for,
     defaults_of_whole,
@@ -105,11 +106,13 @@ class Unchanged(msgspec.Struct, frozen=True):
         requested: the container and its keys.
         why: a sentence, for explanations only.
         placed: its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler.
+        finding: the warning for the user, if there is one.
     """
 
     requested: ContainerRequest
     why: str
     placed: bool = False
+    finding: Finding | None = None
 
 
 def several_bindings(container: ContainerRequest) -> bool:
@@ -465,6 +468,8 @@ def settle(
     if overrides.bare.whole and container.plain and override_source(source, overrides, policy) == "itself":
         why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
         return Unchanged(container, why)
+    if overrides.bare.whole and container.plain and (kept := _kept_elsewhere(container, target, overrides)) is not None:
+        return Unchanged(container, kept.message, finding=kept)
     namespace = overrides.defaults
     try:
         if without:
@@ -478,6 +483,22 @@ def settle(
     if before:
         settled.findings[:0] = before
     return settled
+
+
+def _kept_elsewhere(container: ContainerRequest, target: Vendor, overrides: Overrides) -> Finding | None:
+    """The warning that whole devices stay as they are sent, for a scheduler that the user chose and that stays.
+
+    That one may know the device plugin's own name only: what is written for the target's would keep the pod Pending.
+    """
+    place, source, scheduler = target.place, container.vendor.place, overrides.scheduler
+    known = {DEFAULT_SCHEDULER, place.scheduler, *place.schedulers, source.scheduler, *source.schedulers}
+    if not scheduler or scheduler in known or place.scheduler is None or place.conflict != "keep":
+        return None
+    if overrides.pod_target is not None or not container.vendor.same_family(target):
+        return None
+    keys = ", ".join(str(entry) for entry in container.key_values.values())
+    message = f"schedulerName {scheduler} was kept, so {keys} stays as it is; {target.system} needs {place.scheduler}"
+    return Finding(Reason.SCHEDULER_KEPT, message, container.name, "spec.schedulerName", scheduler)
 
 
 def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -> None:

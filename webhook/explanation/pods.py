@@ -15,8 +15,7 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Context, Decision
 from webhook.admission.eligibility import enforcement_of
 from webhook.admission.engine import ContainerTrace, Trace, trace
-from webhook.admission.overrides import Overrides, override_source
-from webhook.admission.placement import DEFAULT_SCHEDULER
+from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys, Survey
