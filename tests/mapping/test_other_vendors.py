@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.strict_patch import apply_strictly
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import documents_in, load_policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
@@ -254,7 +255,11 @@ def test_who_asks_is_named(index: int) -> None:
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
     """Rounded up to all of a device, memory is a whole device's, and so are the cores that had no limit."""
-    stored, decision = translated(pod_of("kai", {}, {"gpu-fraction": "0.995"}), "nvidia")
+    text = "{extends: kai, keys: {fraction: {values: 0.0001..0.9999}}}"
+    policy = unprobed_policy([*documents_in(Path(__file__).with_name("documents")), *parse(text, "kai.yaml")])
+    pod = pod_of("kai", {}, {"gpu-fraction": "0.995", TARGET: "nvidia"})
+    decision = decide(decode_pod(json.dumps(pod).encode()), CONTEXT, policy)
+    stored = apply_strictly(pod, decision.patch)
     assert stored["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem-percentage"] == "100"
     assert {Reason.ROUNDED, Reason.LIMIT_ADDED} <= {finding.reason for finding in decision.warnings}
 
