@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from certs.ca import issue, make_ca
-from tests.controlplane.client import Object
+from tests.controlplane.client import Answer, Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.deploy.helm import Helm
@@ -101,8 +101,13 @@ class Place:
                     self.created(manifest)
 
     def created(self, manifest: Object) -> None:
-        """Create an object, unless it is there."""
-        answer = self.plane.client.create(manifest)
+        """Create an object, unless it is there; of a kind that was just defined, as soon as the API server serves it."""
+
+        def tried() -> Answer | None:
+            answer = self.plane.client.create(manifest)
+            return None if answer.status == 404 else answer
+
+        answer = self.plane.wait_until(tried, f"the kind {manifest['kind']} is served")
         if answer.status != 409:
             answer.accepted()
 
