@@ -155,7 +155,24 @@ def matrix_page(policy: "Policy") -> str:
     targets = sorted(matrix.targets)
     lines = [f"| from \\ to | {' | '.join(targets)} |", "|---|" + ":-:|" * len(targets)]
     lines += [page_row(matrix, source) for source in matrix.sources]
-    return _PAGE + "\n".join(lines) + "\n\n## Why everything is denied\n\n" + "\n".join(_denied(matrix)) + "\n"
+    rows = [f"| `{target}` | `{name}` | {needs} |" for target, name, needs in _needs(policy, targets)]
+    needed = "\n".join(["| to | resource | what it needs |", "|---|---|---|", *rows])
+    parts = (
+        "\n".join(lines),
+        "## What nodes report only then",
+        needed,
+        "## Why everything is denied",
+        "\n".join(_denied(matrix)),
+    )
+    return _PAGE + "\n\n".join(parts) + "\n"
+
+
+def _needs(policy: "Policy", targets: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the resources of targets that nodes report under a condition only, with it: else pods stay Pending."""
+    for target in targets:
+        for entry in policy.vendors[target].document.reports:
+            if not isinstance(entry, str):
+                yield target, entry.resource, " ".join(entry.needs.split())
 
 
 def page_row(matrix: Matrix, source: str) -> str:
@@ -204,7 +221,9 @@ def matrix_table(policy: "Policy") -> str:
         row = matrix.row(source)
         signs = " ".join(_SIGNS[row[target].outcome] if target in row else "." for target in targets)
         lines.append(f"{source.ljust(len(margin))}  {signs}")
-    return "\n".join([*lines, "", _LEGEND]) + "\n"
+    lines += ["", _LEGEND]
+    lines += [f"{target} needs {name} on nodes: {needs}" for target, name, needs in _needs(policy, targets)]
+    return "\n".join(lines) + "\n"
 
 
 def row_table(policy: "Policy", source: str) -> str:
