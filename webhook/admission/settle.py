@@ -299,7 +299,7 @@ class Translator:
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, container.name))
             return written_request, written
         requested = ", ".join(str(entry) for entry in container.key_values.values())
-        remedy = self._remedy(requested_memory)
+        remedy = self._plain(reading.request) or self._remedy(requested_memory)
         # What to write instead comes first: little more fits into a message.
         start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
@@ -340,6 +340,14 @@ class Translator:
         step = step_between("memory", request.memory, converted.memory)
         findings.append(Finding(Reason.DEVICE_MEMORY_ASSUMED, message, name, device.label, device.names, step))
         return converted, written
+
+    def _plain(self, request: Request) -> str | None:
+        """The count that requests these whole devices of a plain device plugin; None if it does not, or would be denied."""
+        if not (self._overrides.bare.whole and request.whole and self._overrides.pod_target is None):
+            return None
+        vendors = [each for each in self._policy.in_force if each.family == self._target.family]
+        names = [name for vendor in vendors for key in vendor.keys.values() for name in key.plain if not name.variables]
+        return f"write {names[0].text}: {request.devices} for whole devices" if names else None
 
     def _remedy(self, memory: Memory | None) -> str | None:
         """What to configure for the target to express this memory; None if the device is known."""
