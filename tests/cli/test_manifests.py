@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, read_manifests, read_stream
 from webhook.cli.output.yaml_output import yaml_text
-from webhook.mapping.document import yaml_events
+from webhook.mapping.document import strict_yaml
 from webhook.mapping.document.problem import path_text
 
 
@@ -18,7 +18,7 @@ from webhook.mapping.document.problem import path_text
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The C parser and the pure one."""
     if request.param == "pure":
-        monkeypatch.setattr(yaml_events, "_LOADER", yaml.SafeLoader)
+        monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
 
 
 def read(text: str) -> list[dict[str, object]]:

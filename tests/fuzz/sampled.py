@@ -20,8 +20,7 @@ from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain_pod
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
-from webhook.response import MAX_WARNINGS, encode_answer
-from webhook.review import decode_review
+from webhook.review import MAX_WARNINGS, decode_review, encode_answer
 
 Json = dict[str, Any]
 

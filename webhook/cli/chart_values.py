@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from webhook.cli.failure import Failure
 from webhook.cli.manifests.read import Manifest, ManifestError, read_manifests
-from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import EXTENDS
 
 FILE: Final = "chart-values.yaml"
 

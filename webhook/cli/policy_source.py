@@ -8,9 +8,9 @@ import click
 
 from webhook.cli.failure import Failure
 from webhook.cli.options import PolicyOptions, configured_policy
-from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import MappingError, nearest_known
 from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
 

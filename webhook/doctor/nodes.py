@@ -17,8 +17,8 @@ from webhook.doctor.facts import ClusterFacts, ForeignVariable, Scheduler
 from webhook.doctor.read import Node, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.finding import Denied
-from webhook.mapping.document.extends import ListChoice, guard_lists
 from webhook.mapping.document.schema import SharedName
+from webhook.mapping.document.validation import ListChoice, guard_lists
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim

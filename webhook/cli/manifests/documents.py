@@ -12,11 +12,11 @@ from webhook.cli.manifests.read import Manifest, read_stream
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
-from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import API_VERSION, Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import EXTENDS
 
 SUFFIXES: Final = {".yaml", ".yml", ".json"}
 
