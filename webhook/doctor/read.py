@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 import msgspec
 from cryptography import x509
 
-from webhook.cluster.client.api import ApiError, ObjectMetadata, StatusError
+from webhook.cluster.client.api import ApiError, StatusError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.doctor.result import Missing
 from webhook.pod import Pod, View, VolumeMount
 
