@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.cli.conftest import Run
-from webhook.cli.output.check import WIDTH, as_data, as_text
+from webhook.cli.commands.check import as_data, as_text
+from webhook.cli.terminal import WIDTH
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.result import Check, Result, error, ok, warning

@@ -8,8 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifests.read import MAX_DEPTH, ManifestError, read_manifests, read_stream
-from webhook.cli.output.yaml_output import yaml_text
+from webhook.cli.manifests.files import MAX_DEPTH, ManifestError, read_manifests, read_stream, yaml_text
 from webhook.mapping.document import yaml_events
 from webhook.mapping.document.problem import path_text
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.cli.failure import Failure
 from webhook.cli.manifests.simulate import load_namespaces
+from webhook.cli.terminal import Failure
 from webhook.labels import INJECT
 
 ONE_NAMESPACE = """\

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.cli.manifests.read import read_manifests
+from webhook.cli.manifests.files import read_manifests
 from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, SimulateOptions, simulate
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits

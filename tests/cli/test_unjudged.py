@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_workloads import POD, kube
-from webhook.cli.manifests.unjudged import unjudged
-from webhook.cli.manifests.workloads import pod_places
+from webhook.cli.manifests.workloads import pod_places, unjudged
 
 LIMITS = {"limits": {"nvidia.com/gpu": 1, "cpu": 1}}
 OUTSIDE = "is outside of every pod template and pod spec found in it"

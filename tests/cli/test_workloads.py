@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.cli.manifests.read import Manifest, ManifestError
+from webhook.cli.manifests.files import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodOwner,

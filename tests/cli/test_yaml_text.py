@@ -3,8 +3,7 @@
 import pytest
 import yaml
 
-from webhook.cli.manifests.read import read_manifests
-from webhook.cli.output.yaml_output import yaml_stream, yaml_text
+from webhook.cli.manifests.files import read_manifests, yaml_stream, yaml_text
 from webhook.mapping.document.strict_yaml import parse
 
 

@@ -18,9 +18,18 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.registration.desired import ServiceReference, Site, desired_from, registration
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import ClusterFacts, Scheduler, Shown, Trial
-from webhook.doctor.read import INSTALLER as INSTALLER_LABEL
-from webhook.doctor.read import DeviceClass, Node, Reported, StoredCertificates, Workload
+from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
+from webhook.doctor.facts import (
+    ClusterFacts,
+    DeviceClass,
+    Node,
+    Reported,
+    Scheduler,
+    Shown,
+    StoredCertificates,
+    Trial,
+    Workload,
+)
 from webhook.doctor.result import Missing, Result
 from webhook.pod import Pod, decode_pod
 

@@ -14,8 +14,7 @@ from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError, read_object
 from webhook.doctor import collect
 from webhook.doctor.collect import collect_facts
-from webhook.doctor.facts import Backend, Scheduler, Shown
-from webhook.doctor.read import StoredCertificates
+from webhook.doctor.facts import Backend, Scheduler, Shown, StoredCertificates
 from webhook.doctor.result import Missing
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}

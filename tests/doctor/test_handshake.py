@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from certs.ca import Pair, issue, make_ca
-from webhook.doctor.address import handshake
+from webhook.doctor.collect import handshake
 
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)

@@ -14,9 +14,8 @@ from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE
 from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
-from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.facts import ClusterFacts, Node
 from webhook.doctor.nodes import targets
-from webhook.doctor.read import Node
 from webhook.doctor.registration import logs
 from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
 from webhook.labels import MODE, STATUS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from webhook.cli.options import PolicyOptions, policy_options
-from webhook.cli.output.tables import columns
+from webhook.cli.terminal import columns
 
 if TYPE_CHECKING:
     from webhook.mapping.document.schema import Key, Texts
@@ -93,7 +93,7 @@ def vendors(
     if matrix:
         click.echo(_pairs(policy, vendor.name, to), nl=False)
         return
-    from webhook.cli.output.vendor_pages import as_document
+    from webhook.cli.vendor_pages import as_document
 
     click.echo(as_document(vendor, list(_shared_by(policy, vendor.name))), nl=False)
 
@@ -115,7 +115,7 @@ def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str
 
 def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str:
     """Format all vendors: a page of the documentation, or a table for a terminal."""
-    from webhook.cli.output import vendor_pages
+    from webhook.cli import vendor_pages
 
     if what == "guards":
         return vendor_pages.guards_page(policy) if markdown else vendor_pages.guards_table(policy)
@@ -130,7 +130,7 @@ def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str
 
 def _pairs(policy: "Policy", source: str, to: str | None) -> str:
     """Format how a vendor's requests translate to all others, or to one of them."""
-    from webhook.cli.output.vendor_pages import cell_table, row_table
+    from webhook.cli.vendor_pages import cell_table, row_table
     from webhook.mapping.document.problem import nearest_known
 
     if to is None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.cli.output.tables import columns
+from webhook.cli.terminal import columns
 from webhook.mapping.document.extends import guard_lists
 from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried
 from webhook.quantity import Number
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from webhook.mapping.document.schema import CheckedSource, Guard
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Key, Vendor
+
 
 _KEYS: Final = """\
 # The keys of the built-in vendors
@@ -511,7 +512,7 @@ def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
         vendor: the vendor.
         notes: lines for the comment at the beginning, after the source.
     """
-    from webhook.cli.output.yaml_output import yaml_text
+    from webhook.cli.manifests.files import yaml_text
 
     text = yaml_text(vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True))
     head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
