@@ -25,13 +25,11 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.mapping.load import load_policy
 from webhook.replica.certificates import Certificates
-from webhook.replica.run import SWITCH_INTERVAL, Options, Service, running
-from webhook.replica.start import logger
-from webhook.replica.start import started as begun
+from webhook.replica.run import SWITCH_INTERVAL, Options, Service, logger, running
+from webhook.replica.run import started as begun
 from webhook.server.listener import Endpoint
 from webhook.server.metrics import settle_memory
-from webhook.server.mutate import Current
-from webhook.server.namespaces import Described
+from webhook.server.mutate import Current, Described
 
 TEMPLATE: Final = """\
 extends: nvidia

@@ -19,8 +19,7 @@ from webhook.admission import Context, Namespace, decide
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.response import encode_answer
-from webhook.review import decode_review
+from webhook.review import decode_review, encode_answer
 from webhook.server.metrics import settle_memory
 
 WARM_UP: Final = 2_000

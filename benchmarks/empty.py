@@ -14,7 +14,7 @@ from aiohttp import web
 from certs.serving import Serving
 from webhook.admission.decision import untouched
 from webhook.reasons import Reason
-from webhook.response import encode_answer
+from webhook.review import encode_answer
 from webhook.server.metrics import settle_memory
 
 ANSWER = encode_answer("00000000-0000-0000-0000-000000000000", untouched(Reason.NO_GPU_KEYS))

@@ -19,8 +19,7 @@ from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
-from webhook.response import encode_answer
-from webhook.review import UNDECODABLE, ReviewError, decode_review
+from webhook.review import UNDECODABLE, ReviewError, decode_review, encode_answer
 
 GOAL: Final = 0.25
 """CPU seconds that any review may take."""

@@ -14,7 +14,7 @@ from webhook.cluster.client.events import Subject, event_of
 from webhook.finding import Finding
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
-from webhook.response import encode_answer
+from webhook.review import encode_answer
 from webhook.server.logs import make_logger
 from webhook.text import shown
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from webhook.admission.decision import Decision
 from webhook.finding import MAX_WARNING, Finding
 from webhook.reasons import Reason, ReasonKind
-from webhook.response import MAX_DENIAL, MAX_WARNINGS, encode_answer, warning_texts
+from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer, warning_texts
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 

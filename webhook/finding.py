@@ -11,7 +11,7 @@ MAX_WARNING: Final = 256
 """The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
 
 MAX_SENTENCE: Final = 4096
-"""Whatever the pod contains: `webhook.response` shortens a denial further."""
+"""Whatever the pod contains: `webhook.review` shortens a denial further."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

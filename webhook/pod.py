@@ -23,7 +23,7 @@ QuantityText: TypeAlias = str | int | float
 
 MAX_TEXTS: Final = 64 * 1024
 """The most texts (keys and values) in the labels, annotations, node selector and resources of a pod that are decoded. Half a
-million take longer than a whole decision may; `webhook.admission.bounds` permits fewer than half of these."""
+million take longer than a whole decision may; `webhook.admission.eligibility` permits fewer than half of these."""
 
 MAX_SOURCE: Final = 4 * 1024
 """The most bytes of a variable's ``valueFrom`` that are decoded: its names have at most 253 characters each."""

@@ -10,7 +10,8 @@ import pytest
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.bounds import (
+from webhook.admission.collect import MAX_REQUESTING
+from webhook.admission.eligibility import (
     MAX_BYTES,
     MAX_CLAIMS,
     MAX_ENTRIES,
@@ -19,7 +20,6 @@ from webhook.admission.bounds import (
     MAX_PLACEMENT,
     MAX_RESOURCES,
 )
-from webhook.admission.collect import MAX_REQUESTING
 from webhook.admission.shim import MAX_PATHS
 from webhook.admission.survey import MAX_UNKNOWN
 from webhook.mapping.document.strict_yaml import Document

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.cli.manifests.files import MAX_DEPTH, ManifestError, read_manifests, read_stream, yaml_text
-from webhook.mapping.document import yaml_events
+from webhook.mapping.document import strict_yaml
 from webhook.mapping.document.problem import path_text
 
 
@@ -17,7 +17,7 @@ from webhook.mapping.document.problem import path_text
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The C parser and the pure one."""
     if request.param == "pure":
-        monkeypatch.setattr(yaml_events, "_LOADER", yaml.SafeLoader)
+        monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
 
 
 def read(text: str) -> list[dict[str, object]]:

@@ -34,7 +34,7 @@ from webhook.mapping.load import build_policy
 from webhook.mapping.model import policy as policy_model
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
-from webhook.response import MAX_DENIAL, MAX_WARNINGS, encode_answer
+from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
 

@@ -18,8 +18,8 @@ from webhook.labels import INJECT, TARGET
 from webhook.mapping.document.settings import mapping_json_schema
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin
+from webhook.mapping.model.names import ReadKeys
 from webhook.mapping.model.policy import Marks, Policy, WatchedVariables
-from webhook.mapping.model.read_keys import ReadKeys
 from webhook.mapping.notation import NameSet
 from webhook.pod import decode_pod
 

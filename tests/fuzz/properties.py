@@ -11,7 +11,7 @@ from tests.fuzz.trial import Finding, Trial, all_containers
 from tests.strict_patch import PatchError
 from webhook.finding import MAX_WARNING
 from webhook.reasons import ReasonKind
-from webhook.response import MAX_DENIAL
+from webhook.review import MAX_DENIAL
 
 Json = dict[str, Any]
 

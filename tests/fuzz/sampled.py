@@ -19,8 +19,7 @@ from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, sim
 from webhook.explanation.pods import ContainerExplained, explain_pod
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
-from webhook.response import MAX_WARNINGS, encode_answer
-from webhook.review import decode_review
+from webhook.review import MAX_WARNINGS, decode_review, encode_answer
 
 Json = dict[str, Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.document.extends import resolve_extends
 from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document.validation import resolve_extends
 from webhook.mapping.load import builtin, load_policy
 from webhook.request import Size
 

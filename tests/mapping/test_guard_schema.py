@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import compile_vendor
 from webhook.mapping.document import schema
-from webhook.mapping.document.extends import guard_lists
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
+from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
 from webhook.mapping.model.owned import Owned, compile_owned, union
 from webhook.mapping.model.shim import Shim, compile_shim

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
-from webhook.mapping.document.extends import guard_lists
 from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
 
 

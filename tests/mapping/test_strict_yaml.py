@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.mapping.document import yaml_events
+from webhook.mapping.document import strict_yaml
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
 
@@ -17,7 +17,7 @@ from webhook.mapping.document.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test holds for the C parser and for the pure one."""
     if request.param == "pure":
-        monkeypatch.setattr(yaml_events, "_LOADER", yaml.SafeLoader)
+        monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
 
 
 def problems(text: str) -> list[Problem]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping.document.extends import Merged
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document.validation import Merged
 from webhook.mapping.load import build_policy, vendor_of
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor

@@ -58,7 +58,7 @@ from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import InCluster, ReplicaPlace
 from webhook.server.limits import InFlight, Limits
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
-from webhook.server.watchdog import Watchdog
+from webhook.server.protocol import Watchdog
 
 ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")

@@ -24,8 +24,7 @@ from webhook.replica.run import Addresses, Options, Service, running
 from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
-from webhook.server.mutate import Current, Decide, NamespaceSource
-from webhook.server.namespaces import Described
+from webhook.server.mutate import Current, Decide, Described, NamespaceSource
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_ca("test", NOW)

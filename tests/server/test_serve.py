@@ -21,7 +21,7 @@ from tests.certs.made import root, rsa_leaf
 from tests.server.harness import connected, pod, request, review
 from tests.server.process import Process, started
 from webhook.cli.commands.serve import serve
-from webhook.replica.start import serving_names
+from webhook.replica.run import serving_names
 from webhook.server.listener import Endpoint
 
 OPTIONS = [

@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook import labels
-from webhook.admission.bounds import exceeded, overfull
 from webhook.admission.claims import check_claims, nothing_requested
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
+from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
 from webhook.admission.facts import Facts, facts_of, remember
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of

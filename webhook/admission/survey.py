@@ -88,7 +88,7 @@ NOTHING_FOUND: Final = Survey(PodKeys(()), (), {}, has_request=False)
 
 
 def survey(pod: Pod, policy: Policy) -> Survey:
-    """Find the GPU keys of a pod that `bounds` permits; their number and length are checked first."""
+    """Find the GPU keys of a pod within the bounds; their number and length are checked first."""
     try:
         return _survey(pod, policy)
     except Denied as denial:

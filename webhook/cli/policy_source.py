@@ -20,10 +20,10 @@ import click
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
 from webhook.cli.options import PolicyOptions, configured_policy
 from webhook.cli.terminal import Failure
-from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
 

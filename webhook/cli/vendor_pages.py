@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.cli.terminal import columns
-from webhook.mapping.document.extends import guard_lists
+from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried
 from webhook.quantity import Number
 from webhook.request import ALL, MAX_DEVICES, UNLIMITED, Memory, Percent, Request, Size

@@ -60,7 +60,7 @@ from webhook.doctor.nodes import possible_targets, schedulers_of, targets
 from webhook.doctor.pods import candidate, trial_pod
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
-from webhook.mapping.document.extends import ListChoice, guard_lists
+from webhook.mapping.document.validation import ListChoice, guard_lists
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from webhook.mapping.model.known_names import advised_names, known_resources
 from webhook.mapping.model.names import Owner, index
-from webhook.mapping.model.near_misses import distance
+from webhook.mapping.model.near_misses import advised_names, distance, known_resources
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.notation import glob_pattern

@@ -12,19 +12,22 @@ from typing import Any, Final
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.probes import probe
 from webhook.mapping.document import schema
-from webhook.mapping.document.extends import (
-    EXTENDS,
-    Merged,
-    guard_lists,
-    inherited_names,
-    merge_documents,
-    resolve_extends,
-    unknown_variables,
-)
 from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import follows_from, placed, remainder, validated
+from webhook.mapping.document.validation import (
+    EXTENDS,
+    Merged,
+    follows_from,
+    guard_lists,
+    inherited_names,
+    merge_documents,
+    placed,
+    remainder,
+    resolve_extends,
+    unknown_variables,
+    validated,
+)
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.quantity import parse_quantity

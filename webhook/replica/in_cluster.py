@@ -37,14 +37,17 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.replica.certificates import Certificates
-from webhook.replica.run import Announce, Options, Service, serve_until_stopped
-from webhook.replica.start import (
+from webhook.replica.run import (
     LOOPBACK,
+    Announce,
     CertificateOptions,
+    Options,
+    Service,
     StartError,
     certificates_of,
     logger,
     run_to_end,
+    serve_until_stopped,
     serving_names,
     started,
 )

@@ -16,8 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.server.limits import Limits
 from webhook.server.logs import MINUTE, Throttle
-from webhook.server.protocol import FAREWELL, HttpProtocol
-from webhook.server.watchdog import Watch, Watchdog
+from webhook.server.protocol import FAREWELL, HttpProtocol, Watch, Watchdog
 
 TLS_BUFFER: Final = 64 * 1024
 """Bytes of a connection's decryption buffer. asyncio uses 256 KiB and has no setting; an API server opens a connection for

@@ -1,15 +1,18 @@
 """``POST /mutate``: answers a review.
 
 A bug of the webhook is a 500 and never a denial, so that the API server's ``failurePolicy`` decides about the pod.
+
+A review has only the name of its namespace: a `NamespaceSource` has the rest.
 """
 
 import asyncio
 import functools
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -18,11 +21,11 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
 from webhook.admission.eligibility import workload
+from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
-from webhook.response import encode_answer
-from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
+from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
 from webhook.server.limits import BodyReading, InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import Metrics
@@ -358,3 +361,24 @@ def _fields(review: Review, pod: Pod, decision: Decision) -> dict[str, Any]:
         "notes": [finding.reason.code for finding in decision.notes],
         "dry_run": bool(review.dry_run),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Namespaces from documents; any other counts as opted in."""
+
+    known: Mapping[str, Namespace]
+    opt_in: str = INJECT
+
+    def lookup(self, name: str) -> Namespace:
+        """Return the namespace as described, otherwise one that has opted in: its pods are sent here deliberately."""
+        return self.known.get(name) or _opted_in(name, self.opt_in)
+
+    async def fetch(self, name: str) -> Namespace:
+        """Return what `lookup` returns: there is no other source."""
+        return self.lookup(name)
+
+
+@lru_cache(maxsize=256)
+def _opted_in(name: str, opt_in: str) -> Namespace:
+    return Namespace(name, {opt_in: ENABLED})

@@ -189,8 +189,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     option, outside a pod with a kubeconfig and --url. With --standalone, nothing else is needed. The server creates and
     renews its own certificate unless one is provided (--certificate-dir), and prints a line once it is ready.
     """
-    from webhook.replica.run import Options
-    from webhook.replica.start import CertificateOptions
+    from webhook.replica.run import CertificateOptions, Options
     from webhook.server.limits import Limits
 
     limits = Limits(connections=connections)
@@ -209,7 +208,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
         certificate_options.check()
     if standalone:
         from webhook.cli.manifests.simulate import load_namespaces
-        from webhook.replica.standalone import serve_standalone
+        from webhook.replica.run import serve_standalone
 
         cluster_options = {
             "--kubeconfig": kubeconfig,
@@ -243,7 +242,7 @@ def _announce(addresses: "Addresses", trusted: str) -> None:
 @contextlib.contextmanager
 def _failures() -> Iterator[None]:
     """Report errors as other commands do."""
-    from webhook.replica.start import StartError
+    from webhook.replica.run import StartError
 
     try:
         yield

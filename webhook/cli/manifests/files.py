@@ -24,8 +24,7 @@ from yaml import events
 
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import FieldPath, Problem
-from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.document.yaml_events import Walker, events_of, line_of, syntax_problem
+from webhook.mapping.document.strict_yaml import Document, Walker, events_of, line_of, syntax_problem
 
 MAX_DEPTH: Final = 150
 """Maximum depth of nesting; schemas in CustomResourceDefinitions have about sixty levels."""

@@ -36,7 +36,7 @@ from webhook.reasons import Reason
 from webhook.workloads import matches
 
 if TYPE_CHECKING:
-    from webhook.server.namespaces import Described
+    from webhook.server.mutate import Described
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -509,7 +509,7 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
             problems.append(str(error))
     if problems:
         raise Failure(problems)
-    from webhook.server.namespaces import Described
+    from webhook.server.mutate import Described
 
     return Described(known, opt_in)
 

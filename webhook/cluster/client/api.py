@@ -12,6 +12,8 @@ The owner of everything that a release writes: when it is deleted, Kubernetes de
 
 The owner is a ClusterRole, because only a cluster-wide object may own the webhook configuration. So uninstalling a
 release leaves nothing behind, even if no replica is left to clean up.
+
+The metadata of an object: only the fields that are read.
 """
 
 import asyncio
@@ -24,6 +26,24 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 import msgspec
 
 from webhook.text import without_middle
+
+
+class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """``metav1.ObjectMeta``; missing fields are empty.
+
+    Attributes:
+        creation_timestamp: RFC 3339, in UTC and full seconds, so that texts sort by time.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from webhook import __version__
-from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import remainder
+from webhook.mapping.document.validation import EXTENDS, remainder
 from webhook.mapping.load import Prepared, prepare, probed, settings_of
 from webhook.mapping.model.vendor import Vendor
 

@@ -1,12 +1,13 @@
 """The policy of a cluster, kept up to date with its ConfigMaps.
 
 Compilation runs in a thread beside the reviews, and the new policy replaces the old one by one assignment. Writes that
-fail (Events, the record of the last good documents) are retried, and delay nothing else.
+fail (Events, the record of the last good documents) are retried, and delay nothing else. Each change of a verdict is
+reported once, by a log line and an Event.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -19,13 +20,76 @@ from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.configuration.compatibility import invalid_in
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Verdict
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, PolicyFaults, Sources, Verdict
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import VerdictReporter
-from webhook.cluster.configuration.sources import Sources
 from webhook.mapping.model.policy import Policy
+
+MAX_PROBLEMS: Final = 10
+"""The most problems of one document in a log line; the first ones usually cause the others."""
+
+
+class VerdictReporter:
+    """Remembers the last verdict on each ConfigMap, so that nothing is reported twice.
+
+    Args:
+        events: where Events are written.
+        namespace: the namespace of the ConfigMaps.
+        log: where lines are written.
+    """
+
+    def __init__(self, events: EventQueue, namespace: str, log: FilteringBoundLogger) -> None:
+        self._events = events
+        self._namespace = namespace
+        self._log = log
+        self._reported: dict[str, Verdict] = {}
+
+    def take(self, verdicts: Iterable[Verdict]) -> None:
+        """Report what is new: documents that are rejected, or accepted again."""
+        current = {verdict.config_map.name: verdict for verdict in verdicts}
+        for name, verdict in current.items():
+            before = self._reported.get(name)
+            if not verdict.accepted:
+                if before is None or _content(before) != _content(verdict):
+                    self._log_rejection(verdict)
+                if before is None or _key(before) != _key(verdict):
+                    self._put_event(verdict)
+            elif before is not None and not before.accepted:
+                self._log.info(f"{verdict.kind}_accepted", config_map=name, vendor=verdict.vendor)
+                self._put_event(verdict)
+        self._reported = current
+
+    def _put_event(self, verdict: Verdict) -> None:
+        config_map = verdict.config_map
+        subject = Subject("v1", "ConfigMap", self._namespace, config_map.name, config_map.uid, config_map.version)
+        reason = f"{verdict.kind.title()}{'Accepted' if verdict.accepted else 'Rejected'}"
+        self._events.put(subject, reason, message_of(verdict), "Normal" if verdict.accepted else "Warning")
+
+    def _log_rejection(self, verdict: Verdict) -> None:
+        self._log.error(
+            f"{verdict.kind}_rejected",
+            config_map=verdict.config_map.name,
+            vendor=verdict.vendor,
+            problems=[str(problem) for problem in verdict.problems[:MAX_PROBLEMS]],
+            in_force=verdict.instead,
+        )
+
+
+def message_of(verdict: Verdict) -> str:
+    """The message of the Event: what is in force, then why."""
+    if verdict.accepted:
+        return f"In force again: vendor {verdict.vendor}" if verdict.vendor else "In force again"
+    return f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"
+
+
+def _content(verdict: Verdict) -> tuple[object, ...]:
+    return verdict.config_map.uid, verdict.problems, verdict.instead
+
+
+def _key(verdict: Verdict) -> tuple[object, ...]:
+    return *_content(verdict), verdict.config_map.version
+
 
 RECHECK_PAUSE: Final = 5.0
 """Seconds until the next check whether missing ConfigMaps were deleted on purpose."""

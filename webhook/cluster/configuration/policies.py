@@ -23,6 +23,7 @@ from webhook.cluster.configuration.compatibility import (
 )
 from webhook.cluster.configuration.config_maps import (
     MAPPING_KEY,
+    SELECTORS,
     SETTINGS_NAME,
     ConfigMap,
     StoredConfigMap,
@@ -38,7 +39,6 @@ from webhook.cluster.configuration.documents import (
     vendor_named_in,
 )
 from webhook.cluster.configuration.last_good import LastGood
-from webhook.cluster.configuration.sources import SELECTORS
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document

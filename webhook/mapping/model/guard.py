@@ -14,8 +14,8 @@ from operator import or_
 from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.extends import GuardList, guard_lists
 from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
+from webhook.mapping.document.validation import GuardList, guard_lists
 from webhook.mapping.model.shim import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD, Shim, ShimVariable
 from webhook.mapping.notation import NameSet, glob_pattern
 

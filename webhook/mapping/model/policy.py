@@ -13,12 +13,10 @@ import re2  # type: ignore[import-untyped]
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
-from webhook.mapping.model.known_names import KnownPlace, reported_names
 from webhook.mapping.model.match_names import Capacity
-from webhook.mapping.model.names import Names, Owner, conflicts, index
-from webhook.mapping.model.near_misses import NearMiss, Nearness, nearness
+from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
+from webhook.mapping.model.near_misses import KnownPlace, NearMiss, Nearness, nearness, reported_names
 from webhook.mapping.model.owned import Owned, union
-from webhook.mapping.model.read_keys import ReadKeys, read_keys
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
