@@ -1,22 +1,21 @@
-"""The pages that are generated from the mappings in force: keys, matrix, guards, sources, and documents as YAML."""
+"""What `vendors` prints of mappings: keys, guards, sources, and documents as YAML; for a terminal or as a page."""
 
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
+from webhook.admission.overrides import Overrides, target_of
+from webhook.cli.manifests.files import yaml_text
 from webhook.cli.terminal import columns
+from webhook.finding import Denied
+from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.document.schema import CheckedSource, Guard
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import guard_lists
-from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried
-from webhook.quantity import Number
-from webhook.request import ALL, MAX_DEVICES, UNLIMITED, Memory, Percent, Request, Size
-
-if TYPE_CHECKING:
-    from webhook.mapping.document.problem import FieldPath
-    from webhook.mapping.document.schema import CheckedSource, Guard
-    from webhook.mapping.model.policy import Policy
-    from webhook.mapping.model.vendor import Key, Vendor
-
+from webhook.mapping.model.policy import Policy, shared_names
+from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.requests.values import unconfigured_size
+from webhook.quantity import bytes_text, number_text
 
 _KEYS: Final = """\
 # The keys of the built-in vendors
@@ -40,17 +39,75 @@ target. An *inactive* vendor's shared names are read only if the setting `owners
 _CONTAINERS: Final = {"any": "any", "one": "one", "equal": "one, or several alike", "shared": "share one request"}
 
 
-def keys_page(policy: "Policy") -> str:
+def keys_page(policy: Policy) -> str:
     """Format the page of keys."""
     keys = [row for vendor in policy.vendors.values() for row in _key_rows(vendor)]
     return _KEYS + _rows(keys) + _PLACES + _rows(_place_rows(policy))
+
+
+_INACTIVE: Final = " (inactive)"
+_HEADINGS: Final = ("VENDOR", "FAMILY", "KEY", "KIND", "UNIT", "TARGET", "SCHEDULER")
+_SHARED: Final = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
+
+
+def keys_table(policy: Policy, *, origin: bool) -> str:
+    """Format a table with a row for each spelling of each key, and the names that several vendors use.
+
+    Args:
+        policy: the mappings.
+        origin: whether to add a column for the source of each mapping.
+    """
+    rows = [(*_HEADINGS, "FROM") if origin else _HEADINGS]
+    for vendor in policy.vendors.values():
+        about = (f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name, vendor.family)
+        where = (_target(vendor, policy), vendor.place.scheduler or "any")
+        source = (vendor.source.replace("/mapping.yaml", ""),) if origin else ()
+        for columns_of_key in _spelled_rows(vendor):
+            rows.append((*about, *columns_of_key, *where, *source))
+            about, where = ("", ""), ("", "")
+    return columns(rows) + _shared(policy)
+
+
+def _spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:
+    for key in vendor.keys.values():
+        place, kind, unit = _cells(vendor, key)
+        first, *others = (template.text for template in key.spellings)
+        yield f"{place}{first}", kind, unit
+        yield from ((f"or {place}{other}", "", "") for other in others)
+
+
+def _target(vendor: Vendor, policy: Policy) -> str:
+    try:
+        target, _ = target_of(vendor, Overrides(), policy)
+    except Denied:
+        return "none"
+    return "itself" if target.name == vendor.name else target.name
+
+
+def _shared(policy: Policy) -> str:
+    """Format the names that several vendors use, and how to make another vendor active; empty if there are none."""
+    names = list(shared_names(policy))
+    if not names:
+        return ""
+    rows = [(shared.name, shared.owner or "none", ", ".join(shared.others)) for shared in names]
+    how = f"The setting `owners` makes another one active, for instance {names[0].choice(names[0].others[0])}"
+    return f"\n{columns([_SHARED, *rows])}\n{how}\n"
+
+
+def names_shared_by(policy: Policy, vendor: str) -> Iterator[str]:
+    """Describe the names that a vendor shares with others."""
+    for shared in shared_names(policy):
+        if shared.owner == vendor:
+            yield f"{shared.name}: active; inactive: {', '.join(shared.others)}"
+        elif vendor in shared.others:
+            yield f"{shared.name}: inactive; active: {shared.owner or 'none'}; to change it: {shared.choice(vendor)}"
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> str:
     return "".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) + "\n" for row in rows)
 
 
-def _place_rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
+def _place_rows(policy: Policy) -> Iterator[tuple[str, ...]]:
     """Yield a row for the vendors that differ in nothing else."""
     names: dict[tuple[str, ...], list[str]] = {}
     for vendor in policy.vendors.values():
@@ -59,7 +116,7 @@ def _place_rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
     yield from ((", ".join(found), *place) for place, found in names.items())
 
 
-def _place(vendor: "Vendor") -> tuple[str, ...]:
+def _place(vendor: Vendor) -> tuple[str, ...]:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     shared = vendor.together and vendor.containers == "any"
     containers = "all on one device" if shared else _CONTAINERS[vendor.containers]
@@ -74,256 +131,36 @@ def _place(vendor: "Vendor") -> tuple[str, ...]:
     return hardware, scheduler, containers, init if vendor.target else "not a target"
 
 
-def _key_rows(vendor: "Vendor") -> Iterator[tuple[str, ...]]:
+def _key_rows(vendor: Vendor) -> Iterator[tuple[str, ...]]:
     """Yield a row for each key, and for keys in a row that specify the same in the same unit."""
     name = f"`{vendor.name}`"
-    for cells, keys in itertools.groupby(
-        vendor.keys.values(), key=lambda key: (_place_of(key), _kind(key), _unit(vendor, key))
-    ):
-        place, *others = cells
+    for (place, *others), keys in itertools.groupby(vendor.keys.values(), key=lambda key: _cells(vendor, key)):
         spelled = "; ".join(", ".join(f"`{template.text}`" for template in key.spellings) for key in keys)
         yield name, f"{place}{spelled}", *others
         name = ""
 
 
-def _place_of(key: "Key") -> str:
-    return "" if key.place == "resource" else f"{key.place} "
-
-
-def _kind(key: "Key") -> str:
+def _cells(vendor: Vendor, key: Key) -> tuple[str, str, str]:
+    """The place of a key, what it specifies, and what 1 of it is."""
     other = {"text": "a name", "container": "the container", "other": "other"}
     kind = other.get(key.kind) or " and ".join(key.dimensions)
-    return kind if key.retired is None else f"{kind}; retired"
+    place = "" if key.place == "resource" else f"{key.place} "
+    return place, kind if key.retired is None else f"{kind}; retired", _unit(vendor, key)
 
 
-def _unit(vendor: "Vendor", key: "Key") -> str:
-    from webhook.mapping.requests.values import unconfigured_size
-    from webhook.quantity import bytes_text, number_text
-
+def _unit(vendor: Vendor, key: Key) -> str:
     if key.kind != "amount":
         return ""
     if "devices" in key.dimensions:
         counted = "a part of one device" if vendor.counts_parts(key) else ""
         return counted if unconfigured_size(vendor) is None else "a device whose size is to be configured"
+    others = " and ".join(repr(form.name) for form in vendor.forms if form.keys[key.name].total != key.total)
     together = ", together" if key.total else ""
+    together += f", {'each' if key.total else 'together'} in {others}" if others else ""
     if key.unit is None:
         return f"to be configured{together}"
     unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} %"
     return f"{unit}{together}" if key.values is None else f"{unit}{together}; {key.values}"
-
-
-_SIGNS: Final[Mapping[Rendering, str]] = {
-    Rendering.EXACT: "=",
-    Rendering.ROUNDS: "~",
-    Rendering.DROPS: "!",
-    Rendering.CONDITIONAL: "?",
-    Rendering.DENIED: "-",
-}
-_LEGEND: Final = (
-    "= exact, ~ some are rounded up, ! something is dropped, - denied; with limits: only within them; ? some"
-)
-_PAGE: Final = """\
-# From any vendor to any other
-
-<!-- Generated by `vgpu-webhook vendors --matrix --markdown`. Change the mappings, then run `make docs`. -->
-
-How the requests of a source (rows) are written for a target (columns):
-
-| sign | result |
-|---|---|
-| `=` | all are written exactly |
-| `~` | all are written, some rounded up to what the target can express |
-| `!` | all are written, but the target's mapping drops memory or cores |
-| `-` | all are denied |
-| `~ ≤ 48 GiB` | a sign with limits: requests within all of them are written, others are denied |
-| `?` | some are written, some are denied, and no short list of limits separates them |
-
-The limits: `whole` (all memory and cores of each GPU) or `shares`; `1 GPU` or `≤ 128 GPUs`; an amount of memory or cores
-per GPU, if the share has one; `size` (memory as a size) or `percent`; `cores` (a limit of cores) or `no cores`.
-
-Every cell is derived from the two mappings, as if both vendors were active; if they share a resource name, the source is
-active. The table is for the built-in mappings without changes: what has to be configured first ([vendors.md](vendors.md)) is
-denied. It assumes that the model of the device is unknown; [mapping.md](mapping.md) describes the effect of a known one.
-`vgpu-webhook vendors SOURCE --matrix` shows one row for the mappings in force, and `vgpu-webhook vendors SOURCE --matrix --to
-TARGET` from where to where its requests have which outcome, with the reasons.
-
-"""
-
-
-def matrix_page(policy: "Policy") -> str:
-    """Format the page of pairs."""
-    matrix = Matrix(policy)
-    targets = sorted(matrix.targets)
-    lines = [f"| from \\ to | {' | '.join(targets)} |", "|---|" + ":-:|" * len(targets)]
-    lines += [page_row(matrix, source) for source in matrix.sources]
-    rows = [f"| `{target}` | `{name}` | {needs} |" for target, name, needs in _needs(policy, targets)]
-    needed = "\n".join(["| to | resource | what it needs |", "|---|---|---|", *rows])
-    parts = (
-        "\n".join(lines),
-        "## What nodes report only then",
-        needed,
-        "## Why everything is denied",
-        "\n".join(_denied(matrix)),
-    )
-    return _PAGE + "\n\n".join(parts) + "\n"
-
-
-def _needs(policy: "Policy", targets: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the resources of targets that nodes report under a condition only, with it: else pods stay Pending."""
-    for target in targets:
-        for entry in policy.vendors[target].document.reports:
-            if not isinstance(entry, str):
-                yield target, entry.resource, " ".join(entry.needs.split())
-
-
-def page_row(matrix: Matrix, source: str) -> str:
-    """Format a source's row of the page."""
-    row = matrix.row(source)
-    signs = (f"`{sign(row[target])}`" if target in row else "" for target in sorted(matrix.targets))
-    return f"| {source} | {' | '.join(signs)} |".replace("|  |", "| |")
-
-
-def _denied(matrix: Matrix) -> Iterator[str]:
-    """Format the reasons of each target, with the sources that they apply to."""
-    yield "| to | why | from |"
-    yield "|---|---|---|"
-    for target in sorted(matrix.targets):
-        why: dict[str, list[str]] = {}
-        for source in matrix.sources:
-            cell = None if source == target else matrix.cell(source, target)
-            if cell is not None and cell.outcome is Rendering.DENIED:
-                why.setdefault(_shown(cell.why[0]), []).append(source)
-        name = f"`{target}`"
-        for reason, sources in sorted(why.items()):
-            yield f"| {name} | {reason} | {', '.join(sources)} |".replace("|  |", "| |")
-            name = ""
-
-
-def _shown(reason: str) -> str:
-    """Generalize the amount in a reason."""
-    kinds = (
-        (r"memory [\d.]+ (?:B|[KMGT]iB)", "memory as a size"),
-        (r"(memory|cores) (?!100 %)[\d.]+ %", r"\1 in percent"),
-    )
-    for pattern, kind in kinds:
-        reason = re.sub(pattern, kind, reason)
-    return reason.replace("|", "\\|").replace("<", "&lt;")
-
-
-def matrix_table(policy: "Policy") -> str:
-    """Format all pairs for a terminal, as signs only."""
-    matrix = Matrix(policy)
-    targets = sorted(matrix.targets)
-    width = max(map(len, targets))
-    heads = ["".join(target[row] if row < len(target) else " " for target in targets) for row in range(width)]
-    margin = " " * max(map(len, matrix.sources))
-    lines = [f"{margin}  {' '.join(head)}".rstrip() for head in heads]
-    for source in matrix.sources:
-        row = matrix.row(source)
-        signs = " ".join(_SIGNS[row[target].outcome] if target in row else "." for target in targets)
-        lines.append(f"{source.ljust(len(margin))}  {signs}")
-    lines += ["", _LEGEND]
-    lines += [f"{target} needs {name} on nodes: {needs}" for target, name, needs in _needs(policy, targets)]
-    return "\n".join(lines) + "\n"
-
-
-def row_table(policy: "Policy", source: str) -> str:
-    """Format one source to all targets for a terminal, with the limits and the reasons of denials."""
-    rows = [("TO", "WRITTEN", "WHY NOT")]
-    rows.extend(
-        (target, sign(cell), _shown(cell.why[0]) if cell.why else "")
-        for target, cell in sorted(Matrix(policy).row(source).items())
-    )
-    return columns(rows) + f"\n{_LEGEND}\n"
-
-
-_AMOUNT: Final = re.compile(r"[\d.]+ (?:B|[KMGT]iB|%)")
-
-
-def cell_table(policy: "Policy", source: str, target: str) -> str:
-    """Format one pair for a terminal: the requests with one outcome, by form, kind of amounts and reason."""
-    rows = [("FORM", "GPUS", "MEMORY EACH", "CORES EACH", "OUTCOME", "WHY")]
-    alike: dict[object, list[Tried]] = {}
-    for each in Matrix(policy).cell(source, target).tried:
-        kinds = _kind_of(each.request.memory), _kind_of(each.request.cores)
-        exact = each.outcome in {Rendering.EXACT, Rendering.ROUNDS}
-        why = _AMOUNT.sub("", each.why)
-        alike.setdefault((each.form, kinds, exact or each.outcome, why), []).append(each)
-    for group in alike.values():
-        requests = [each.request for each in group]
-        counts = sorted({request.devices or 1 for request in requests})
-        outcome = max((each.outcome for each in group), key=list(Rendering).index)
-        rows.append(
-            (
-                group[0].form,
-                f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}",
-                _amounts([request.memory for request in requests]),
-                _amounts([request.cores for request in requests]),
-                outcome.value,
-                _shown(group[0].why),
-            )
-        )
-    return columns(rows) + "\nWhere rows overlap, several keys together decide, as WHY says.\n"
-
-
-def _kind_of(amount: Memory | None) -> object:
-    return amount if amount in {ALL, UNLIMITED} else type(amount)
-
-
-def _amounts(amounts: list[Memory | None]) -> str:
-    """Format the least and the greatest of amounts of one kind."""
-    ordered = sorted(set(amounts), key=_worth)
-    return str(ordered[0]) if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
-
-
-def _worth(amount: Memory | None) -> Number:
-    return amount.bytes if isinstance(amount, Size) else amount.value if isinstance(amount, Percent) else 0
-
-
-def sign(cell: Cell) -> str:
-    """Format a cell for the page."""
-    if cell.outcome is not Rendering.CONDITIONAL:
-        return _SIGNS[cell.outcome]
-    chosen = limits(cell)
-    written = {each.outcome for each in cell.tried if each.outcome.written}
-    return _SIGNS[max(written, key=list(Rendering).index)] + " " + ", ".join(chosen) if chosen else "?"
-
-
-def limits(cell: Cell) -> dict[str, Callable[[Request], bool]]:
-    """Return the fewest limits that separate what is written from what is denied; none if no limits do."""
-    written = [each.request for each in cell.tried if each.outcome.written]
-    denied = [each.request for each in cell.tried if not each.outcome.written]
-    known = {text: within for text, within in _known_limits(written) if all(map(within, written))}
-    beyond = {frozenset(text for text, within in known.items() if not within(request)) for request in denied}
-    for count in range(1, len(known) + 1):
-        for chosen in itertools.combinations(known, count):
-            if all(not texts.isdisjoint(chosen) for texts in beyond):
-                return {text: known[text] for text in chosen}
-    return {}
-
-
-def _known_limits(written: list[Request]) -> Iterator[tuple[str, Callable[[Request], bool]]]:
-    yield "whole", lambda request: request.whole
-    yield "shares", lambda request: not request.whole
-    yield "1 GPU", lambda request: request.devices == 1
-    count = max((request.devices or 1 for request in written), default=1)
-    if 1 < count < MAX_DEVICES:
-        yield f"≤ {count} GPUs", lambda request: (request.devices or 1) <= count
-    sizes = [request.memory.bytes for request in written if isinstance(request.memory, Size)]
-    if sizes:
-        most = max(sizes)
-        yield f"≤ {Size(most)}", lambda request: not isinstance(request.memory, Size) or request.memory.bytes <= most
-    yield "size", lambda request: isinstance(request.memory, Size)
-    yield "percent", lambda request: isinstance(request.memory, Percent)
-    yield "no cores", lambda request: request.cores is UNLIMITED
-    yield "cores", lambda request: request.cores is not UNLIMITED
-    shares = [request.cores.value for request in written if isinstance(request.cores, Percent) and not request.whole]
-    if shares:
-        top = max(shares)
-        yield (
-            f"cores ≤ {Percent(top)}",
-            lambda request: request.whole or not isinstance(request.cores, Percent) or request.cores.value <= top,
-        )
 
 
 _GUARD_HEADINGS: Final = ("VENDOR", "GUARDED", "VALUES", "EFFECT", "CONTAINERS")
@@ -364,7 +201,7 @@ class _Entry(NamedTuple):
     named: str = ""
 
 
-def guards_table(policy: "Policy") -> str:
+def guards_table(policy: Policy) -> str:
     """Format a table with a row for each entry of each vendor's guard."""
     rows = [
         (name, *(text.replace("`", "") for text in entry[: len(_GUARD_HEADINGS) - 1]))
@@ -374,7 +211,7 @@ def guards_table(policy: "Policy") -> str:
     return columns([_GUARD_HEADINGS, *rows])
 
 
-def guards_page(policy: "Policy") -> str:
+def guards_page(policy: Policy) -> str:
     """Format the page of guards: vendors, lists with the vendors that share them, and what is not guarded."""
     vendors = list(_vendors(policy))
     lists = [
@@ -400,7 +237,7 @@ def guards_page(policy: "Policy") -> str:
     )
 
 
-def _vendors(policy: "Policy") -> Iterator[tuple[str, list[_Entry], str]]:
+def _vendors(policy: Policy) -> Iterator[tuple[str, list[_Entry], str]]:
     for vendor in policy.vendors.values():
         document = vendor.document
         why = " ".join((document.unguarded or "").split())
@@ -428,7 +265,7 @@ def _rule(entry: _Entry) -> str:
     return f"{values} ({others})" if values and others else values or others
 
 
-def _entry(guard: "Guard", read_by: str = "") -> _Entry:
+def _entry(guard: Guard, read_by: str = "") -> _Entry:
     if guard.named is not None:
         return _Entry(f"the list `{guard.named}`", named=guard.named)
     place = next(place for place in _GUARD_PLACES if getattr(guard, place) is not None)
@@ -444,7 +281,7 @@ def _entry(guard: "Guard", read_by: str = "") -> _Entry:
     )
 
 
-def _values(guard: "Guard") -> str:
+def _values(guard: Guard) -> str:
     if guard.source is not None:
         written = guard.source.model_dump(by_alias=True, exclude_none=True)
         return "from " + ", ".join(f"{kind} `{name}`" for kind, name in written.items())
@@ -459,7 +296,7 @@ def _quoted(values: list[str]) -> str:
     return ", ".join(f"`{value}`" if value else "empty" for value in values)
 
 
-_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
+_SOURCE_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
 _SOURCE_PAGE: Final = """\
 # Sources of the built-in mappings
 
@@ -474,16 +311,16 @@ found in public. [vendors.md](vendors.md) describes the results. Nothing was run
 """
 
 
-def sources_table(policy: "Policy") -> str:
+def sources_table(policy: Policy) -> str:
     """Format a table with a row for each source of each vendor."""
     rows = [
         (name, source.system, source.version or "no version", source.date, source.at)
         for name, source, _ in _sources(policy, repeat=True)
     ]
-    return columns([_HEADINGS, *rows])
+    return columns([_SOURCE_HEADINGS, *rows])
 
 
-def sources_page(policy: "Policy") -> str:
+def sources_page(policy: Policy) -> str:
     """Format the page of sources."""
     return _SOURCE_PAGE + "".join(
         f"| {f'`{name}`' if first else ''} | {_linked(source)} | {source.version or ''} | {source.date} "
@@ -492,11 +329,11 @@ def sources_page(policy: "Policy") -> str:
     )
 
 
-def _linked(source: "CheckedSource") -> str:
+def _linked(source: CheckedSource) -> str:
     return f"[{source.system}]({source.at})" if source.at.startswith("https://") else f"{source.system}, {source.at}"
 
 
-def _sources(policy: "Policy", *, repeat: bool) -> Iterator[tuple[str, "CheckedSource", bool]]:
+def _sources(policy: Policy, *, repeat: bool) -> Iterator[tuple[str, CheckedSource, bool]]:
     for vendor in policy.vendors.values():
         for index, source in enumerate(vendor.document.sources):
             yield vendor.name, source, repeat or index == 0
@@ -505,25 +342,20 @@ def _sources(policy: "Policy", *, repeat: bool) -> Iterator[tuple[str, "CheckedS
 MARK: Final = "  # overridden"
 
 
-def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
+def as_document(vendor: Vendor, notes: Iterable[str] = ()) -> str:
     """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides.
 
     Args:
         vendor: the vendor.
         notes: lines for the comment at the beginning, after the source.
     """
-    from webhook.cli.manifests.files import yaml_text
-
     text = yaml_text(vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True))
     head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
     return f"{head}{marked(text, vendor.overridden)}"
 
 
-def marked(text: str, overridden: Iterable["FieldPath"]) -> str:
+def marked(text: str, overridden: Iterable[FieldPath]) -> str:
     """Add a comment to the line of each path in the YAML of a document; removed paths are listed first."""
-    from webhook.mapping.document.problem import path_text
-    from webhook.mapping.document.strict_yaml import parse
-
     (document,) = parse(text, "")
     lines = text.splitlines()
     removed: list[str] = []
