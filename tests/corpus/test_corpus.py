@@ -17,7 +17,7 @@ import pytest
 from webhook import labels
 from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest, read_stream
-from webhook.cli.manifests.preview import NextPod, preview
+from webhook.cli.manifests.preview import NextPod, preview_objects
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
 from webhook.cli.policy_source import documents_from
 from webhook.mapping.document.strict_yaml import Document
@@ -96,7 +96,7 @@ def becomes(file: Path, name: str) -> tuple[Becomes, ...]:
         outcome = simulate_under([manifest], policy)
         found += [Becomes("?", (), 0, (f"not read: {error.message}",)) for error in outcome.errors]
         for each in outcome.objects:
-            shown = preview([each], policy)
+            shown = preview_objects([each], policy)
             found.append(Becomes(each.title, shown.pods, shown.others, each.unjudged))
     return tuple(found)
 
@@ -206,7 +206,7 @@ def objects(file: Path, name: str) -> Iterator[tuple[Manifest, Simulated]]:
 
 def shown_of(each: SimulatedObject, name: str) -> Iterator[Pod]:
     """The pods of an object that a preview shows."""
-    shown = {pod.workload for pod in preview([each], policy_of(name)).pods}
+    shown = {pod.workload for pod in preview_objects([each], policy_of(name)).pods}
     for part in each.pods:
         if (f"{each.title}, {part.path}" if len(each.pods) > 1 else each.title) in shown:
             yield part.pod

@@ -40,7 +40,7 @@ from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import main
-from webhook.cli.manifests.checks import documents_of
+from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster.configuration.config_maps import DocumentKind
 from webhook.cluster.registration.desired import RegistrationMode, Site
 from webhook.doctor.checks import CHECKS

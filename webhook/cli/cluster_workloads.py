@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.preview import NextPod, Preview, preview
+from webhook.cli.manifests.preview import NextPod, Preview, preview_objects
 from webhook.cli.manifests.simulate import simulate_under
 from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
 from webhook.doctor import nodes
@@ -67,7 +67,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
                 manifests = [manifest] if space is None else [space, manifest]
                 outcome = simulate_under(manifests, policy)
                 unread += map(str, outcome.errors)
-                found = preview(outcome.objects, policy)
+                found = preview_objects(outcome.objects, policy)
                 pods += found.pods
                 others += found.others
         except StatusError as error:

@@ -161,7 +161,7 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
     return SourcedPolicy(title, outcome.policy, outcome.mappings, outcome.settings, tuple(warnings))
 
 
-FILE: Final = "chart-values.yaml"
+CHART_VALUES: Final = "chart-values.yaml"
 
 _VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _REQUIRED: Final = "is not set, and the chart requires it"
@@ -171,7 +171,7 @@ _HEADER: Final = ("apiVersion", "kind")
 @cache
 def chart_values() -> Mapping[str, Any]:
     """Return the chart's own values."""
-    (manifest,) = read_manifests((resources.files("webhook.cli") / FILE).read_bytes(), FILE)
+    (manifest,) = read_manifests((resources.files("webhook.cli") / CHART_VALUES).read_bytes(), CHART_VALUES)
     return manifest.data
 
 

@@ -67,24 +67,24 @@ def served(facts: ClusterFacts) -> Result:
             f"the Service has no ready endpoint ({backend.others} not ready)",
             hint=f"kubectl get pods --namespace {facts.release}",
         )
-    if isinstance(facts.shown, Missing):
-        return warning("no connection could be made", facts.shown.why, hint="see the dry run below")
+    if isinstance(facts.handshakes, Missing):
+        return warning("no connection could be made", facts.handshakes.why, hint="see the dry run below")
     lines: dict[Handshake, list[str]] = {}
-    for shown in facts.shown:
+    for shown in facts.handshakes:
         lines.setdefault(shown.handshake, []).append(f"{shown.address}: {shown.why}")
     why = f"see why: {logs(facts)}"
     if untrusted := lines.get("untrusted"):
         return error("the caBundle does not verify what is served", *untrusted, hint=why)
     if strange := lines.get("no TLS"):
         return error("another program answers, or a webhook without a certificate", *strange, hint=why)
-    verified = [shown.address for shown in facts.shown if shown.handshake == "verified"]
+    verified = [shown.address for shown in facts.handshakes if shown.handshake == "verified"]
     refused = lines.get("refused")
     if refused and (backend is None or verified):
         return error("nothing answers", *refused, hint=f"is the webhook running? {logs(facts)}")
     if not verified:
         return warning(
             "the webhook's address cannot be reached from here",
-            *(f"{shown.address}: {shown.why}" for shown in facts.shown),
+            *(f"{shown.address}: {shown.why}" for shown in facts.handshakes),
             hint="see the dry run below, for which the API server connects; or run this in a pod of the cluster",
         )
     return ok(f"the caBundle verifies what {', '.join(verified)} serves")
@@ -113,7 +113,9 @@ def age(facts: ClusterFacts) -> Result:
 
 def _without(name: str, webhook: Object, facts: ClusterFacts, hint: str) -> Result:
     """Judge an empty bundle: API servers then trust what their machines trust."""
-    verified = not isinstance(facts.shown, Missing) and any(shown.handshake == "verified" for shown in facts.shown)
+    verified = not isinstance(facts.handshakes, Missing) and any(
+        shown.handshake == "verified" for shown in facts.handshakes
+    )
     if isinstance(address_of(webhook), ServiceReference) or not verified:
         return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
     return warning(
@@ -123,7 +125,7 @@ def _without(name: str, webhook: Object, facts: ClusterFacts, hint: str) -> Resu
 
 
 def _serving_certificates(facts: ClusterFacts) -> Iterator[tuple[str, x509.Certificate]]:
-    for shown in () if isinstance(facts.shown, Missing) else facts.shown:
+    for shown in () if isinstance(facts.handshakes, Missing) else facts.handshakes:
         if shown.certificate is not None:
             yield shown.address, shown.certificate
     if not isinstance(facts.stored, Missing | None) and facts.stored.serving_certificate is not None:

@@ -75,7 +75,7 @@ RECENT: Final = dt.timedelta(hours=1)
 """How long API servers keep Events unless configured otherwise (``--event-ttl``)."""
 
 SELECTOR: Final = f"source={COMPONENT},type=Warning"
-MAX_MESSAGE: Final = 200
+MAX_EVENT_TEXT: Final = 200
 """The most bytes of a message in the output; ``kubectl describe`` shows all of it."""
 
 
@@ -95,7 +95,7 @@ def reported(facts: ClusterFacts) -> Result:
 def _line(event: Reported) -> str:
     last = "" if event.last is None else f", last at {event.last.astimezone(dt.UTC):%H:%M:%S} UTC"
     times = f" ({counted(event.count or 1, 'time')}{last})"
-    return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_MESSAGE)}{times}"
+    return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_EVENT_TEXT)}{times}"
 
 
 CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (

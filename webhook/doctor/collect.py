@@ -38,8 +38,10 @@ from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DeviceClass,
+    DryRun,
     EndpointSlice,
     ForeignVariable,
+    HandshakeResult,
     Item,
     Lease,
     Node,
@@ -47,17 +49,15 @@ from webhook.doctor.facts import (
     Reported,
     Scheduler,
     ServiceObject,
-    Shown,
     StoredCertificates,
     StoredPod,
-    Trial,
     Workload,
     address_of,
     moment,
     tried,
 )
 from webhook.doctor.nodes import possible_targets, schedulers_of, targets
-from webhook.doctor.pods import candidate, trial_pod
+from webhook.doctor.pods import candidate, dry_run_pod
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
 from webhook.mapping.document.validation import ListChoice, guard_lists
@@ -65,7 +65,7 @@ from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
-WEBHOOK: Final = "app.kubernetes.io/component=webhook"
+WEBHOOK_LABEL: Final = "app.kubernetes.io/component=webhook"
 """The label of the Deployment that serves reviews."""
 
 PENDING_FOR: Final = dt.timedelta(minutes=1)
@@ -133,15 +133,15 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
         tried(_trial(api, seen)),
-        asyncio.gather(tried(choices(api, seen)), tried(_device_classes(api))),
+        asyncio.gather(tried(read_foreign_variables(api, seen)), tried(_device_classes(api))),
     )
     return dataclasses.replace(
         ready,
         backend=backend,
-        shown=shown,
+        handshakes=shown,
         pods=dict(zip(spaces, pods, strict=True)),
-        trial=trial,
-        choices=chosen,
+        dry_run=trial,
+        variables=chosen,
         device_classes=classes,
     )
 
@@ -210,7 +210,7 @@ async def _pods(api: Api, namespace: str) -> Sequence[Pod]:
     return [pod for pod in found if not pod.status.ended]
 
 
-async def _trial(api: Api, seen: ClusterFacts) -> Trial | Missing:
+async def _trial(api: Api, seen: ClusterFacts) -> DryRun | Missing:
     chosen = candidate(seen)
     if isinstance(chosen, Missing):
         return chosen
@@ -219,17 +219,17 @@ async def _trial(api: Api, seen: ClusterFacts) -> Trial | Missing:
         "POST",
         f"/api/v1/namespaces/{namespace}/pods",
         query={"dryRun": "All"},
-        body=msgspec.json.encode(trial_pod(resources)),
+        body=msgspec.json.encode(dry_run_pod(resources)),
         seconds=LIST_SECONDS,
     )
     requested = ", ".join(f"{name}: {amount}" for name, amount in resources.items())
     try:
         made = msgspec.json.decode(answer.accepted(), type=Pod)
     except StatusError as error:
-        return Trial(namespace, requested, error.status, error.message or str(error))
+        return DryRun(namespace, requested, error.status, error.message or str(error))
     except msgspec.DecodeError as error:
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
-    return Trial(namespace, requested, answer.status, touched=STATUS in (made.metadata.annotations or {}))
+    return DryRun(namespace, requested, answer.status, touched=STATUS in (made.metadata.annotations or {}))
 
 
 async def _awaited(api: Api, policy: Policy) -> list[str]:
@@ -241,7 +241,7 @@ async def _awaited(api: Api, policy: Policy) -> list[str]:
 
 async def _deployed(api: Api, release: str) -> bool:
     path = f"/apis/apps/v1/namespaces/{release}/deployments"
-    return bool(await list_objects(api, path, Item, {"labelSelector": WEBHOOK}))
+    return bool(await list_objects(api, path, Item, {"labelSelector": WEBHOOK_LABEL}))
 
 
 async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
@@ -284,7 +284,7 @@ async def _nodes_of(api: Api, daemon_set: Workload) -> frozenset[str]:
     return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
 
 
-async def choices(api: Api, facts: ClusterFacts) -> list[ForeignVariable]:
+async def read_foreign_variables(api: Api, facts: ClusterFacts) -> list[ForeignVariable]:
     """Read the configured variables of the guard lists that this cluster's mappings name.
 
     Raises:
@@ -336,11 +336,13 @@ async def read_reported(api: Api, release: str, now: dt.datetime) -> list[Report
     return sorted(recent, key=lambda event: event.last or now, reverse=True)
 
 
-SECONDS: Final = 5.0
+HANDSHAKE_SECONDS: Final = 5.0
 """For TCP and TLS: a slower address would not answer API servers in time either."""
 
 
-async def handshake(host: str, port: int, name: str, ca_bundle: bytes, seconds: float = SECONDS) -> Shown:
+async def handshake(
+    host: str, port: int, name: str, ca_bundle: bytes, seconds: float = HANDSHAKE_SECONDS
+) -> HandshakeResult:
     """Connect as an API server would. Only the handshake is sent.
 
     Args:
@@ -355,30 +357,34 @@ async def handshake(host: str, port: int, name: str, ca_bundle: bytes, seconds: 
         trusting = await asyncio.to_thread(_context, ca_bundle)
     except ssl.SSLError as error:
         why = f"the caBundle cannot be read: {error}"
-        return Shown(address, "untrusted", why, await _serving_certificate(host, port, name, seconds))
+        return HandshakeResult(address, "untrusted", why, await _serving_certificate(host, port, name, seconds))
     try:
-        return Shown(address, "verified", "", await _connect(host, port, name, trusting, seconds))
+        return HandshakeResult(address, "verified", "", await _connect(host, port, name, trusting, seconds))
     except ssl.SSLCertVerificationError as error:
-        return Shown(address, "untrusted", error.verify_message, await _serving_certificate(host, port, name, seconds))
+        return HandshakeResult(
+            address, "untrusted", error.verify_message, await _serving_certificate(host, port, name, seconds)
+        )
     except ssl.SSLError as error:
-        return Shown(address, "no TLS", error.reason or str(error))
+        return HandshakeResult(address, "no TLS", error.reason or str(error))
     except ConnectionResetError:
-        return Shown(address, "no TLS", "the connection was closed in the handshake")
+        return HandshakeResult(address, "no TLS", "the connection was closed in the handshake")
     except ConnectionRefusedError:
-        return Shown(address, "refused", "connection refused")
+        return HandshakeResult(address, "refused", "connection refused")
     except TimeoutError:
-        return Shown(address, "unreachable", f"no answer within {seconds:g} s")
+        return HandshakeResult(address, "unreachable", f"no answer within {seconds:g} s")
     except OSError as error:
-        return Shown(address, "unreachable", error.strerror or str(error))
+        return HandshakeResult(address, "unreachable", error.strerror or str(error))
 
 
-async def shown_at(host: str, port: int) -> Shown:
+async def shown_at(host: str, port: int) -> HandshakeResult:
     """Read a server's certificate by one connection, without verification."""
     address = _address(host, port)
     try:
-        return Shown(address, "untrusted", "", await _connect(host, port, host, _unverified(), SECONDS))
+        return HandshakeResult(
+            address, "untrusted", "", await _connect(host, port, host, _unverified(), HANDSHAKE_SECONDS)
+        )
     except OSError as error:
-        return Shown(address, "unreachable", error.strerror or str(error))
+        return HandshakeResult(address, "unreachable", error.strerror or str(error))
 
 
 def _address(host: str, port: int) -> str:
@@ -423,7 +429,7 @@ MAX_ENDPOINTS: Final = 5
 
 async def read_served_certificates(
     api: Api, registered: Object | None
-) -> tuple[Backend | Missing | None, Sequence[Shown] | Missing]:
+) -> tuple[Backend | Missing | None, Sequence[HandshakeResult] | Missing]:
     """Return the backend of the address in the webhook configuration, and the certificates that it shows."""
     webhooks = {} if registered is None else webhooks_of(registered)
     webhook = webhooks.get(ENFORCE) or webhooks.get(AUDIT)
@@ -445,7 +451,7 @@ async def read_served_certificates(
 
 async def _service(
     api: Api, service: ServiceReference, ca_bundle: bytes
-) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
+) -> tuple[Backend | Missing, Sequence[HandshakeResult] | Missing]:
     """Connect to the Service's cluster IP, and to each of its endpoints: one may have another certificate."""
     place = f"namespaces/{service.namespace}"
     query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}

@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from cryptography import x509
@@ -19,12 +19,10 @@ from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import ApiError, Object, ObjectMetadata, StatusError
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import NAME, ServiceReference
-from webhook.doctor.result import NOT_TRIED, Missing
+from webhook.doctor.result import NOT_TRIED, Missing, T
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, View
-
-T = TypeVar("T")
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 """The label of the DaemonSet that installs the shim on nodes."""
@@ -313,7 +311,7 @@ Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class HandshakeResult:
     """The result of a TLS handshake with one address.
 
     Attributes:
@@ -338,7 +336,7 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DryRun:
     """The result of creating a pod as a dry run.
 
     Attributes:
@@ -393,18 +391,18 @@ class ClusterFacts:
         outcome: the policy of the release's ConfigMaps, and the verdicts on them.
         configurations: all MutatingWebhookConfigurations, in no order.
         backend: the endpoints of the webhook configuration's Service; None if it has a URL.
-        shown: the handshakes with its addresses.
+        handshakes: the results with its addresses.
         stored: the Secret; None if there is none.
         namespaces: every namespace, with our own annotations.
         pods: the pods of opted-in namespaces that have not ended, by namespace.
-        trial: of a pod that should be changed.
+        dry_run: of a pod that should be changed.
         nodes: every node.
         schedulers: of the targets, and those that pods are waiting for, by name.
         awaited: schedulers of the policy that are named by pods without a node, whatever the target.
         deployed: whether the webhook's own namespace has its Deployment.
         daemon_sets: device plugins and installers of the shim.
         placed: the nodes of their pods, by the name of the DaemonSet.
-        choices: variables that other systems write into every container.
+        variables: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
         reported: the webhook's Warning Events of the last hour, the newest first.
     """
@@ -415,18 +413,18 @@ class ClusterFacts:
     outcome: PolicyOutcome | Missing = NOT_TRIED
     configurations: Sequence[Object] | Missing = NOT_TRIED
     backend: Backend | Missing | None = NOT_TRIED
-    shown: Sequence[Shown] | Missing = NOT_TRIED
+    handshakes: Sequence[HandshakeResult] | Missing = NOT_TRIED
     stored: StoredCertificates | Missing | None = NOT_TRIED
     namespaces: Sequence[Namespace] | Missing = NOT_TRIED
     pods: Mapping[str, Sequence[Pod] | Missing] = field(default_factory=dict)
-    trial: Trial | Missing = NOT_TRIED
+    dry_run: DryRun | Missing = NOT_TRIED
     nodes: Sequence[Node] | Missing = NOT_TRIED
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
     awaited: Sequence[str] | Missing = NOT_TRIED
     deployed: bool | Missing = NOT_TRIED
     daemon_sets: Sequence[Workload] | Missing = NOT_TRIED
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
-    choices: Sequence[ForeignVariable] | Missing = NOT_TRIED
+    variables: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
     reported: Sequence[Reported] | Missing = NOT_TRIED
     reachable: bool = True

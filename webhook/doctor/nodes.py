@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.admission.overrides import Overrides, override_source, target_of
+from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
 from webhook.doctor.facts import ClusterFacts, ForeignVariable, Node, Scheduler, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.finding import Denied
@@ -59,8 +59,6 @@ LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
 
 LEASE_SECONDS: Final = 60.0
 """A leader that has not renewed its Lease for so long is gone: a Lease usually lasts 15 s."""
-
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def resources(facts: ClusterFacts) -> Result:
@@ -286,7 +284,7 @@ def _meeting(plugin: Workload, installers: Sequence[Workload], facts: ClusterFac
 
 def variables(facts: ClusterFacts) -> Result:
     """Do other systems write variables that the guard denies?"""
-    found = known(facts.choices, "the ConfigMaps of other systems", "list configmaps in all namespaces")
+    found = known(facts.variables, "the ConfigMaps of other systems", "list configmaps in all namespaces")
     clashing = [choice for choice in found if any(_denied(choice, facts))]
     if not clashing:
         return ok(f"the guard denies no variable that another system writes ({counted(len(found), 'setting')} found)")

@@ -131,7 +131,7 @@ def notes(facts: ClusterFacts) -> Result:
 
 def dry_run(facts: ClusterFacts) -> Result:
     """Is a pod changed that is created as a dry run?"""
-    trial = facts.trial
+    trial = facts.dry_run
     if isinstance(trial, Missing):
         return warning(
             "no dry run could be made",
@@ -274,14 +274,14 @@ def candidate(facts: ClusterFacts) -> tuple[str, dict[str, str]] | Missing:
     if isinstance(facts.opted_in, Missing):
         return facts.opted_in
     for resources in _requests(facts):
-        view = decode_pod(msgspec.json.encode(trial_pod(resources)))
+        view = decode_pod(msgspec.json.encode(dry_run_pod(resources)))
         for space in facts.opted_in:
             if decide(view, Context(space), facts.policy).reason is Reason.CHANGED:
                 return space.name, resources
     return Missing("no opted-in namespace enforces, or the policy would change no small pod there")
 
 
-def trial_pod(resources: dict[str, str]) -> Object:
+def dry_run_pod(resources: dict[str, str]) -> Object:
     """Make a pod that requests resources."""
     container = {
         "name": "check",

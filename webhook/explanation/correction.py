@@ -233,7 +233,7 @@ def _with_resources(
 MAX_TRIES: Final = 64
 """The most pods that are tried for one correction."""
 
-MAX_STEPS: Final = 3
+MAX_CORRECTIONS: Final = 3
 """The most denials that are corrected one after the other."""
 
 _NUMBERS: Final = {
@@ -261,7 +261,7 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> C
     """
     tries = 0
     waiting = [(pod, denial)]
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_CORRECTIONS):
         denied_again: list[tuple[Pod, Finding]] = []
         for denied, why in waiting:
             for candidate in _candidates(denied, policy, why):

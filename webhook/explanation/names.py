@@ -89,7 +89,7 @@ def _unit_size(vendor: Vendor, key: Key, dimension: Dimension) -> str:
 MAX_NEAR: Final = 3
 """The most names that are suggested for an unknown one."""
 
-MAX_DISTANCE: Final = 4
+MAX_LETTERS: Final = 4
 """The most letters in which a suggested name differs."""
 
 _PLACES: Final[Mapping[KeyPlace, str]] = {
@@ -119,11 +119,11 @@ def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
 def _rank(name: str, key: str) -> int | None:
     """The distance of a known key from a name, in letters; None if it is hardly meant."""
     away = distance(name, key)
-    if away <= min(MAX_DISTANCE, len(name) // 3):
+    if away <= min(MAX_LETTERS, len(name) // 3):
         return away
     (domain, _, local), (key_domain, _, key_local) = name.rpartition("/"), key.rpartition("/")
     same_begin = key_domain == domain and local != "" and (key_local.startswith(local) or local.startswith(key_local))
-    return MAX_DISTANCE if same_begin or key_local == local else None
+    return MAX_LETTERS if same_begin or key_local == local else None
 
 
 def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:

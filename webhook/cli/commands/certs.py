@@ -37,7 +37,7 @@ from webhook.cluster.registration.observed import StoredConfiguration, bundle_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.doctor.collect import shown_at
-from webhook.doctor.facts import HTTPS, Shown, address_of
+from webhook.doctor.facts import HTTPS, HandshakeResult, address_of
 
 OPTION: Final = "--certificate-dir"
 
@@ -267,7 +267,7 @@ SHORT: Final = 16
 """Digits of a fingerprint in the text, enough to distinguish certificates; the JSON has all."""
 
 
-def served_at(found: FoundCertificates, address: str | None) -> Shown | None:
+def served_at(found: FoundCertificates, address: str | None) -> HandshakeResult | None:
     """Connect to a server, and return the certificate that it presents; None without an address.
 
     Args:
@@ -276,12 +276,12 @@ def served_at(found: FoundCertificates, address: str | None) -> Shown | None:
     """
     host, _, port = (address or found.address or "").rpartition(":")
     if not port.isdecimal():
-        return Shown(address, "unreachable", f"{address!r} is no HOST:PORT") if address else None
+        return HandshakeResult(address, "unreachable", f"{address!r} is no HOST:PORT") if address else None
     host = host.strip("[]")
     return asyncio.run(shown_at(host, int(port)))
 
 
-def certificates_data(found: FoundCertificates, shown: Shown | None) -> dict[str, Any]:
+def certificates_data(found: FoundCertificates, shown: HandshakeResult | None) -> dict[str, Any]:
     """Build the report, ready for JSON; fingerprints are SHA-256 of the DER, times ISO 8601 in UTC.
 
     Args:
@@ -359,7 +359,7 @@ def _dates(certificate: x509.Certificate) -> dict[str, Any]:
     }
 
 
-def _served(state: State | None, shown: Shown | None) -> dict[str, Any] | None:
+def _served(state: State | None, shown: HandshakeResult | None) -> dict[str, Any] | None:
     if shown is None:
         return None
     if shown.certificate is None:

@@ -94,7 +94,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
 def _of_files(
     files: Sequence[str], source: PolicyOptions, *, strict: bool
 ) -> tuple[list[tuple[Check[Any], Result]], str]:
-    from webhook.cli.manifests.checks import FILE_CHECKS, read_files
+    from webhook.cli.manifests.file_checks import FILE_CHECKS, read_files
     from webhook.cli.policy_source import sourced_policy
 
     base = sourced_policy(source)

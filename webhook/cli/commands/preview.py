@@ -12,8 +12,7 @@ import msgspec
 
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
-from webhook.cli.manifests.preview import NextPod, Preview
-from webhook.cli.manifests.preview import preview as previewed
+from webhook.cli.manifests.preview import NextPod, Preview, preview_objects
 from webhook.cli.options import DENIED, PolicyOptions, policy_options
 from webhook.cli.terminal import Failure, columns
 from webhook.doctor.result import Check, Level, Result, counted
@@ -115,7 +114,7 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -
     manifests, problems = manifests_in(files)
     outcome = simulate_under(manifests, policy, namespace=namespace)
     unjudged = (f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged)
-    return previewed(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
+    return preview_objects(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
 
 
 def _of_cluster(

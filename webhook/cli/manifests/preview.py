@@ -80,7 +80,7 @@ class Preview:
         }
 
 
-def preview(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
+def preview_objects(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
     """Decide on the pods of objects as if each namespace had opted in and enforced the policy; see `simulated`."""
     found: dict[NextPod, None] = {}
     others = 0
