@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.own_keys import unread_keys
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
-from webhook.cli.manifests.simulate import Allocations, allocations, namespaces_in, simulate_under
+from webhook.cli.manifests.simulate import Allocations, Simulated, allocations, namespaces_in, simulate_under
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
@@ -199,7 +200,7 @@ def _fields(model: type[Strict]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadFiles:
     """What files contain.
 
@@ -225,6 +226,16 @@ class ReadFiles:
         if not isinstance(self.policy, Policy):
             raise UnansweredError(warning("not checked: a document is invalid", hint="see above"))
         return self.policy
+
+    @cached_property
+    def outcomes(self) -> list[tuple[str, Simulated]]:
+        """What the cluster would store of each object, with the name of its file.
+
+        Raises:
+            UnansweredError: a document is invalid.
+        """
+        policy = self.valid
+        return [(each.source, simulate_under([each], policy)) for each in self.objects]
 
 
 class WithDocuments(Protocol):
@@ -308,19 +319,19 @@ def _keys(files: ReadFiles) -> Result:
 
 def _labels(files: ReadFiles) -> Result:
     """Have the webhook's labels and annotations of namespaces, pods and templates an effect?"""
-    unused = _own_keys(files.objects, files.valid)
+    unused = _own_keys(files)
     return _found("labels or annotations without effect", unused, "correct or remove them")
 
 
 def _claims(files: ReadFiles) -> Result:
     """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
-    conflicts = _conflicts(files.objects, files.valid)
+    conflicts = _conflicts(files)
     return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
 
 
 def _judged(files: ReadFiles) -> Result:
     """Can every object be read, and is every request for a GPU in a pod that the webhook would see?"""
-    rest = tuple(_unjudged(files.objects, files.valid))
+    rest = tuple(_unjudged(files))
     hint = "correct it, or move it into a pod template; with --no-strict, this is a warning"
     level = error if files.strict else warning
     return (
@@ -332,29 +343,29 @@ def _judged(files: ReadFiles) -> Result:
 
 def _notes(files: ReadFiles) -> Result:
     """What would the webhook note in the status of pods, without a warning?"""
-    noted = tuple(_noted(files.objects, files.valid))
+    noted = tuple(_noted(files))
     return ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action", *noted)
 
 
 _REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
 
 
-def _conflicts(manifests: Sequence[Manifest], policy: Policy) -> Iterator[str]:
-    """Yield DeviceClasses that serve keys of a policy, and pods that are denied for their claims.
+def _conflicts(files: ReadFiles) -> Iterator[str]:
+    """Yield DeviceClasses that serve keys of the policy, and pods that are denied for their claims.
 
     A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
     """
-    known = allocations(manifests)
+    policy, known = files.valid, allocations(files.objects)
     for resource, name in known.served.items():
         owners = policy.resources.owners(resource)
         if owners:
             yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
-    for manifest in manifests:
-        for each in simulate_under([manifest], policy).objects:
+    for source, outcome in files.outcomes:
+        for each in outcome.objects:
             problems = [text for text in each.denials if any(code in text for code in _REPORTED)]
             problems = problems or [text for part in each.pods for text in _beside(part.pod, policy, known)]
             classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
-            yield from (f"{manifest.source}: {each.title}: {text}" for text in (*problems, *classes))
+            yield from (f"{source}: {each.title}: {text}" for text in (*problems, *classes))
 
 
 def _beside(pod: Pod, policy: Policy, known: Allocations) -> Iterator[str]:
@@ -373,43 +384,35 @@ def _beside(pod: Pod, policy: Policy, known: Allocations) -> Iterator[str]:
             yield f"container {container.name}: {key} and the claim {names[0]} in one container"
 
 
-def _unjudged(manifests: Sequence[Manifest], policy: Policy) -> Iterator[str]:
+def _unjudged(files: ReadFiles) -> Iterator[str]:
     """Yield a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
-    for manifest in manifests:
-        outcome = simulate_under([manifest], policy)
+    for source, outcome in files.outcomes:
         yield from map(str, outcome.errors)
         for each in outcome.objects:
-            yield from (f"{manifest.source}: {each.title}: {text}" for text in each.unjudged)
+            yield from (f"{source}: {each.title}: {text}" for text in each.unjudged)
 
 
-def _noted(manifests: Sequence[Manifest], policy: Policy) -> Iterator[str]:
+def _noted(files: ReadFiles) -> Iterator[str]:
     """Yield a line for each file with notes on its pods: their codes, and how many containers each concerns."""
     found: dict[str, Counter[Reason]] = {}
-    for manifest in manifests:
-        pods = (part for each in simulate_under([manifest], policy).objects for part in each.pods)
-        reasons = (note.reason for part in pods for note in part.decision.notes)
-        found.setdefault(manifest.source, Counter()).update(reasons)
+    for source, outcome in files.outcomes:
+        decisions = [pod.decision for each in outcome.objects for pod in each.pods]
+        found.setdefault(source, Counter()).update(note.reason for made in decisions for note in made.notes)
     for source, counts in found.items():
+        texts = (f"{each.code} ({each.value.title}) in {counted(times, 'container')}" for each, times in counts.items())
         if counts:
-            texts = (
-                f"{reason.code} ({reason.value.title}) in {counted(times, 'container')}"
-                for reason, times in counts.items()
-            )
             yield f"{source}: {', '.join(texts)}"
 
 
-def _own_keys(manifests: Sequence[Manifest], policy: Policy) -> Iterator[str]:
-    """Warn of the webhook's labels and annotations without effect on namespaces, pods and pod templates.
-
-    Args:
-        manifests: of any kind.
-        policy: as for `unread_keys`.
-    """
-    for manifest in manifests:
+def _own_keys(files: ReadFiles) -> Iterator[str]:
+    """Yield the webhook's labels and annotations without effect on namespaces, pods and pod templates."""
+    policy = files.valid
+    for manifest in files.objects:
         try:
             obj = kube_object(manifest, manifest.data)
             for item in list_items(obj) or [obj]:
-                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in _of(item, policy))
+                found = _of(item, policy)
+                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in found)
         except ManifestError:
             continue  # not an object: only documents are checked for errors
 
