@@ -286,9 +286,9 @@ def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Polic
         if request is not None and limit is not None and request != limit:
             text = f"{limit} in limits, {request} in requests"
         rows.append((f"{key}: {text}", meaning))
-    told = _of_container(findings, container.name, ("lost", "warnings", "notes"))
     title = _title(container.name, " and ".join(vendors), None, init=container.init)
-    return ContainerExplained(container.name, title, {"keys": rows, **told})
+    found = _of_container(findings, container.name, ("lost", "warnings", "notes"))
+    return ContainerExplained(container.name, title, {"keys": rows, **found})
 
 
 def _steps(
@@ -317,9 +317,8 @@ def _steps(
     rows |= _present("removed", ((key, "") for key in removed))
     rows |= _present("rounded", _rounded(settled))
     rows |= lost
-    got, wanted = settled.request, settled.reading.request
-    if _amounts(got) != _amounts(wanted):
-        rows["gets"] = [(_share(got), "")]
+    if _amounts(settled.request) != _amounts(settled.reading.request):
+        rows["gets"] = [(_share(settled.request), "")]
     return rows | _present("shim", _shim(plan, requested.position))
 
 

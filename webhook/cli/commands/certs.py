@@ -171,28 +171,28 @@ def request_new(where: Location, request: RotationRequest) -> str:
 
 
 async def _read(where: Location) -> FoundCertificates:
-    async with _store(where) as (store, place, installed):
+    async with _store(where) as (store, place, api):
         files = (await store.read()).files
-        foreign = await _foreign(files, place, installed)
-        notes = () if foreign is None else (foreign,)
-        if installed is None:
-            return FoundCertificates(place, decode(files) if foreign is None else Decoded(None), notes=notes)
+        foreign = _not_ours(files, place)
+        decoded, notes = (decode(files), ()) if foreign is None else (Decoded(None), (foreign,))
+        if api is None:
+            return FoundCertificates(place, decoded, notes=notes)
         try:
-            registration = await StoredConfiguration(installed[0]).read()
+            registration = await StoredConfiguration(api).read()
         except ApiError as error:
-            return FoundCertificates(place, decode(files), notes=(*notes, f"who trusts it is not known: {error}"))
+            return FoundCertificates(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
     if registration is None:
         uncalled = f"there is no webhook configuration {NAME}: the API server does not call the webhook"
-        return FoundCertificates(place, decode(files), trusted={}, notes=(*notes, uncalled))
+        return FoundCertificates(place, decoded, trusted={}, notes=(*notes, uncalled))
     webhooks = webhooks_of(registration)
     trusted = {name: frozenset(by_der(bundle_of(webhook))) for name, webhook in webhooks.items()}
     addresses = map(_host_and_port, webhooks.values())
-    return FoundCertificates(place, decode(files), trusted, next(addresses, None), notes)
+    return FoundCertificates(place, decoded, trusted, next(addresses, None), notes)
 
 
 async def _request_new(where: Location, request: RotationRequest) -> str:
-    async with _store(where) as (store, place, installed):
-        foreign = await _foreign((await store.read()).files, place, installed)
+    async with _store(where) as (store, place, _):
+        foreign = _not_ours((await store.read()).files, place)
         if foreign is not None:
             raise Failure([foreign])
         state = await request_rotation(store, request)
@@ -211,37 +211,22 @@ async def _request_new(where: Location, request: RotationRequest) -> str:
     )
 
 
-async def _foreign(files: Mapping[str, bytes] | None, place: str, installed: tuple[Api, str] | None) -> str | None:
-    """Why no replica would fulfill a request; None if the replicas renew the certificates, as far as the store shows."""
-    if installed is None:
-        # A provided pair: none of the files is one that only the webhook writes.
-        present = {name for name, content in (files or {}).items() if content.strip()}
-        provided = CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}
-        return f"{place} holds a certificate without the key of its CA: {_by_hand('NAMESPACE')}" if provided else None
-    api, namespace = installed
-    if decode(files).state is not None:
+def _not_ours(files: Mapping[str, bytes] | None, place: str) -> str | None:
+    """Why no replica would fulfill a request; None if the webhook renews what is stored."""
+    present = {name for name, content in (files or {}).items() if content.strip()}
+    if not present:
+        what = "contains no certificates: either the webhook has not started yet, or it serves a provided certificate ("
+        what += f"{OPTION}), which it"
+    elif CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}:
+        what = "holds a certificate without the key of its CA, which the webhook"
+    else:
         return None
-    try:
-        if await StoredConfiguration(api).read() is None:
-            return None
-    except ApiError:
-        return None
-    return (
-        f"{place} contains no certificates, although there is a webhook configuration {NAME}: either no replica has "
-        f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
-    )
-
-
-def _by_hand(namespace: str) -> str:
-    return (
-        "the webhook does not renew it: replace it there, and the new one is served as soon as it is seen; with "
-        f"cert-manager, run `cmctl renew CERTIFICATE --namespace {namespace}`"
-    )
+    return f"{place} {what} does not renew: renew it where it comes from; with cert-manager, cmctl renew CERTIFICATE"
 
 
 @asynccontextmanager
-async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
-    """The store, its name for people, and in a cluster the API server with the release's namespace."""
+async def _store(where: Location) -> AsyncIterator[tuple[Store, str, Api | None]]:
+    """The store, its name for people, and in a cluster the API server."""
     if isinstance(where, Path):
         yield Directory(where), str(where), None
         return
@@ -249,7 +234,7 @@ async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, 
     api = await connect(where.kubeconfig)
     try:
         store = SecretStore(api, namespace, SECRET, structlog.get_logger())
-        yield store, store.place, (api, namespace)
+        yield store, store.place, api
     finally:
         await api.close()
 

@@ -119,12 +119,10 @@ def _objects(
     known, match = allocations(manifests), matched_names_of(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        pods = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
-        yield ObjectExplained(
-            each.title,
-            (*each.notes, *each.unjudged, *known.notes(each.pods)),
-            tuple((pod.path, told if sends(pod.pod, match) else unsent(told, NOT_SENT)) for pod, told in pods),
-        )
+        notes = (*each.notes, *each.unjudged, *known.notes(each.pods))
+        explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
+        pods = ((pod.path, why if sends(pod.pod, match) else unsent(why, NOT_SENT)) for pod, why in explained)
+        yield ObjectExplained(each.title, notes, tuple(pods))
 
 
 def _data(obj: ObjectExplained) -> dict[str, Any]:
