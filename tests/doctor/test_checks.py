@@ -179,7 +179,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),
     ("match-conditions", ERROR, "are not sent", but(configurations=both(matchConditions=ANY_POD))),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
-    ("order", OK, "called again", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
+    ("order", OK, "may append twice: 00-a", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", rules=[{"resources": ["services"]}])])),
     ("order", WARNING, "could not be read", but(configurations=REFUSED)),
