@@ -40,7 +40,7 @@ from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import main
-from webhook.cli.manifests.documents import documents_of
+from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster.configuration.config_maps import DocumentKind
 from webhook.cluster.registration.desired import RegistrationMode, Site
 from webhook.doctor.checks import CHECKS
@@ -510,7 +510,10 @@ def test_builtin_vendors_are_documented(name: str) -> None:
         assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in key.spellings)
         if key.kind == "amount":
             units = [re.split("[,;]", row.split("|")[4], maxsplit=1)[0].strip() for row in rows]
-            total = [("together" in row) == (key.total and "devices" not in key.dimensions) for row in rows]
+            total = [
+                (re.search(", together(?! in)", row) is not None) == (key.total and "devices" not in key.dimensions)
+                for row in rows
+            ]
             assert (unit_text(name, key), True) in zip(units, total, strict=True), key.name
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     places = [line.split(" | ") for line in page.partition("| scheduler |")[2].splitlines()]

@@ -33,9 +33,9 @@ def admission_policies(*, guard: "GuardAction | None", hide: bool, source: Polic
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook import __version__
     from webhook.admission_policies import guard_objects, hide_objects
-    from webhook.cli.failure import Failure
-    from webhook.cli.output.yaml_output import yaml_stream
+    from webhook.cli.manifests.files import yaml_stream
     from webhook.cli.policy_source import sourced_policy
+    from webhook.cli.terminal import Failure
 
     if guard is None and not hide:
         raise click.UsageError("what should be printed? --guard Deny, Warn or Audit, --hide, or both")
