@@ -398,7 +398,7 @@ def uses(text: str) -> Iterator[tuple[str, list[str]]]:
     pasted = [line for found in _FENCE.finditer(text) if found[1] == "sh" for line in joined(found[2])]
     for line in [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *pasted, *spans_of(text)]:
         for part in re.split(r"[|;]", line):
-            called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z]+)(.*)", part)
+            called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z][a-z-]*)(.*)", part)
             # To these it is the name of a release, or of an object.
             if called is not None and not part.lstrip().startswith(("helm ", "kubectl ")):
                 yield called[1], re.findall(r"(?<!\S)--[a-z][a-z-]*", called[2])

@@ -20,11 +20,12 @@ USAGE: Final = 1
 COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Serve admission reviews over TLS.",
     "mutate": "Print manifests as the cluster would store them.",
-    "explain": "Explain how manifests are changed and why, or what a key means.",
+    "explain": "Explain what becomes of manifests, or what a key means.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",
     "registration": "Print the webhook configuration of a policy, for GitOps.",
+    "admission-policies": "Print policies that API servers apply themselves.",
     "certs": "Show the certificates, or request new ones.",
     "codes": "Explain the reason codes (VGW###).",
 }
@@ -40,7 +41,8 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"webhook.cli.commands.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"webhook.cli.commands.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
         return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
 
