@@ -25,7 +25,7 @@ from webhook.doctor.facts import (
     DryRun,
     HandshakeResult,
     Node,
-    Reported,
+    ReportedEvent,
     Scheduler,
     StoredCertificates,
     Workload,
@@ -94,10 +94,10 @@ def device_class(name: str, resource: str | None = None) -> DeviceClass:
     return msgspec.convert({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}, DeviceClass)
 
 
-def event(reason: str, kind: str, name: str, message: str, **more: Any) -> Reported:
+def event(reason: str, kind: str, name: str, message: str, **more: Any) -> ReportedEvent:
     """A Warning Event of the webhook."""
     data = {"reason": reason, "involvedObject": {"kind": kind, "name": name}, "message": message, **more}
-    return msgspec.convert(data, Reported)
+    return msgspec.convert(data, ReportedEvent)
 
 
 def secret(serving: Pair | None, *cas: Pair) -> StoredCertificates:

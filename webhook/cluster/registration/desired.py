@@ -198,7 +198,8 @@ def _common_fields(desired: Desired, site: Site) -> Object:
                 "scope": "Namespaced",
             }
         ],
-        "sideEffects": "None",
+        # Events about workloads are none of a dry run.
+        "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": desired.timeout,
     }
 
