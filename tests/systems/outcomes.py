@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from tests.cache import say
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.product import WEBHOOK, Product, registered, serving
 from tests.controlplane.written import STATUS
@@ -102,7 +104,7 @@ def tried(system: System, place: Place) -> Result:
                 patience = PENDING if system.lacking else PATIENCE
                 outcomes = {shape.name: _placed(place, running, product, shape, patience) for shape in chosen}
             orders = dict(_orders(place, running, selector)) if running.webhook is not None else {}
-        memory = {process.name: _peak_mib(process.pid) for process in place.started}
+        memory = peaks(place)
     return Result(outcomes, orders, memory, time.monotonic() - began)
 
 
@@ -269,6 +271,17 @@ def _theirs(place: Place, running: Running, name: str, policy: str, selector: Ob
     finally:
         client.delete(configuration["apiVersion"], "mutatingwebhookconfigurations", name).accepted()
         time.sleep(2)
+
+
+def peaks(place: Place) -> dict[str, int]:
+    """The most memory that each running program of a system has used, in MiB."""
+    return {process.name: _peak_mib(process.pid) for process in place.started}
+
+
+def tell(config: pytest.Config, name: str, seconds: float, memory: Mapping[str, int]) -> None:
+    """Print what a run took, past pytest's capture."""
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        say(f"\n{name}: {seconds:.0f} s; at most {', '.join(f'{each} {mib} MiB' for each, mib in memory.items())}")
 
 
 def _peak_mib(pid: int) -> int:

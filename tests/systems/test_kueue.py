@@ -6,6 +6,7 @@ names of both; with a quota on the target's names, a Job in another vendor's nev
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.product import registered, serving
 
 from .kueue import API, LABELS, create_queue, started
-from .outcomes import opted_in
+from .outcomes import opted_in, peaks, tell
 from .place import NODE, Place, make_certificate
 from .shapes import DEVICE_MIB, DEVICES, IMAGE, Share
 from .sources import first_line, sources
@@ -189,22 +190,27 @@ def in_turn(place: Place) -> dict[str, str]:
     return {name: waiting, "volcano-pod-once-one-has-ended": after}
 
 
-def table(place: Place, transformations: list[Object], quotas: Mapping[str, str], name: str) -> dict[str, str]:
+def table(
+    config: pytest.Config, place: Place, transformations: list[Object], quotas: Mapping[str, str], name: str
+) -> dict[str, str]:
     """What becomes of all, with quotas and a name of the webhook's configuration, which decides the order."""
+    began = time.monotonic()
     probe = pod("probe", "volcano", place.namespace)
     with started(place, transformations), serving(place.folder, opted_in(place, {"target": "nvidia"})) as product:
         create_queue(place, quotas)
         with registered(product, place.plane, place.selector(), probe, name):
-            return {**one_by_one(place), **in_turn(place)} if transformations else one_by_one(place)
+            rows = {**one_by_one(place), **in_turn(place)} if transformations else one_by_one(place)
+        tell(config, "kueue", time.monotonic() - began, peaks(place))
+    return rows
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def found(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What becomes of all with one quota for the memory in both vendors' keys, and with quotas on the target's names."""
     with placed(tmp_path_factory.mktemp("one-quota")) as place:
-        agreed = table(place, documented(), {MEMORY: "16Gi"}, "00-vgpu-webhook")
+        agreed = table(pytestconfig, place, documented(), {MEMORY: "16Gi"}, "00-vgpu-webhook")
     with placed(tmp_path_factory.mktemp("names")) as place:
-        named = table(place, [], dict.fromkeys(KEYS["nvidia"], "40000"), "00-vgpu-webhook")
+        named = table(pytestconfig, place, [], dict.fromkeys(KEYS["nvidia"], "40000"), "00-vgpu-webhook")
     return {**agreed, **{f"{name}-untransformed": outcome for name, outcome in named.items()}}
 
 
@@ -222,8 +228,10 @@ def test_both_sides_agree(found: dict[str, str]) -> None:
         assert found[shape] == f"placed: main {Share(2, 4096)}; charged {MEMORY} {8192 * 1024**2}"
 
 
-def test_both_sides_agree_in_the_other_order(found: dict[str, str], tmp_path: Path) -> None:
+def test_both_sides_agree_in_the_other_order(
+    found: dict[str, str], pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
     """Kueue's webhook before ours changes nothing: Kueue counts what is stored."""
     with placed(tmp_path) as place:
-        other = table(place, documented(), {MEMORY: "16Gi"}, "z-vgpu-webhook")
+        other = table(pytestconfig, place, documented(), {MEMORY: "16Gi"}, "z-vgpu-webhook")
     assert other.items() <= found.items()

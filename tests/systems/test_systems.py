@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache import say
 from tests.controlplane.plane import ControlPlane
 
 from .gpushare import GPUSHARE
 from .hami import HAMI
 from .kai import KAI
 from .koordinator import KOORDINATOR, KOORDINATOR_GATED
-from .outcomes import Result, table, tried
+from .outcomes import Result, table, tell, tried
 from .place import Place, System, make_certificate
 from .shapes import shapes
 from .sources import first_line
@@ -50,9 +49,7 @@ def result(
     files = {source.name: source.folder() for source in system.needs}
     place = Place(control_plane, folder, f"systems-{system.name}", make_certificate(folder), files, [])
     found = tried(system, place)
-    with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        memory = ", ".join(f"{name} {mib} MiB" for name, mib in found.memory_mib.items())
-        say(f"\n{system.name}: {found.seconds:.0f} s; at most {memory}")
+    tell(pytestconfig, system.name, found.seconds, found.memory_mib)
     return found
 
 
