@@ -534,6 +534,16 @@ class Reason(enum.Enum):
         "Write what the message names, or, where nodes report it, set the key's `unreported: null` in the mapping.",
         422,
     )
+    UNDONE = _(
+        "VGW326",
+        ReasonKind.DENIAL,
+        "changed after the webhook",
+        "The pod as it would be stored is not what this webhook wrote: another one, called later, undid a change or added a "
+        "request.",
+        "Have that webhook called before `00-vgpu-webhook`, or exclude the pod from it. `validation` in the settings switches "
+        "the check off.",
+        403,
+    )
     UNKNOWN_TARGET = _(
         "VGW401",
         ReasonKind.DENIAL,

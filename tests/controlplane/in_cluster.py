@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from webhook.cluster.registration.desired import COLLECTION, NAME
+from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
 
 from .plane import ControlPlane
 from .processes import Process, free_ports
@@ -32,9 +32,17 @@ def wait_ready(plane: ControlPlane, process: Process) -> None:
     plane.wait_until(ready, "webhook ready", 60)
 
 
+def stop_validating(plane: ControlPlane) -> None:
+    """Delete the validating configuration, which would hold back the pods of whatever test comes next."""
+    plane.client.delete(API_VERSION, VALIDATING.plural, NAME)
+
+
 @contextmanager
 def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Process]:
-    """Run it until the end of the block; it is ready and registered, and nothing may end it but us."""
+    """Run it until the end of the block; it is ready and registered, and nothing may end it but us.
+
+    Afterwards the mutating configuration is left, for tests of an outage, but not the validating one.
+    """
     (port,) = free_ports(1)
     with Process(serve_command(plane, port, *options, "--drain-grace", "0"), folder / "webhook.log") as process:
         wait_ready(plane, process)
@@ -42,3 +50,4 @@ def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Proces
         yield process
         process.check()
         assert process.stop() == 0
+    stop_validating(plane)

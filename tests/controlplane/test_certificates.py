@@ -17,7 +17,7 @@ from cryptography import x509
 from certs.state import State, decode, fingerprint
 
 from .client import Answer
-from .in_cluster import serve_command
+from .in_cluster import serve_command, stop_validating
 from .plane import ControlPlane
 from .processes import Process, free_ports
 
@@ -150,6 +150,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
     def clean() -> None:
         places.client.delete(GROUP, KIND, NAME)
+        stop_validating(places)
         places.client.delete("v1", "secrets", SECRET, OWN)
 
     clean()

@@ -4,8 +4,10 @@ After the first complete read, no review depends on the cluster's availability: 
 """
 
 import asyncio
+import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,9 +28,25 @@ from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.registration import desired as registration
-from webhook.cluster.registration.desired import NAME, RegistrationMode, Site, desired_from
+from webhook.cluster.registration.desired import (
+    KINDS,
+    MUTATING,
+    NAME,
+    VALIDATING,
+    ConfigurationKind,
+    RegistrationMode,
+    Site,
+    desired_from,
+)
 from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
-from webhook.cluster.registration.reconciler import Reconciler, bundles_in, known_to_peers, watch_registration
+from webhook.cluster.registration.reconciler import (
+    SETTLE,
+    Reconciler,
+    bundles_in,
+    known_to_peers,
+    settled,
+    watch_registration,
+)
 from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
@@ -111,26 +129,33 @@ def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
     return metric
 
 
-def registration_metrics(reconciler: Reconciler) -> Iterator[Metric]:
-    """The repairs of the webhook configuration, and whether it is as desired."""
+def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
+    """The repairs of the webhook configurations, and whether they are as desired."""
     repairs = CounterMetricFamily(
         "vgpu_webhook_configuration_repairs",
-        "How often the webhook configuration was repaired after others had changed or deleted it.",
-        labels=("change",),
+        "How often a webhook configuration was repaired after others had changed or deleted it.",
+        labels=("kind", "change"),
     )
-    for change, count in reconciler.repairs.items():
-        repairs.add_metric((change.name.lower(),), count)
-    yield repairs
     desired = GaugeMetricFamily(
         "vgpu_webhook_configuration_as_desired",
-        "1 if the webhook configuration sends every pod here that the policy is for.",
+        "1 if a webhook configuration sends everything here that the policy is for.",
+        labels=("kind",),
     )
-    if reconciler.as_desired is not None:
-        desired.add_metric((), float(reconciler.as_desired))
+    for reconciler in reconcilers:
+        kind = reconciler.desired.kind.kind.removesuffix("WebhookConfiguration").lower()
+        for change, count in reconciler.repairs.items():
+            repairs.add_metric((kind, change.name.lower()), count)
+        if reconciler.as_desired is not None:
+            desired.add_metric((kind,), float(reconciler.as_desired))
+    yield repairs
     yield desired
 
 
-REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
+def _subject(kind: ConfigurationKind) -> Subject:
+    return Subject("admissionregistration.k8s.io/v1", kind.kind, "", NAME, "", "")
+
+
+REGISTRATION: Final = _subject(MUTATING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +205,23 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._reconciler = Reconciler(
-            api,
-            self._site,
-            desired_from(builtin),
-            self._report_registration,
-            mode=place.registration,
-            owner=place.owner,
-            is_current=certificates.is_current,
-            opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
-            serving=lambda: certificates.failure() is None,
+        self._reconciler, self._validation = (
+            Reconciler(
+                api,
+                self._site,
+                desired_from(builtin, kind),
+                partial(self._report_registration, _subject(kind)),
+                mode=place.registration,
+                owner=place.owner,
+                is_current=certificates.is_current,
+                opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
+                serving=self._answers if kind is VALIDATING else lambda: certificates.failure() is None,
+            )
+            for kind in KINDS
         )
-        self._registrations = watch_registration(api, self._registration_changed, log)
+        self._registrations, self._validations = (
+            watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
+        )
         self._off = place.registration is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
@@ -212,6 +242,7 @@ class InCluster:
                 tasks.create_task(self._secret.reflector.run())
             if self._watches_registration:
                 tasks.create_task(self._registrations.run())
+                tasks.create_task(self._validations.run())
                 tasks.create_task(self._first_reading())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
@@ -219,9 +250,13 @@ class InCluster:
             await self.synced()
             await self._certificates.published.wait()
             if not self._off:
-                tasks.create_task(self._reconciler.run())
+                for reconciler in self._reconcilers:
+                    tasks.create_task(reconciler.run())
                 await self._certificates.served()
-                self._reconciler.check()
+                for reconciler in self._reconcilers:
+                    reconciler.check()
+                await asyncio.sleep(SETTLE)
+                self._validation.check()
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
@@ -300,27 +335,46 @@ class InCluster:
         yield from policy_metrics(self._verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:
-            yield from registration_metrics(self._reconciler)
+            yield from registration_metrics(self._reconcilers)
+
+    @property
+    def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
+        return self._reconciler, self._validation
+
+    def _answers(self) -> bool:
+        """Whether validating reviews are answered, whichever replica gets them."""
+        now = dt.datetime.now(dt.UTC)
+        return self._certificates.failure() is None and settled(self._registrations, self._validations, now)
 
     @property
     def _watches_registration(self) -> bool:
         return not self._off or self._certificates.watched
 
     def _namespaces_changed(self) -> None:
-        self._reconciler.namespaces_changed()
+        for reconciler in self._reconcilers:
+            reconciler.namespaces_changed()
 
     def _registration_changed(self) -> None:
-        self._certificates.observe(bundles_in(self._registrations))
-        self._reconciler.check()
+        if self._registrations.synced.is_set():
+            self._observe_bundles()
+        for reconciler in self._reconcilers:
+            reconciler.check()
+
+    def _observe_bundles(self) -> None:
+        """Note what callers trust: the CAs in both webhook configurations, of which others may maintain only one."""
+        bundles = bundles_in(self._registrations)
+        self._certificates.observe(None if bundles is None else (*bundles, *(bundles_in(self._validations) or ())))
 
     async def _first_reading(self) -> None:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
-        self._certificates.observe(bundles_in(self._registrations))
+        self._observe_bundles()
+        self._validation.check()
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        self._reconciler.adopt(self._reconciler.desired, self._site)
+        for reconciler in self._reconcilers:
+            reconciler.adopt(reconciler.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
@@ -328,23 +382,25 @@ class InCluster:
         yield "configmaps", max((age for age in ages if age is not None), default=None)
         if self._watches_registration:
             yield "registration", self._registrations.age
+            yield "validation", self._validations.age
         if self._secret is not None:
             yield "secret", self._secret.reflector.age
 
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
-        self._reconciler.adopt(desired_from(policy))
+        for reconciler in self._reconcilers:
+            reconciler.adopt(desired_from(policy, reconciler.desired.kind))
 
     def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)
 
-    def _report_registration(self, notice: RegistrationReport) -> None:
+    def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:
             reason = notice.kind.name.title().replace("_", "")
-            self._events.put(REGISTRATION, f"Registration{reason}", notice.message)
+            self._events.put(subject, f"Registration{reason}", notice.message)
 
     def _troubled(self, notice: CertificateNotice) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject

@@ -1,4 +1,4 @@
-"""``POST /mutate``: answers a review.
+"""``POST /mutate``: answers a review; ``POST /validate`` does with the same handler and a `decide` that judges.
 
 A bug of the webhook is a 500 and never a denial, so that the API server's ``failurePolicy`` decides about the pod.
 
@@ -28,7 +28,7 @@ from webhook.reasons import Reason
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
 from webhook.server.limits import BodyReading, InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines, error_fields
-from webhook.server.metrics import Metrics
+from webhook.server.metrics import ReviewMetrics
 from webhook.server.protocol import JSON, RETRY_AFTER, STOPPING, HttpError, HttpProtocol, error_response
 
 
@@ -209,7 +209,7 @@ class Mutate:
     lifecycle: Lifecycle
     limits: Limits
     in_flight: InFlight
-    metrics: Metrics
+    metrics: ReviewMetrics
     log: FilteringBoundLogger
     lines: ReviewLines
     peers: Peers | None = None

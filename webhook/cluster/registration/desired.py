@@ -1,17 +1,20 @@
-"""The desired webhook configuration: which new pods the API server sends here, as a pure function of policy and site.
+"""The desired webhook configurations: what the API server sends here, as a pure function of policy and site.
 
-It contains two webhooks, which differ in the effect of an outage. In a namespace that enforces, a pod that needs the webhook
-is not created without it (``Fail``); in a namespace that only audits or warns, it is (``Ignore``).
+The mutating one contains two webhooks, which differ in the effect of an outage. In a namespace that enforces, a pod that needs
+the webhook is not created without it (``Fail``); in a namespace that only audits or warns, it is (``Ignore``).
+
+The validating one contains a webhook for each subject of the setting `validation`. Both are made, compared and updated by the
+same functions: everything that differs is data of their `ConfigurationKind`.
 """
 
 import base64
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.match_conditions import MatchedNames, conditions, matched_names_of
+from webhook.cluster.registration.match_conditions import MatchedNames, conditions, match_expression, matched_names_of
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 
@@ -52,10 +55,9 @@ NAME: Final = "00-vgpu-webhook"
 """API servers call webhooks in the order of these names, and the vendors' own webhooks must see our changes."""
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
-COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
-KIND: Final = "MutatingWebhookConfiguration"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
+PODS: Final = "pods.validate.vgpu-webhook.io"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
 
@@ -71,6 +73,86 @@ INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 
 PATH: Final = "/mutate"
 PORT: Final = 443
+
+NEW_PODS: Final[Object] = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+    "scope": "Namespaced",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Webhook:
+    """One webhook of a configuration.
+
+    Attributes:
+        name: its name, a DNS name.
+        failure_policy: what the API server does without an answer.
+        modes: which namespaces it is for: those that enforce, or those that only audit or warn.
+        subject: the entry of the setting `validation` that switches it on; None: it is always on.
+        rules: what is sent.
+        expression: the match condition of matched names.
+    """
+
+    name: str
+    failure_policy: str
+    modes: Literal["enforcing", "auditing"]
+    subject: str | None = None
+    rules: tuple[Object, ...] = (NEW_PODS,)
+    expression: Callable[[MatchedNames], str] = match_expression
+
+    def is_for(self, mode: str | None) -> bool:
+        """Whether it is for namespaces with a value of the label for the mode."""
+        return (mode in AUDIT_MODES) == (self.modes == "auditing")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfigurationKind:
+    """The mutating or the validating webhook configuration.
+
+    Attributes:
+        kind: of the API.
+        path: where it sends reviews.
+        webhooks: all webhooks that it may have.
+        fields: further fields of each webhook.
+        noun: what messages call it.
+    """
+
+    kind: str
+    path: str
+    webhooks: tuple[Webhook, ...]
+    fields: Mapping[str, str]
+    noun: str
+
+    @property
+    def plural(self) -> str:
+        """The name of the resource."""
+        return f"{self.kind.lower()}s"
+
+    @property
+    def collection(self) -> str:
+        """The path of all objects of the kind."""
+        return f"/apis/{API_VERSION}/{self.plural}"
+
+
+MUTATING: Final = ConfigurationKind(
+    "MutatingWebhookConfiguration",
+    PATH,
+    (Webhook(ENFORCE, FAIL, "enforcing"), Webhook(AUDIT, IGNORE, "auditing")),
+    {"reinvocationPolicy": "IfNeeded"},
+    "webhook configuration",
+)
+VALIDATING: Final = ConfigurationKind(
+    "ValidatingWebhookConfiguration",
+    "/validate",
+    (Webhook(PODS, FAIL, "enforcing", "pods"),),
+    {},
+    "validating webhook configuration",
+)
+KINDS: Final = (MUTATING, VALIDATING)
+COLLECTION: Final = MUTATING.collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +191,21 @@ class Desired:
         matched_names: the names that let pods through.
         opt_in: the key of the label by which a namespace opts in.
         timeout: seconds that the API server waits for an answer, from 1 to 30.
+        kind: which webhook configuration.
+        subjects: what the validating webhooks look at.
     """
 
     digest: str
     matched_names: MatchedNames
     opt_in: str = INJECT
     timeout: int = TIMEOUT
+    kind: ConfigurationKind = MUTATING
+    subjects: frozenset[str] = frozenset()
+
+    @property
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """The webhooks that are on."""
+        return tuple(each for each in self.kind.webhooks if each.subject is None or each.subject in self.subjects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +228,18 @@ def _term_text(term: Object) -> str:
     return f"{term.get('key')} {term.get('operator')}" + (f" ({values})" if values else "")
 
 
-def desired_from(policy: Policy) -> Desired:
+def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
     """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
-    return Desired(policy.digest, matched_names_of(policy), settings.opt_in_label, settings.timeout_seconds)
+    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(settings.validation)
+    return Desired(
+        policy.digest,
+        matched_names_of(policy),
+        settings.opt_in_label,
+        settings.timeout_seconds,
+        kind,
+        frozenset(subjects),
+    )
 
 
 def registration(
@@ -162,49 +261,42 @@ def registration(
     foreign = foreign or {}
     return {
         "apiVersion": API_VERSION,
-        "kind": KIND,
+        "kind": desired.kind.kind,
         "metadata": {"name": NAME, "annotations": annotations},
         "webhooks": [
-            {
-                "name": name,
-                "failurePolicy": failure_policy,
-                "namespaceSelector": selector,
-                **_common_fields(desired, site),
-            }
-            for name, failure_policy, selector in (
-                # `NotIn` also selects namespaces without the label.
-                (ENFORCE, FAIL, _selector("NotIn", desired, site, foreign.get(ENFORCE, Terms()))),
-                (AUDIT, IGNORE, _selector("In", desired, site, foreign.get(AUDIT, Terms()))),
-            )
+            _webhook(webhook, desired, site, foreign.get(webhook.name, Terms())) for webhook in desired.webhooks
         ],
     }
 
 
-def _common_fields(desired: Desired, site: Site) -> Object:
-    """The fields that are the same in both webhooks."""
+def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
     return {
+        "name": webhook.name,
+        "failurePolicy": webhook.failure_policy,
+        "namespaceSelector": _selector(webhook, desired, site, foreign),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": _client_config(site),
-        "matchConditions": conditions(desired.matched_names),
+        "clientConfig": _client_config(site, desired.kind),
+        "matchConditions": conditions(desired.matched_names, webhook.expression),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
-        "reinvocationPolicy": "IfNeeded",
-        "rules": [
-            {
-                "apiGroups": [""],
-                "apiVersions": ["v1"],
-                "operations": ["CREATE"],
-                "resources": ["pods"],
-                "scope": "Namespaced",
-            }
-        ],
+        **desired.kind.fields,
+        "rules": [dict(rule) for rule in webhook.rules],
         "sideEffects": "None",
         "timeoutSeconds": desired.timeout,
     }
 
 
-def _client_config(site: Site) -> Object:
-    address = site.address
+def address_for(address: ServiceReference | str, kind: ConfigurationKind) -> ServiceReference | str:
+    """Where API servers send the reviews of a configuration: the address is that of the mutating one."""
+    if kind is MUTATING or not address:
+        return address
+    if isinstance(address, ServiceReference):
+        return replace(address, path=f"{address.path.removesuffix(PATH)}{kind.path}")
+    return f"{address.rstrip('/').removesuffix(PATH)}{kind.path}"
+
+
+def _client_config(site: Site, kind: ConfigurationKind) -> Object:
+    address = address_for(site.address, kind)
     if isinstance(address, ServiceReference):
         service = {"namespace": address.namespace, "name": address.name, "path": address.path, "port": address.port}
         config: Object = {"service": service}
@@ -215,8 +307,9 @@ def _client_config(site: Site) -> Object:
     return config
 
 
-def _selector(modes: str, desired: Desired, site: Site, foreign: Terms) -> Object:
+def _selector(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
     own = {site.own_namespace} if site.own_namespace else set()
+    modes = "In" if webhook.modes == "auditing" else "NotIn"  # `NotIn` also selects namespaces without the label
     selector: Object = {
         "matchExpressions": [
             # `observed.py` recognizes the opt-in label of another policy by this operator and value.

@@ -9,7 +9,7 @@ match by whole keys or patterns, never by a domain alone: half of the domains of
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -217,12 +217,6 @@ _EXPRESSION: Final = """\
 _OR: Final = "\n  || "
 
 
-def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
-    """The match conditions of a webhook; a pod must meet all of them."""
-    named = (*_EXCLUDED, (GPU_KEYS, match_expression(let_through)))
-    return [{"name": name, "expression": text} for name, text in named]
-
-
 def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
     """Whether a pod has one of the names, as `match_expression` says it to the API server."""
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
@@ -247,6 +241,14 @@ def match_expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for pods to let through; the same names make the same text."""
     resources = _OR.join(_resource_tests(let_through)) or "false"
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
+
+
+def conditions(
+    let_through: MatchedNames, expression: Callable[[MatchedNames], str] = match_expression
+) -> list[dict[str, str]]:
+    """The match conditions of a webhook; a pod must meet all of them."""
+    named = (*_EXCLUDED, (GPU_KEYS, expression(let_through)))
+    return [{"name": name, "expression": text} for name, text in named]
 
 
 def _resource_tests(let_through: MatchedNames) -> Iterator[str]:

@@ -1,0 +1,122 @@
+"""Judging pods that are about to be stored."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+
+from tests.generators.admissions import Admitted, admissions
+from tests.others.pod import DeniedThereError, with_defaults
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.judge import judge_pod
+from webhook.mapping.load import load_policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+POLICY = load_policy()
+OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
+CONTEXT = Context(Namespace("team", OPTED_IN), "privileged")
+Json = dict[str, Any]
+
+
+def judged(pod: Json, context: Context = CONTEXT) -> Decision:
+    """The judgement of a pod."""
+    return judge_pod(decode_pod(json.dumps(pod).encode()), context, POLICY)
+
+
+def stored(limits: dict[str, str]) -> Json:
+    """A pod with one container, as it is stored after `decide`."""
+    resources = {"limits": limits, "requests": dict(limits)}
+    container = {"name": "main", "image": "app", "resources": resources, "env": [{"name": "A", "value": "1"}]}
+    pod: Json = {"metadata": {"name": "p"}, "spec": {"containers": [container], "schedulerName": "default-scheduler"}}
+    made: Json = apply_strictly(pod, decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICY).patch)
+    return made
+
+
+@given(admissions())
+def test_what_was_decided_is_allowed(admitted: Admitted) -> None:
+    """Any pod that was allowed, changed or not, with the API server's defaults, in any namespace and mode."""
+    if not admitted.decision.allowed:
+        return
+    try:
+        final = with_defaults(admitted.stored)
+    except DeniedThereError:
+        event("denied by the API server")
+        return
+    event("changed" if admitted.decision.patch_json else "as it was")
+    judgement = judge_pod(decode_pod(json.dumps(final).encode()), admitted.context, admitted.policy)
+    assert judgement.allowed, judgement.denial
+    assert not judgement.patch_json
+    assert not judgement.warnings
+
+
+def test_what_is_as_decided_is_one_object() -> None:
+    """Nearly every review: nothing is made or encoded anew."""
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+    assert judged(stored(share)) is judged(stored({**share, "nvidia.com/gpucores": "30"}))
+
+
+def test_fields_are_named() -> None:
+    """By container and key, with what must be there; at most four; our own annotations are left out."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    container = pod["spec"]["containers"][0]
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    for side in ("limits", "requests"):
+        del container["resources"][side]["nvidia.com/gpumem"]
+    container["env"] = [{"name": "A", "value": "s3cr3t"}]
+    judgement = judged(pod)
+    assert judgement.denial is not None
+    assert judgement.reason is Reason.UNDONE
+    message = judgement.denial.sentence
+    assert message.startswith("another webhook has changed the pod after this one: ")
+    assert "spec.schedulerName must be hami-scheduler" in message
+    assert "spec.containers[main].resources.limits[nvidia.com/gpumem] must be 5000" in message
+    assert "s3cr3t" not in message
+    assert "vgpu-webhook.io" not in message
+    assert judgement.denial.field
+
+
+def test_four_fields_are_enough() -> None:
+    """The others are counted."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    pod["spec"]["containers"][0]["env"] = []
+    pod["spec"]["containers"] = [{**pod["spec"]["containers"][0], "name": name} for name in "abcde"]
+    denial = judged(pod).denial
+    assert denial is not None
+    assert denial.message.count("; ") == 5
+    assert re.search(r"; and [0-9]+ more; have ", denial.message)
+
+
+def test_policy_has_changed_meanwhile() -> None:
+    """A pod that another policy changed: nobody else is to blame, and created again it is right."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    annotations = pod["metadata"]["annotations"]
+    annotations["vgpu-webhook.io/status"] = annotations["vgpu-webhook.io/status"].replace(POLICY.digest, "0" * 12)
+    assert judged(pod).allowed
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    denial = judged(pod).denial
+    assert denial is not None
+    assert "the policy has changed since the pod was changed for it: create the pod again" in denial.message
+
+
+@pytest.mark.parametrize("mode", ["warn", "audit"])
+def test_namespaces_that_only_report(mode: str) -> None:
+    """Nothing was changed there, so nothing was undone."""
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/mode": mode})
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    judgement = judged({"spec": {"containers": [container]}}, Context(namespace))
+    assert judgement.allowed
+    assert not judgement.would_be
+
+
+def test_denials_keep_their_code() -> None:
+    """And say that it came later."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    pod["spec"]["containers"][0]["env"].append({"name": "CUDA_DISABLE_CONTROL", "value": "true"})
+    denial = judged(pod).denial
+    assert denial is not None
+    assert denial.reason is Reason.GUARDED
+    assert denial.message.endswith("(added or changed after the mutating webhook was called)")

@@ -1,0 +1,109 @@
+"""Judging what is about to be stored: by the same `decide`, without a rule of its own and without a patch.
+
+A mutating webhook sees a pod early and, if others run after it, not as it is stored. Whatever `decide` would still change or
+deny was undone or added since.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.decision import Context, Decision, untouched
+from webhook.admission.engine import decide, denied
+from webhook.finding import Finding
+from webhook.labels import PREFIX, STATUS
+from webhook.mapping.model.policy import Policy
+from webhook.patch import Operation
+from webhook.pod import Pod
+from webhook.reasons import Reason
+from webhook.text import shorten
+
+MOST_FIELDS: Final = 4
+"""The most fields that a denial lists."""
+
+MAX_FIELD: Final = 200
+"""The most characters of a path or value in a denial: names of containers and keys are not validated yet."""
+
+_CONTAINERS: Final = ("spec.containers", "spec.initContainers")
+
+_ALLOWED: Final = {reason: untouched(reason) for reason in Reason}
+
+
+def judge_pod(pod: Pod, context: Context, policy: Policy) -> Decision:
+    """Judge a pod as it will be stored: allowed if the same pod, sent to `decide`, stays as it is.
+
+    Pure, like `decide`. Warnings are left out: whoever creates the pod has seen them.
+    """
+    decision = decide(pod, context, policy)
+    if decision.denial is not None and not decision.allowed:
+        return _denied_late(decision.denial, decision)
+    if decision.patch_json:
+        return _denied_late(_undone(pod, decision, policy), decision)
+    return _ALLOWED[Reason.ALREADY_RIGHT if decision.would_be else decision.reason]
+
+
+def _denied_late(denial: Finding, decision: Decision) -> Decision:
+    if denial.reason is not Reason.UNDONE:
+        message = f"{denial.message} (added or changed after the mutating webhook was called)"
+        denial = msgspec.structs.replace(denial, message=message)
+    return denied(denial, decision.warnings, decision.vendors)
+
+
+def _undone(pod: Pod, decision: Decision, policy: Policy) -> Finding:
+    """The denial of a pod that would be changed again: which fields, to what."""
+    fields = sorted(dict.fromkeys(_fields(decision.patch, pod)), key=lambda text: text.startswith(_CONTAINERS))
+    shown = "; ".join(fields[:MOST_FIELDS])
+    if len(fields) > MOST_FIELDS:
+        shown += f"; and {len(fields) - MOST_FIELDS} more"
+    status = (pod.metadata.annotations or {}).get(STATUS)
+    if status is None:
+        what = "the pod requests devices now, but not when the mutating webhook was called"
+    elif policy.digest not in status:
+        what = "the policy has changed since the pod was changed for it: create the pod again"
+    else:
+        what = "another webhook has changed the pod after this one"
+    message = f"{what}: {shown}; have that webhook called before this one, or exclude the pod from it"
+    return Finding(Reason.UNDONE, message, field=fields[0].partition(" ")[0] if fields else None)
+
+
+def _fields(operations: tuple[Operation, ...], pod: Pod) -> Iterator[str]:
+    """What each operation would write, without our own annotations and labels."""
+    for operation in operations:
+        path, value = [_unescaped(part) for part in operation["path"].split("/")[1:]], operation.get("value")
+        if not _is_own(path, value):
+            where = shorten(_path_text(path, pod), MAX_FIELD)
+            yield where + _demand(operation["op"], value, secret="env" in path)
+
+
+def _demand(op: str, value: Any, *, secret: bool) -> str:
+    if op == "remove":
+        return " must be absent"
+    if secret or isinstance(value, Mapping | list):
+        return " lacks what the request needs"
+    return f" must be {shorten(str(value), MAX_FIELD)}"
+
+
+def _is_own(path: list[str], value: Any) -> bool:
+    keys = value.keys() if len(path) == len(("metadata", "labels")) and isinstance(value, Mapping) else path[-1:]
+    return path[0] == "metadata" and all(key.startswith(PREFIX) for key in keys)
+
+
+def _path_text(path: list[str], pod: Pod) -> str:
+    """A path for people: containers by name, keys in brackets."""
+    text = ""
+    for position, part in enumerate(path):
+        list_of = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers}.get(
+            path[position - 1] if position else ""
+        )
+        if list_of and part.isdigit() and int(part) < len(list_of):
+            text += f"[{list_of[int(part)].name}]"
+        elif part == "-" or part.isdigit() or "/" in part:
+            text += f"[{part}]"
+        else:
+            text += f".{part}"
+    return text[1:]
+
+
+def _unescaped(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")
