@@ -11,7 +11,7 @@ from tests.generators.admissions import Admitted, admissions
 from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.judge import judge_pod
+from webhook.admission.judge import judge_pod, judge_templates
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -120,3 +120,38 @@ def test_denials_keep_their_code() -> None:
     assert denial is not None
     assert denial.reason is Reason.GUARDED
     assert denial.message.endswith("(added or changed after the mutating webhook was called)")
+
+
+def template(**limits: str) -> Any:
+    """A pod of a workload."""
+    names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cores": "nvidia.com/gpucores"}
+    resources = {"limits": {names[key]: value for key, value in limits.items()}}
+    return decode_pod(json.dumps({"spec": {"containers": [{"name": "main", "resources": resources}]}}).encode())
+
+
+def test_workloads_are_never_denied() -> None:
+    """What would be, comes first; each template has its path if there are several."""
+    good, bad = template(gpu="1"), template(gpu="1", cores="150")
+    judgement = judge_templates([("spec.a", good), ("spec.b", bad)], CONTEXT, POLICY)
+    assert judgement.allowed
+    assert not judgement.patch_json
+    assert [finding.reason for finding in judgement.warnings[:2]] == [Reason.TOO_LARGE, Reason.DEFAULT_FILLED]
+    first = judgement.warnings[0].sentence
+    assert first.startswith("container main: spec.b: the pods will be denied: nvidia.com/gpucores: 150 is ")
+    assert judgement.warnings[1].message.startswith("spec.a: no memory requested")
+    assert judgement.audit["reasons"].startswith("VGW303,VGW101")
+
+
+@pytest.mark.parametrize("mode, words", [("warn", "under enforce, denied: "), ("audit", "")])
+def test_workloads_where_nothing_is_enforced(mode: str, words: str) -> None:
+    """As pods there: in `warn` what would happen, in `audit` nothing."""
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/mode": mode})
+    pods = [("", template(gpu="1")), ("", template(gpu="1", cores="150"))]
+    found = judge_templates(pods, Context(namespace), POLICY).warnings
+    assert found[0].message.startswith(words) if words else found == ()
+
+
+def test_workloads_without_devices() -> None:
+    """Nothing to say."""
+    assert judge_templates([("", template())], CONTEXT, POLICY).warnings == ()
+    assert judge_templates([], CONTEXT, POLICY).warnings == ()

@@ -307,7 +307,7 @@ def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> 
         plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)
         process.stop()
-    bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error"}
+    bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error", "validation": "error"}
     assert diagnosis.bad() == bad
     assert "no caBundle" in diagnosis.checks["bundle"]["message"]
     assert "a webhook without a certificate" in diagnosis.checks["served"]["message"]

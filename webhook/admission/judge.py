@@ -4,7 +4,7 @@ A mutating webhook sees a pod early and, if others run after it, not as it is st
 deny was undone or added since.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ from webhook.labels import PREFIX, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Reason, ReasonKind
 from webhook.text import shorten
 
 MOST_FIELDS: Final = 4
@@ -41,6 +41,33 @@ def judge_pod(pod: Pod, context: Context, policy: Policy) -> Decision:
     if decision.patch_json:
         return _denied_late(_undone(pod, decision, policy), decision)
     return _ALLOWED[Reason.ALREADY_RIGHT if decision.would_be else decision.reason]
+
+
+def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy) -> Decision:
+    """Judge the pods of a workload, which is never denied: what would become of them comes back as warnings, denials first.
+
+    Args:
+        pods: each pod with the path of its template, for messages; empty if there is only one.
+        context: the namespace of the workload.
+        policy: as for `decide`.
+    """
+    decisions = [(path, decide(pod, context, policy)) for path, pod in pods]
+    denials = [
+        _in_template(path, finding, "the pods will be denied: ")
+        for path, decision in decisions
+        for finding in (decision.denial,)
+        if finding is not None
+    ]
+    warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
+    found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.value.kind is not ReasonKind.DENIAL))
+    reason = found[0].reason if found else decisions[0][1].reason if decisions else Reason.NO_GPU_KEYS
+    audit = {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in found]))} if found else {}
+    return Decision(allowed=True, reason=reason, warnings=found, audit=audit)
+
+
+def _in_template(path: str, finding: Finding, lead: str = "") -> Finding:
+    where = f"{path}: " if path else ""
+    return msgspec.structs.replace(finding, message=f"{where}{lead}{finding.message}") if where or lead else finding
 
 
 def _denied_late(denial: Finding, decision: Decision) -> Decision:

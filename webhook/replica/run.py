@@ -33,6 +33,7 @@ from webhook.server.metrics import Metrics, connection_metrics, log_metric, read
 from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
 from webhook.server.protocol import Watchdog
 from webhook.server.routes import MUTATE, VALIDATE, ReadyCheck, dispatcher, failures, plain_routes, review_routes
+from webhook.server.validate import validating
 
 if TYPE_CHECKING:
     from webhook.replica.in_cluster import InCluster
@@ -237,8 +238,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         lines=ReviewLines(service.log),
         peers=service.cluster,
     )
-    log = service.log.bind(path=VALIDATE)
-    validate = replace(mutate, decide=service.judge, metrics=metrics.validations(), log=log, lines=ReviewLines(log))
+    validate = validating(mutate, service.judge, metrics.validations(), service.log.bind(path=VALIDATE))
     checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
     details = [certificates.lines]
     if service.cluster is not None:

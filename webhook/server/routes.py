@@ -18,6 +18,7 @@ from webhook.server.listener import Handler
 from webhook.server.metrics import Metrics
 from webhook.server.mutate import Mutate
 from webhook.server.protocol import HttpError, HttpProtocol, error_response
+from webhook.server.validate import Validate
 
 Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
 """Path → method and handler."""
@@ -28,7 +29,7 @@ MUTATE: Final = "/mutate"
 VALIDATE: Final = "/validate"
 
 
-def review_routes(mutate: Mutate, validate: Mutate) -> Routes:
+def review_routes(mutate: Mutate, validate: Validate) -> Routes:
     """The routes over TLS."""
     return {MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}
 

@@ -14,9 +14,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.match_conditions import MatchedNames, conditions, match_expression, matched_names_of
+from webhook.cluster.registration.match_conditions import (
+    POD_CONDITIONS,
+    WORKLOAD_CONDITIONS,
+    MatchedNames,
+    conditions,
+    match_expression,
+    matched_names_of,
+    template_expression,
+)
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
+from webhook.workloads import known_workloads
 
 
 class RegistrationMode(enum.Enum):
@@ -57,6 +66,7 @@ NAME: Final = "00-vgpu-webhook"
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
+WORKLOADS: Final = "workloads.validate.vgpu-webhook.io"
 PODS: Final = "pods.validate.vgpu-webhook.io"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
@@ -90,22 +100,55 @@ class Webhook:
     Attributes:
         name: its name, a DNS name.
         failure_policy: what the API server does without an answer.
-        modes: which namespaces it is for: those that enforce, or those that only audit or warn.
+        modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any.
         subject: the entry of the setting `validation` that switches it on; None: it is always on.
-        rules: what is sent.
+        rules: returns what is sent.
         expression: the match condition of matched names.
+        conditions: returns the other match conditions, by name.
     """
 
     name: str
     failure_policy: str
-    modes: Literal["enforcing", "auditing"]
+    modes: Literal["enforcing", "auditing", "any"]
     subject: str | None = None
-    rules: tuple[Object, ...] = (NEW_PODS,)
+    rules: Callable[[], tuple[Object, ...]] = lambda: (NEW_PODS,)
     expression: Callable[[MatchedNames], str] = match_expression
+    conditions: Callable[[], tuple[tuple[str, str], ...]] = lambda: POD_CONDITIONS
 
     def is_for(self, mode: str | None) -> bool:
         """Whether it is for namespaces with a value of the label for the mode."""
-        return (mode in AUDIT_MODES) == (self.modes == "auditing")
+        return self.modes == "any" or (mode in AUDIT_MODES) == (self.modes == "auditing")
+
+
+_OF_KUBERNETES: Final = {
+    "": ["podtemplates", "replicationcontrollers"],
+    "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+    "batch": ["cronjobs", "jobs"],
+}
+"""The resources of the workloads in each API group of Kubernetes."""
+
+
+def _workload_rules() -> tuple[Object, ...]:
+    """The workloads of Kubernetes, and in the groups of other known kinds, whose plurals are not known, everything."""
+    common = {"operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}
+    others = {group for group, _ in _kinds_with_pods()} - _OF_KUBERNETES.keys() - {"extensions"}
+    return (
+        *(
+            {"apiGroups": [group], "apiVersions": ["v1"], "resources": list(resources), **common}
+            for group, resources in _OF_KUBERNETES.items()
+        ),
+        {"apiGroups": sorted(others), "apiVersions": ["*"], "resources": ["*"], **common},
+    )
+
+
+def _workload_conditions() -> tuple[tuple[str, str], ...]:
+    kinds = ",".join(f"\n  '{group}/{kind}'" for group, kind in sorted(_kinds_with_pods()))
+    known = f"request.kind.group + '/' + request.kind.kind in [{kinds}\n]"
+    return ("known-kind", known), *WORKLOAD_CONDITIONS
+
+
+def _kinds_with_pods() -> list[tuple[str, str]]:
+    return [name for name, known in known_workloads().items() if known.pods or known.objects]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +190,10 @@ MUTATING: Final = ConfigurationKind(
 VALIDATING: Final = ConfigurationKind(
     "ValidatingWebhookConfiguration",
     "/validate",
-    (Webhook(PODS, FAIL, "enforcing", "pods"),),
+    (
+        Webhook(PODS, FAIL, "enforcing", "pods"),
+        Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
+    ),
     {},
     "validating webhook configuration",
 )
@@ -276,11 +322,11 @@ def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> 
         "namespaceSelector": _selector(webhook, desired, site, foreign),
         "admissionReviewVersions": ["v1"],
         "clientConfig": _client_config(site, desired.kind),
-        "matchConditions": conditions(desired.matched_names, webhook.expression),
+        "matchConditions": conditions(desired.matched_names, webhook.expression, webhook.conditions()),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
         **desired.kind.fields,
-        "rules": [dict(rule) for rule in webhook.rules],
+        "rules": [dict(rule) for rule in webhook.rules()],
         "sideEffects": "None",
         "timeoutSeconds": desired.timeout,
     }
@@ -309,13 +355,14 @@ def _client_config(site: Site, kind: ConfigurationKind) -> Object:
 
 def _selector(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
     own = {site.own_namespace} if site.own_namespace else set()
-    modes = "In" if webhook.modes == "auditing" else "NotIn"  # `NotIn` also selects namespaces without the label
+    # `NotIn` also selects namespaces without the label.
+    modes = {"enforcing": "NotIn", "auditing": "In", "any": None}[webhook.modes]
     selector: Object = {
         "matchExpressions": [
             # `observed.py` recognizes the opt-in label of another policy by this operator and value.
             {"key": desired.opt_in, "operator": "In", "values": [ENABLED]},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(CLUSTER_NAMESPACES | own)},
-            {"key": MODE, "operator": modes, "values": list(AUDIT_MODES)},
+            *([] if modes is None else [{"key": MODE, "operator": modes, "values": list(AUDIT_MODES)}]),
             *foreign.expressions,
         ]
     }

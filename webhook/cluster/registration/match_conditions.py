@@ -191,11 +191,29 @@ NOT_SENT: Final = "the cluster would not send this pod: no key of it is in the m
 MAX_EXPRESSION: Final = 100_000
 """The most code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
 
-_EXCLUDED: Final = (
+POD_CONDITIONS: Final = (
     ("no-mirror-pod", f"!('{MIRROR}' in object.metadata.?annotations.orValue({{}}))"),
     ("no-windows-pod", f"object.spec.?os.?name.orValue('') != '{WINDOWS}'"),
 )
 """They exclude pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
+
+WORKLOAD_CONDITIONS: Final = (
+    ("no-controlled-object", "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))"),
+    (
+        "changed-template",
+        """\
+oldObject == null || (
+  object.?spec.?template.hasValue() && oldObject.?spec.?template.hasValue()
+  ? object.spec.template != oldObject.spec.template
+  : object.?spec.?jobTemplate.hasValue() && oldObject.?spec.?jobTemplate.hasValue()
+  ? object.spec.jobTemplate != oldObject.spec.jobTemplate
+  : object.?spec.orValue({}) != oldObject.?spec.orValue({})
+    || object.?template.orValue({}) != oldObject.?template.orValue({})
+    || object.?inference.orValue({}) != oldObject.?inference.orValue({})
+)""",
+    ),
+)
+"""They leave out objects that a controller made, whose author nobody is, and updates of anything but the pods."""
 
 _EXPRESSION: Final = """\
 [
@@ -234,7 +252,7 @@ def sends(pod: Pod, let_through: MatchedNames) -> bool:
 
 def fits(let_through: MatchedNames) -> bool:
     """Whether the API server accepts the conditions: the length of an expression is limited."""
-    return len(match_expression(let_through)) <= MAX_EXPRESSION
+    return len(template_expression(let_through)) <= MAX_EXPRESSION
 
 
 def match_expression(let_through: MatchedNames) -> str:
@@ -243,11 +261,26 @@ def match_expression(let_through: MatchedNames) -> str:
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
 
 
+def template_expression(let_through: MatchedNames) -> str:
+    """The same for the pod template of a workload of Kubernetes; it is true for all kinds whose templates are elsewhere."""
+    return f"""\
+!(request.kind.group in ['', 'apps', 'batch'])
+|| [
+  request.kind.kind == 'CronJob' ? object.spec.jobTemplate.spec.template
+  : request.kind.kind == 'PodTemplate' ? object.template
+  : object.spec.template
+].exists(object, object.?spec.hasValue() && object.?metadata.hasValue() && (
+{match_expression(let_through)}
+))"""
+
+
 def conditions(
-    let_through: MatchedNames, expression: Callable[[MatchedNames], str] = match_expression
+    let_through: MatchedNames,
+    expression: Callable[[MatchedNames], str] = match_expression,
+    others: Iterable[tuple[str, str]] = POD_CONDITIONS,
 ) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod must meet all of them."""
-    named = (*_EXCLUDED, (GPU_KEYS, expression(let_through)))
+    named = (*others, (GPU_KEYS, expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
 
 
