@@ -249,6 +249,14 @@ class Reason(enum.Enum):
         "does nothing about it.",
         "Write what the message suggests, unless the cluster runs that system.",
     )
+    DOCUMENT_UNUSED = _(
+        "VGW118",
+        ReasonKind.WARNING,
+        "document not in force",
+        "A ConfigMap is in a namespace where the webhook does not read it, or its document contradicts others, so that what "
+        "was in force stays.",
+        "Write it into the webhook's own namespace, or correct what the message names.",
+    )
     ROUNDED = _(
         "VGW201",
         ReasonKind.WARNING,
@@ -543,6 +551,14 @@ class Reason(enum.Enum):
         "Have that webhook called before `00-vgpu-webhook`, or exclude the pod from it. `validation` in the settings switches "
         "the check off.",
         403,
+    )
+    INVALID_DOCUMENT = _(
+        "VGW327",
+        ReasonKind.DENIAL,
+        "invalid document",
+        "A ConfigMap with a mapping or the settings is invalid in itself.",
+        "Correct what the message names, with its line. `vgpu-webhook check FILE` prints all of it.",
+        422,
     )
     UNKNOWN_TARGET = _(
         "VGW401",

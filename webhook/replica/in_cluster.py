@@ -5,13 +5,14 @@ After the first complete read, no review depends on the cluster's availability: 
 
 import asyncio
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
@@ -19,13 +20,21 @@ from certs.report import Report as CertificateNotice
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
-from webhook.admission.decision import Namespace
+from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in
+from webhook.admission.engine import denied
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.client.events import EventQueue, Events, Subject
-from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
-from webhook.cluster.configuration.live import LivePolicy
+from webhook.cluster.configuration.config_maps import (
+    SETTINGS_NAME,
+    ConfigMap,
+    PolicyFaults,
+    StoredConfigMap,
+    Verdict,
+    config_map,
+)
+from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.registration import desired as registration
 from webhook.cluster.registration.desired import (
@@ -50,10 +59,13 @@ from webhook.cluster.registration.reconciler import (
 from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
+from webhook.finding import Finding
+from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
+from webhook.reasons import Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
     LOOPBACK,
@@ -193,6 +205,7 @@ class InCluster:
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
         self._managed = place.registration is RegistrationMode.MANAGED
+        self._release_namespace = place.release_namespace
         self._events = EventQueue(Events(api), log)
         self._live = LivePolicy(
             api,
@@ -309,6 +322,23 @@ class InCluster:
             self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
+    async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
+        """Judge a ConfigMap that is about to be stored; None if it contains no document, or cannot be decoded."""
+        try:
+            candidate = config_map(msgspec.convert(data, StoredConfigMap))
+        except msgspec.ValidationError:
+            return None
+        if namespace != self._release_namespace:
+            return _unread(candidate, namespace, self._release_namespace)
+        if not candidate.is_mapping and candidate.name != SETTINGS_NAME:
+            return None
+        invalid, unused = await self._live.judge(candidate)
+        if invalid:
+            text = "; ".join(map(str, invalid[:MAX_PROBLEMS]))
+            return denied(Finding(Reason.INVALID_DOCUMENT, text, field=candidate.name))
+        found = tuple(Finding(Reason.DOCUMENT_UNUSED, f"not in force: {each}") for each in unused)
+        return Decision(allowed=True, reason=Reason.DOCUMENT_UNUSED if found else Reason.ALREADY_RIGHT, warnings=found)
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether another replica knows keys of this pod that this one does not know yet."""
         registered = self._reconciler.registered
@@ -405,6 +435,18 @@ class InCluster:
     def _troubled(self, notice: CertificateNotice) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject
         self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
+
+
+def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | None:
+    """The warning about a mapping in a namespace where it is not read."""
+    if not candidate.is_mapping:
+        return None
+    message = (
+        f"configmap/{candidate.name} has the label {MAPPING}, but mappings are read only in the namespace {release}: create "
+        f"it there, or remove the label in {namespace}"
+    )
+    finding = Finding(Reason.DOCUMENT_UNUSED, message)
+    return Decision(allowed=True, reason=finding.reason, warnings=(finding,))
 
 
 def _namespace(view: NamespaceView) -> Namespace:

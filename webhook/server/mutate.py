@@ -190,6 +190,9 @@ class Peers(Protocol):
             NotNowError: there is no answer, and the known state cannot be right.
         """
 
+    async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
+        """Judge a ConfigMap, decoded from JSON, that is about to be stored; None if it contains no document."""
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether other replicas know keys of a pod that this one does not know yet."""
 

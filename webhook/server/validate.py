@@ -63,6 +63,9 @@ class Validate(Mutate):
         data = _workload(change)
         if data is None:
             return _NOTHING_TO_JUDGE
+        if (change.kind.group, change.kind.kind) == ("", "ConfigMap"):
+            judged = None if self.peers is None else await self.peers.judge_config_map(namespace_of(change), data)
+            return judged or _NOTHING_TO_JUDGE
         context = Context(await self._namespace(change), self.pod_security_default)
         return judge_templates(_templates(data, change), context, self.current.policy)
 
@@ -92,7 +95,7 @@ def validating(mutate: Mutate, decide: Decide, metrics: ReviewMetrics, log: Filt
 
 
 def _workload(change: ObjectReview) -> dict[str, Any] | None:
-    """The object of a workload; None if it is none, or larger than any that is stored."""
+    """The object of a review; None if it is larger than any that is stored, or belongs to a subresource."""
     raw = memoryview(change.object)
     if change.sub_resource or not 0 < raw.nbytes <= MAX_WORKLOAD or bytes(raw).count(b"{") > MAX_PARTS:
         return None

@@ -19,7 +19,7 @@ from webhook.mapping.document.problem import Problem
 
 MAPPING_KEY: Final = "mapping.yaml"
 SETTINGS_KEY: Final = "settings.yaml"
-SETTINGS_NAME: Final = "vgpu-webhook-settings"
+SETTINGS_NAME: Final = labels.SETTINGS_NAME
 LAST_GOOD_NAME: Final = "vgpu-webhook-last-good"
 """The ConfigMap that stores accepted documents."""
 

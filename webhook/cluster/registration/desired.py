@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.match_conditions import (
+    DOCUMENT_CONDITIONS,
     POD_CONDITIONS,
     WORKLOAD_CONDITIONS,
     MatchedNames,
@@ -66,6 +67,7 @@ NAME: Final = "00-vgpu-webhook"
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
+CONFIG_MAPS: Final = "configmaps.validate.vgpu-webhook.io"
 WORKLOADS: Final = "workloads.validate.vgpu-webhook.io"
 PODS: Final = "pods.validate.vgpu-webhook.io"
 FAIL: Final = "Fail"
@@ -100,24 +102,25 @@ class Webhook:
     Attributes:
         name: its name, a DNS name.
         failure_policy: what the API server does without an answer.
-        modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any.
+        modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
+            all namespaces.
         subject: the entry of the setting `validation` that switches it on; None: it is always on.
         rules: returns what is sent.
-        expression: the match condition of matched names.
+        expression: the match condition of matched names; None if it has none.
         conditions: returns the other match conditions, by name.
     """
 
     name: str
     failure_policy: str
-    modes: Literal["enforcing", "auditing", "any"]
+    modes: Literal["enforcing", "auditing", "any"] | None
     subject: str | None = None
     rules: Callable[[], tuple[Object, ...]] = lambda: (NEW_PODS,)
-    expression: Callable[[MatchedNames], str] = match_expression
+    expression: Callable[[MatchedNames], str] | None = match_expression
     conditions: Callable[[], tuple[tuple[str, str], ...]] = lambda: POD_CONDITIONS
 
     def is_for(self, mode: str | None) -> bool:
         """Whether it is for namespaces with a value of the label for the mode."""
-        return self.modes == "any" or (mode in AUDIT_MODES) == (self.modes == "auditing")
+        return self.modes in {"any", None} or (mode in AUDIT_MODES) == (self.modes == "auditing")
 
 
 _OF_KUBERNETES: Final = {
@@ -145,6 +148,10 @@ def _workload_conditions() -> tuple[tuple[str, str], ...]:
     kinds = ",".join(f"\n  '{group}/{kind}'" for group, kind in sorted(_kinds_with_pods()))
     known = f"request.kind.group + '/' + request.kind.kind in [{kinds}\n]"
     return ("known-kind", known), *WORKLOAD_CONDITIONS
+
+
+def _document_rules() -> tuple[Object, ...]:
+    return ({**NEW_PODS, "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]},)
 
 
 def _kinds_with_pods() -> list[tuple[str, str]]:
@@ -193,6 +200,7 @@ VALIDATING: Final = ConfigurationKind(
     (
         Webhook(PODS, FAIL, "enforcing", "pods"),
         Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
+        Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda: DOCUMENT_CONDITIONS),
     ),
     {},
     "validating webhook configuration",
@@ -354,6 +362,8 @@ def _client_config(site: Site, kind: ConfigurationKind) -> Object:
 
 
 def _selector(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
+    if webhook.modes is None:
+        return {}
     own = {site.own_namespace} if site.own_namespace else set()
     # `NotIn` also selects namespaces without the label.
     modes = {"enforcing": "NotIn", "auditing": "In", "any": None}[webhook.modes]

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.labels import MAPPING, SETTINGS_NAME
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import MIRROR, WINDOWS, Pod
@@ -197,6 +198,20 @@ POD_CONDITIONS: Final = (
 )
 """They exclude pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
 
+DOCUMENT_CONDITIONS: Final = (
+    (
+        "document",
+        f"object.metadata.?labels['{MAPPING}'].orValue('') == 'true' || object.metadata.name == '{SETTINGS_NAME}'",
+    ),
+    (
+        "changed-document",
+        """\
+oldObject == null || object.?data.orValue({}) != oldObject.?data.orValue({})
+|| object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({})""",
+    ),
+)
+"""They let through ConfigMaps that are written as a mapping or as the settings, in any namespace."""
+
 WORKLOAD_CONDITIONS: Final = (
     ("no-controlled-object", "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))"),
     (
@@ -276,11 +291,11 @@ def template_expression(let_through: MatchedNames) -> str:
 
 def conditions(
     let_through: MatchedNames,
-    expression: Callable[[MatchedNames], str] = match_expression,
+    expression: Callable[[MatchedNames], str] | None = match_expression,
     others: Iterable[tuple[str, str]] = POD_CONDITIONS,
 ) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod must meet all of them."""
-    named = (*others, (GPU_KEYS, expression(let_through)))
+    named = (*others, *(() if expression is None else ((GPU_KEYS, expression(let_through)),)))
     return [{"name": name, "expression": text} for name, text in named]
 
 

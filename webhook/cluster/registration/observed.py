@@ -208,8 +208,9 @@ def read_observed(configuration: Object, opt_in: str = INJECT, kind: Configurati
         return Observed(foreign=foreign, bundles=bundles, injected=filled_in)
     subjects = frozenset(each.subject for each in kind.webhooks if each.subject is not None and each.name in ours)
     unnamed = Desired(stamp[2], MatchedNames(), opt_in, kind=kind, subjects=subjects)
-    made_from = {_made_from(configuration, each, unnamed) for each in kind.webhooks if each.name in ours}
-    if not ours and all(each.subject is not None for each in kind.webhooks):  # all are switched off
+    named = [each for each in kind.webhooks if each.name in ours and each.expression is not None]
+    made_from = {_made_from(configuration, each, unnamed) for each in named}
+    if not named and all(each.subject is not None for each in kind.webhooks):  # those are switched off
         names = parse_names(annotations_of(configuration).get(MATCHED_NAMES))
         made_from = {None if names is None else replace(unnamed, matched_names=names)}
     missing = any(each.subject is None and each.name not in ours for each in kind.webhooks)
@@ -236,6 +237,8 @@ def matched_names_in(
         None if the annotation is missing, or it or the conditions were changed.
     """
     found = webhooks_of(configuration).get(webhook.name, {})
+    if webhook.expression is None:
+        return expected
     conditions = map(dict_of, list_of(found.get("matchConditions")))
     expressions = {condition.get("name"): condition.get("expression") for condition in conditions}
     for names in (parse_names(annotations_of(configuration).get(MATCHED_NAMES)), expected):

@@ -305,7 +305,7 @@ def _if_missing(webhook: Webhook) -> Severity:
 def opted_in_as(webhook: Webhook, desired: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
     """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
     mode = {MODE: AUDIT_MODES[0]} if webhook.modes == "auditing" else {}
-    bare = {desired.opt_in: ENABLED, NAMESPACE_NAME: "", **mode}
+    bare = {NAMESPACE_NAME: ""} if webhook.modes is None else {desired.opt_in: ENABLED, NAMESPACE_NAME: "", **mode}
     return [bare, *(labels for labels in opted_in if webhook.is_for(labels.get(MODE)))]
 
 
@@ -363,7 +363,7 @@ def _of_webhook(
 def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
     """Find missing terms of our own, and any terms that keep out namespaces which ours select."""
     terms = expressions_of(found)
-    for ours in made["namespaceSelector"]["matchExpressions"]:
+    for ours in expressions_of(made):
         key, operator = ours["key"], ours["operator"]
         same = [term for term in terms if (term.get("key"), term.get("operator")) == (key, operator)]
         # What additional values keep out is found below.
