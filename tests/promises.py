@@ -1,6 +1,6 @@
 """What a cell of the matrix promises about any request of its source."""
 
-from webhook.cli.output.vendor_pages import limits
+from webhook.cli.matrix_pages import limits
 from webhook.mapping.matrix import Cell, Rendering
 from webhook.request import Request
 

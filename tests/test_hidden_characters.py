@@ -9,7 +9,7 @@ import pytest
 
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Namespace
-from webhook.cli.output.tables import wrapped
+from webhook.cli.terminal import wrapped
 from webhook.cluster.client.events import Subject, event_of
 from webhook.finding import Finding
 from webhook.mapping.load import load_policy

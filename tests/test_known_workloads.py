@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from webhook.cli.manifests.read import Manifest
+from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
 from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path, pods_in
 

@@ -50,8 +50,7 @@ def test_resources_stand_in_limits_and_requests(resources: Any, after: Any) -> N
     """Whatever maps are there: one name is written to both, another taken from both, a right value left as it is spelled."""
 
     def edit(_: PodEdits, container: ContainerEdits) -> None:
-        container.set_resource("a/b", 2)
-        container.drop_resource("old/~")
+        container.resources |= {"a/b": 2, "old/~": None}
 
     pod = with_container() if resources is None else with_container(resources=resources)
     assert edited(pod, edit)["spec"]["containers"][0]["resources"] == after
@@ -61,7 +60,7 @@ def test_resources_stand_in_limits_and_requests(resources: Any, after: Any) -> N
 def test_taking_away_what_is_not_there_is_nothing(resources: Any) -> None:
     """No ``remove`` of a missing key, no empty maps for nothing."""
     pod = with_container(resources=resources)
-    assert edited(pod, lambda _, container: container.drop_resource("a/b")) == pod
+    assert edited(pod, lambda _, container: container.resources.update({"a/b": None})) == pod
 
 
 @pytest.mark.parametrize("present", [{}, {"env": None}, {"env": []}])

@@ -44,11 +44,6 @@ class Slot(NamedTuple):
     path: str
 
 
-def container_count(pod: Pod) -> int:
-    """Return the number of `slots` of a pod."""
-    return len(pod.spec.containers) + len(pod.spec.init_containers or ())
-
-
 def slots(pod: Pod) -> tuple[Slot, ...]:
     """Return all containers that can have resources: init containers and native sidecars first, as the kubelet does."""
     all_slots = [
@@ -64,7 +59,11 @@ def slots(pod: Pod) -> tuple[Slot, ...]:
 
 @dataclass(slots=True)
 class ContainerEdits:
-    """The edits of one container."""
+    """The edits of one container.
+
+    Attributes:
+        resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
+    """
 
     slot: Slot
     resources: dict[str, Number | None] = field(default_factory=dict)
@@ -77,14 +76,6 @@ class ContainerEdits:
     mounts: list[Entry] = field(default_factory=list)
     mounts_removed: set[int] = field(default_factory=set)
     devices_removed: set[int] = field(default_factory=set)
-
-    def set_resource(self, name: str, number: Number) -> None:
-        """Set a resource in limits and requests; a quantity that already has this value keeps its spelling."""
-        self.resources[name] = number
-
-    def drop_resource(self, name: str) -> None:
-        """Remove a resource from limits and requests."""
-        self.resources[name] = None
 
     def write(self, operations: list[Operation]) -> None:
         """Add the operations for this container."""

@@ -10,7 +10,7 @@ import jsonpatch
 from webhook.admission.decision import Context, Namespace, PodSecurityLevel
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding
-from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.document import schema
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.policy import compile_policy
@@ -58,7 +58,10 @@ PLUGIN_SHIM: dict[str, Any] = {"limit": "plugin", "delivery": ["none"], "library
 def vendor(name: str = "acme", **parts: Any) -> Vendor:
     """A vendor with the usual three keys; `parts` are further keys of its document."""
     document = json.loads(json.dumps(DOCUMENT).replace("{vendor}", name))
-    return compile_vendor(schema.Mapping.model_validate({**document, "vendor": name, **parts}), "test")
+    made, problems = draft_vendor(schema.Mapping.model_validate({**document, "vendor": name, **parts}), "test")
+    assert made is not None, problems
+    assert not problems
+    return made
 
 
 def pod(*containers: Mapping[str, Any], **spec: Any) -> dict[str, Any]:

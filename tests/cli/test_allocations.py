@@ -106,7 +106,7 @@ def test_explain_knows_the_class_of_a_claim(run: Run, devices: str) -> None:
     result = run("explain", "-f", "-", "-o", "json", stdin=f"{claim}---\n{ONLY}")
     only = json.loads(result.stdout)["objects"][1]
     assert only["notes"] == ["the claim gpu is of the device class gpu.example"]
-    assert (only["pods"][0]["pod"]["code"], only["pods"][0]["pod"]["containers"]) == ("VGW011", [])
+    assert (only["pods"][0]["code"], only["pods"][0]["containers"]) == ("VGW011", [])
 
 
 def test_explain_knows_who_serves_a_name(run: Run) -> None:

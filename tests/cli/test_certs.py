@@ -1,6 +1,5 @@
 """``certs show`` and ``certs rotate`` on a folder; what they do in a cluster stands with the control plane's tests."""
 
-import base64
 import datetime as dt
 import json
 import socket
@@ -8,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -93,10 +91,12 @@ def test_what_cannot_be_used_is_reported(run: Run, tmp_path: Path, stored: State
 
 def test_nothing_kept(run: Run, tmp_path: Path) -> None:
     """An empty folder, and none at all."""
-    assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is stored\n"
+    why = f"{tmp_path} contains no certificates: either the webhook has not started yet, or it serves a provided"
+    shown = run("certs", "show", "--state-dir", str(tmp_path)).stdout
+    assert shown.startswith(f"{tmp_path}: nothing is stored\n{why}")
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert "contains no certificates yet: start the webhook first" in result.stderr
+    assert result.stderr.startswith(f"error: {why}")
     result = run("certs", "show", "--state-dir", str(tmp_path / "missing"))
     assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path / 'missing'}: no such folder\n")
 
@@ -182,17 +182,7 @@ def test_nobody_there(run: Run, tmp_path: Path, stored: State) -> None:
 
 
 SECRETS = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"
-DEPLOYMENTS = "/apis/apps/v1/namespaces/gpu/deployments"
-CERTIFICATES = "/apis/cert-manager.io/v1/namespaces/gpu/certificates"
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/00-vgpu-webhook"
-
-
-def deployment(*args: str, secret: str | None = "their-secret") -> dict[str, Any]:
-    """A Deployment of the webhook, as the chart makes it; a Secret is mounted as /theirs."""
-    source = {"emptyDir": {}} if secret is None else {"secret": {"secretName": secret}}
-    container = {"name": "webhook", "args": ["serve", *args], "volumeMounts": [{"name": "c", "mountPath": "/theirs"}]}
-    spec = {"containers": [container], "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "c", **source}]}
-    return {"metadata": {"name": "shares"}, "spec": {"template": {"spec": spec}}}
 
 
 @pytest.fixture
@@ -203,65 +193,17 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     async def connected(kubeconfig: Path | None) -> FakeApi:
         return api
 
-    monkeypatch.setattr("webhook.doctor.certificates.connect", connected)
+    monkeypatch.setattr("webhook.cli.commands.certs.connect", connected)
     return api
 
 
-@pytest.mark.parametrize("args", [("--certificate-dir=/theirs",), ("--certificate-dir", "/theirs/")])
-@pytest.mark.parametrize(
-    "secret, certificates, message",
-    [
-        (
-            "their-secret",
-            [{"metadata": {"name": "tls"}, "spec": {"secretName": "their-secret"}}],
-            "the Secret their-secret (--certificate-dir): cert-manager renews it; `cmctl renew tls --names",
-        ),
-        ("their-secret", [{"metadata": {"name": "x"}, "spec": {"secretName": "x"}}], "the Secret their-secret (--cert"),
-        (
-            "their-secret",
-            404,
-            "serves the Secret their-secret (--certificate-dir): the webhook does not renew it: replace",
-        ),
-        (None, 404, "serves what is in /theirs"),
-    ],
-)
-@pytest.mark.parametrize("old", [False, True])
-def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest passes them by name)
-    run: Run,
-    cluster: FakeApi,
-    stored: State,
-    args: tuple[str, ...],
-    secret: str | None,
-    certificates: Any,
-    message: str,
-    old: bool,  # noqa: FBT001
-) -> None:
-    """The output names their source and how to renew them there; an old Secret is not read."""
-    cluster.answers |= {DEPLOYMENTS: [deployment(*args, secret=secret)], CERTIFICATES: certificates}
-    if old:
-        data = {name: base64.b64encode(content).decode() for name, content in stored.files().items()}
-        cluster.answers[SECRETS] = {"metadata": {"name": "s", "resourceVersion": "1"}, "data": data}
-    result = run("certs", "rotate", "--release-namespace", "gpu")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: the Deployment gpu/shares ")
-    assert message in result.stderr
-    assert {method for method, _, _ in cluster.requests} == {"GET"}
-    assert message in run("certs", "show", "--release-namespace", "gpu").stdout
-
-
-@pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
-def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployments: Any) -> None:
-    """If the owner of the served certificate is unknown, the output says so."""
-    cluster.answers[DEPLOYMENTS] = deployments
+def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi) -> None:
+    """If the owner of the served certificate is unknown, the output says so; only the Secret and the registration are read."""
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")
-        assert (
-            "contains no certificates, although there is a webhook configuration 00-vgpu-webhook: either"
-            in result.output
-        )
-        assert "cmctl renew CERTIFICATE --namespace gpu" in result.output
+        assert "contains no certificates: either the webhook has not started yet, or it serves a" in result.output
+    assert {path for _, path, _ in cluster.requests} == {SECRETS, REGISTRATION}
     cluster.answers[REGISTRATION] = 404
-    assert "start the webhook first" in run("certs", "rotate", "--release-namespace", "gpu").stderr
     assert "there is no webhook configuration" in run("certs", "show", "--release-namespace", "gpu").stdout
 
 
@@ -271,6 +213,8 @@ def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, stored: State) -> N
         (tmp_path / name).write_bytes(stored.files()[name])
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert f"{tmp_path} holds a certificate without the key of its CA: the webhook does not renew it" in result.stderr
+    assert (
+        f"{tmp_path} holds a certificate without the key of its CA, which the webhook does not renew" in result.stderr
+    )
     assert sorted(each.name for each in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
-    assert "the webhook does not renew it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout
+    assert "the webhook does not renew" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

@@ -11,18 +11,13 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.explanation.test_pods import FOLDERS, explained_case
 from tests.yaml_text import load_yaml
-from webhook.admission import decide
-from webhook.cli.output.explained import ExplainedObjects, ObjectExplained, PodPart, pods_text
-from webhook.cli.output.tables import WIDTH
-from webhook.explanation.model import PodExplained
-from webhook.explanation.pods import explain_pod
-from webhook.pod import Pod, decode_pod
+from webhook.cli.commands.explain import ObjectExplained, object_text
+from webhook.cli.terminal import WIDTH
 
 ROOT = Path(__file__).parents[2]
 PODS = sorted((ROOT / "examples" / "pods").glob("*.yaml"))
-FOLDERS = sorted(CASES.iterdir())
 EXAMPLES_IN_FORCE = ("-f", "examples/namespaces.yaml", "--mappings", "examples/mappings")
 DEFAULT = "policy: built-in mappings and default settings\n"
 DENIED = """\
@@ -40,21 +35,10 @@ spec:
 """
 
 
-def pod_in(folder: Path) -> Pod:
-    """The pod of a case."""
-    return decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
-
-
-def explained(folder: Path) -> PodExplained:
-    """A case, explained."""
-    return explain_pod(pod_in(folder), context_in(folder), policy_in(folder))
-
-
 def pods_of(output: str) -> Iterator[dict[str, Any]]:
     """The pods in a JSON output."""
     for shown in json.loads(output)["objects"]:
-        for part in shown["pods"]:
-            yield part["pod"]
+        yield from shown["pods"]
 
 
 @pytest.mark.parametrize("file", PODS, ids=lambda file: file.stem)
@@ -70,7 +54,7 @@ def test_examples(run: Run, golden: Callable[[str, str], None], file: Path, monk
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_no_line_is_too_wide(folder: Path) -> None:
     """Whatever becomes of a pod, its explanation fits the terminal, and holds nothing that would command it."""
-    text = pods_text(ExplainedObjects((ObjectExplained("pod/demo", (), (PodPart("", explained(folder)),)),)))
+    text = object_text(ObjectExplained("pod/demo", (), (("", explained_case(folder)),)))
     plain = [line.replace("\x1b[0m", "") for line in text.splitlines()]
     for line in plain:
         shown = "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b[")))
@@ -80,123 +64,13 @@ def test_no_line_is_too_wide(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_it_reports_what_was_decided(folder: Path) -> None:
-    """The outcome, the status and every finding are those of the decision."""
-    decision = decide(pod_in(folder), context_in(folder), policy_in(folder))
-    printed = explained(folder)
-    assert (printed.allowed, printed.code) == (decision.allowed, decision.reason.code)
-    if decision.denial is not None:
-        assert printed.denial is not None
-        assert printed.denial.finding.message == decision.denial.message
-        assert printed.denial.enforced
-    elif printed.denial is None and printed.mode != "audit":
-        findings = dict.fromkeys((*decision.warnings, *decision.notes))
-        messages = [finding.message.removeprefix("under enforce: ") for finding in findings]
-        assert [finding.message for finding in printed.findings] == messages
-    accounts = decision.status.get("containers", {})
-    assert accounts.keys() <= {container.name for container in printed.containers}
-    for container in printed.containers:
-        if container.name in accounts:
-            assert account_of(container) == {
-                key: value for key, value in accounts[container.name].items() if key != "notes"
-            }
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_finding_is_listed_once(folder: Path) -> None:
     """Warnings and notes are one list: whatever else shows what happened, each stands there, and none twice."""
-    printed = explained(folder)
-    text = click.unstyle(pods_text(ExplainedObjects((ObjectExplained("pod/p", (), (PodPart("", printed),)),))))
+    printed = explained_case(folder)
+    text = click.unstyle(object_text(ObjectExplained("pod/p", (), (("", printed),))))
     words = " ".join(text.split())
-    told = Counter(" ".join(f"{finding.code} {finding.message}".split()) for finding in printed.findings)
+    told = Counter(" ".join(f"{finding.reason.code} {finding.message}".split()) for finding in printed.findings)
     assert {line: words.count(line) for line in told} == dict(told)
-
-
-def amounts_of(share: Any) -> dict[str, Any]:
-    """A request or an allocation, as the status has it."""
-    return {"devices": share.devices, "memory": share.memory, "cores": share.cores}
-
-
-def account_of(container: Any) -> dict[str, Any]:
-    """The status of a container, made of its explanation."""
-    entry: dict[str, Any] = {
-        "vendor": container.vendor,
-        "keys": {key.key: key.value for key in container.keys},
-        "request": amounts_of(container.request),
-    }
-    if container.allocation != container.request:
-        entry["allocation"] = amounts_of(container.allocation)
-    filled = {
-        each.dimension: each.origin for each in container.meaning if each.origin in {"namespace", "mapping", "settings"}
-    }
-    written = {key_value.key: key_value.value for key_value in container.written}
-    if filled:
-        entry["defaults"] = filled
-    if container.target != container.vendor:
-        entry["target"] = container.target
-    if written:
-        entry["written"] = written
-    if container.shim is not None and container.shim.delivery is not None:
-        entry["shim"] = container.shim.delivery
-    return entry
-
-
-def test_corrections_are_not_refused() -> None:
-    """Whatever is shown to be written instead, is created when it is written so."""
-    corrected = 0
-    for folder in FOLDERS:
-        printed = explained(folder)
-        if printed.denial is None or printed.denial.correction is None or printed.denial.correction.remove:
-            continue
-        manifest = load_yaml((folder / "pod.yaml").read_text())
-        merge(manifest, printed.denial.correction.manifest)
-        decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
-        assert decision.denial is None, folder.name
-        corrected += 1
-    assert corrected > 5
-
-
-def merge(manifest: Any, part: Any) -> None:
-    """Puts a part of a manifest over it, containers by their names."""
-    for key, value in part.items():
-        if isinstance(value, list):
-            named = {each["name"]: each for each in manifest[key]}
-            for each in value:
-                merge(named[each["name"]], each)
-        elif isinstance(value, dict):
-            merge(manifest.setdefault(key, {}), value)
-        else:
-            manifest[key] = value
-
-
-@pytest.mark.parametrize(
-    "case, expected",
-    [
-        ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
-        ("misspelled-key", {"nvidia.com/gpumem": "3k"}),
-        ("zero-devices-with-memory", {"nvidia.com/gpu": 1}),
-        ("vcuda-neither-share-nor-whole", {"tencent.com/vcuda-core": 200}),
-        ("quantity-fraction", {"nvidia.com/gpu": 1}),
-        ("aliyun-mebibytes-written", {"aliyun.com/gpu-mem": 16}),
-        ("cores-beyond-100", {"nvidia.com/gpucores": 100}),
-        ("iluvatar-memory-without-count", {"iluvatar.ai/vgpu": 1}),
-    ],
-)
-def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
-    """The least legal number that is enough; one device where a count is missing; the key that was meant."""
-    denial = explained(CASES / case).denial
-    assert denial is not None
-    assert denial.correction is not None
-    (container,) = denial.correction.manifest["spec"]["containers"]
-    assert expected.items() <= container["resources"]["limits"].items()
-
-
-@pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
-def test_nothing_is_guessed(case: str) -> None:
-    """Where the intention is unclear, no correction is offered."""
-    denial = explained(CASES / case).denial
-    assert denial is not None
-    assert denial.correction is None
 
 
 def test_whole_devices_that_are_denied(run: Run, tmp_path: Path) -> None:
@@ -233,33 +107,18 @@ def test_json(run: Run) -> None:
     assert result.exit_code == 0
     (pod,) = pods_of(result.stdout)
     assert (pod["code"], pod["allowed"], pod["mode"], pod["namespace"]) == ("VGW009", True, "enforce", "default")
+    entry = pod["status"]["containers"]["train"]
+    assert entry["request"] == {"devices": 1, "memory": "4096Mi", "cores": "50%"}
+    assert (entry["target"], entry["shim"]) == ("nvidia", "hostPath")
     (container,) = pod["containers"]
-    assert container["keys"][1] == {
-        "key": "tencent.com/vcuda-memory",
-        "value": "16",
-        "place": "resource",
-        "meaning": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per device",
-    }
-    assert [(each["amount"], each["origin"]) for each in container["meaning"]] == [
-        ("1", "form"),
-        ("4096Mi", "pod"),
-        ("50%", "pod"),
-    ]
-    assert container["request"] == {"devices": 1, "memory": "4096Mi", "cores": "50%", "whole": False}
-    assert (container["target"], container["because"]) == (
-        "nvidia",
-        "the pod's annotation vgpu-webhook.io/target",
-    )
-    assert {each["key"]: each["value"] for each in container["written"]} == {
-        "nvidia.com/gpumem": "4096",
-        "nvidia.com/gpucores": "50",
-        "nvidia.com/gpu": "1",
-    }
-    assert container["removed"] == ["tencent.com/vcuda-core", "tencent.com/vcuda-memory"]
-    assert container["shim"]["delivery"] == "hostPath"
-    assert container["shim"]["variables"][1]["name"] == "LD_PRELOAD"
-    assert pod["placed"] == [{"field": "schedulerName", "before": "default-scheduler", "after": "hami-scheduler"}]
-    assert pod["denial"] is None
+    rows = container["rows"]
+    assert (container["name"], container["title"]) == ("train", "container train, in the keys of vcuda (share)")
+    meaning = "16 x 256 MiB = 4096 MiB (4 GiB) of memory per device"
+    assert rows["keys"][1] == ["tencent.com/vcuda-memory: 16", meaning]
+    assert rows["target"] == [["nvidia", "because: the pod's annotation vgpu-webhook.io/target"]]
+    assert rows["removed"] == [["tencent.com/vcuda-core", ""], ["tencent.com/vcuda-memory", ""]]
+    assert pod["rows"]["pod"] == [["schedulerName: hami-scheduler", "instead of default-scheduler"]]
+    assert (pod["denial"], pod["correction"]) == (None, None)
 
 
 def test_json_of_a_refusal(run: Run) -> None:
@@ -268,9 +127,9 @@ def test_json_of_a_refusal(run: Run) -> None:
     assert result.exit_code == 2
     (pod,) = pods_of(result.stdout)
     denial = pod["denial"]
-    assert (denial["finding"]["code"], denial["status"], denial["enforced"]) == ("VGW305", 422, True)
-    assert (denial["finding"]["field"], denial["finding"]["value"]) == ("aliyun.com/gpu-mem", "8")
-    assert denial["correction"]["manifest"]["spec"]["containers"][0]["name"] == "main"
+    assert (pod["allowed"], denial["code"], denial["status"]) == (False, "VGW305", 422)
+    assert (denial["field"], denial["value"]) == ("aliyun.com/gpu-mem", "8")
+    assert pod["correction"]["manifest"]["spec"]["containers"][0]["name"] == "main"
 
 
 def test_colour_only_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,9 +229,9 @@ def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:
     )
     assert (here["owner"], here["choice"]) == ("aliyun", "owners: {aliyun.com/gpu-mem: gpushare}")
     assert (answer["owner"], answer["choice"]) == ("gpushare", "owners: {aliyun.com/gpu-mem: aliyun}")
-    assert [(use["vendor"], use["in_force"], use["per"]) for use in here["uses"]] == [
-        ("aliyun", True, "total"),
-        ("gpushare", False, "device"),
+    assert [(use["vendor"], use["in_force"], use["rows"]["1 is"]) for use in here["uses"]] == [
+        ("aliyun", True, ["1 GiB, over all devices together"]),
+        ("gpushare", False, ["1 GiB, per device"]),
     ]
 
 

@@ -262,8 +262,8 @@ def test_other_kinds(run: Run) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("a: [\n", "standard input:1: not YAML"),
-        ("- a\n", "standard input:1: the document is not a mapping of keys"),
+        ("a: [\n", "stdin:1: not YAML"),
+        ("- a\n", "stdin:1: the document is not a mapping of keys"),
         ("", "-: no document"),
     ],
 )
@@ -289,15 +289,15 @@ def test_the_rest_of_a_stream(run: Run) -> None:
         result = run(command, "-f", "-", stdin=text)
         assert result.exit_code == 1
         errors = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error: ")]
-        assert errors[0].startswith(f"standard input:{line('a: [')}: not YAML")
+        assert errors[0].startswith(f"stdin:{line('a: [')}: not YAML")
         assert errors[1].startswith(
-            f"standard input:{line('replicas')}: no Kubernetes object: `apiVersion` is missing or not a string"
+            f"stdin:{line('replicas')}: no Kubernetes object: `apiVersion` is missing or not a string"
         )
-        assert errors[2].startswith(f"standard input:{line('name: 5')}: spec.containers[0].name: text is expected here")
+        assert errors[2].startswith(f"stdin:{line('name: 5')}: spec.containers[0].name: text is expected here")
         if command == "mutate":
             assert [each["kind"] for each in yaml.safe_load_all(result.stdout)] == ["Service", "Service"]
         if command != "preview":
-            assert f"warning: standard input:{last}: the key kind occurs twice in one mapping" in result.stderr
+            assert f"warning: stdin:{last}: the key kind occurs twice in one mapping" in result.stderr
 
 
 def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:
@@ -318,7 +318,10 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     missing = run("mutate", "-f", str(tmp_path / "nothing.yaml"))
     assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/nothing.yaml: No such file or directory\n")
     folder = run("mutate", "-f", str(tmp_path))
-    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: no document\n")
+    assert (folder.exit_code, folder.stderr) == (
+        1,
+        f"error: {tmp_path}: nothing found: the folder contains no YAML or JSON file\n",
+    )
     twice = run("mutate", "-f", "-", "-f", "-", stdin=POD)
     assert twice.exit_code == 1
     assert "only once" in twice.stderr

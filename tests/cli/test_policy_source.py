@@ -256,7 +256,7 @@ def test_a_pod_that_the_cluster_would_not_send(run: Run) -> None:
         f"  warnings  VGW313 {hint}",
     ]
     report = json.loads(run("explain", "-f", "-", "-o", "json", stdin=MISSPELLED).stdout)
-    pod = report["objects"][0]["pods"][0]["pod"]
+    pod = report["objects"][0]["pods"][0]
     assert (pod["sent"], pod["allowed"], pod["denial"]) == (False, True, None)
     assert hint in run("check", "-", stdin=MISSPELLED).stderr
 

@@ -54,7 +54,7 @@ spec: {containers: [{name: main, image: i, resources: {limits: {cpu: 1}}}]}
 """
 
 
-def previewed(run: Run, *options: str) -> dict[str, Any]:
+def preview_objects(run: Run, *options: str) -> dict[str, Any]:
     """The output as data."""
     result = run("preview", "-f", "-", "-o", "json", *options, stdin=WORKLOADS)
     printed: dict[str, Any] = json.loads(result.stdout)
@@ -64,7 +64,7 @@ def previewed(run: Run, *options: str) -> dict[str, Any]:
 
 def test_what_becomes_of_workloads(run: Run) -> None:
     """As if their namespaces had opted in and enforced, whatever mode they have; their annotations apply."""
-    printed = previewed(run)
+    printed = preview_objects(run)
     assert {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["effects"]) for pod in printed["pods"]} == {
         ("team", "deployment/train"): ("changed", ["default filled", "other scheduler", "shim"]),
         ("team", "job/sized"): ("changed", ["shim"]),
@@ -79,13 +79,13 @@ def test_what_becomes_of_workloads(run: Run) -> None:
 
 def test_under_another_setting(run: Run) -> None:
     """``--set`` shows what another value would make of them; who is left to its own system is listed, too."""
-    printed = previewed(run, "--set", "bareDevices=whole")
+    printed = preview_objects(run, "--set", "bareDevices=whole")
     outcomes = {(pod["namespace"], pod["workload"]): pod["outcome"] for pod in printed["pods"]}
     assert outcomes["team", "deployment/train"] == outcomes["whole", "deployment/train"]
     assert "VGW101" not in printed["codes"]
     assert "default filled" not in printed["effects"]
     assert printed["policy"].endswith(", bareDevices=whole")
-    served = previewed(run, "--set", "target=kai", "--set", "bareDevices=whole")
+    served = preview_objects(run, "--set", "target=kai", "--set", "bareDevices=whole")
     left = {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["text"]) for pod in served["pods"]}
     assert left["team", "deployment/train"] == ("unchanged", "left to its own system")
 

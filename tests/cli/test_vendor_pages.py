@@ -6,7 +6,7 @@ import pytest
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.cli.output.vendor_pages import matrix_page, page_row
+from webhook.cli.matrix_pages import matrix_page, page_row
 from webhook.mapping.load import load_policy
 from webhook.mapping.matrix import Matrix
 

@@ -14,7 +14,7 @@ from webhook.mapping.load import load_policy
 
 
 def test_table(run: Run, golden: Callable[[str, str], None]) -> None:
-    """Vendor, family, keys and units, per device or total, default target, scheduler."""
+    """Vendor, family, keys and units, default target, scheduler."""
     result = run("vendors")
     assert (result.exit_code, result.stderr) == (0, "")
     golden("vendors.txt", rows_of(result.stdout, "aliyun", "cambricon", "gpushare", "koordinator", "neutral", "nvidia"))
@@ -82,7 +82,9 @@ def test_a_document_says_what_the_vendor_owns(run: Run) -> None:
 
 def test_what_is_to_be_set(run: Run) -> None:
     """Slices whose profile the cluster has to say are no devices."""
-    assert re.search("^mig-single .* devices +to be set ", run("vendors").stdout, re.MULTILINE)
+    assert re.search(
+        "^mig-single .* devices +a device whose size is to be configured ", run("vendors").stdout, re.MULTILINE
+    )
 
 
 def rows_of(table: str, *vendors: str) -> str:

@@ -28,8 +28,8 @@ from tests.controlplane.in_cluster import serve_command, stop_validating, wait_r
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
+from webhook.cli.commands.certs import Cluster, request_new
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.certificates import Cluster, request_new
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 

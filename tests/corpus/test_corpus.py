@@ -16,10 +16,10 @@ import pytest
 
 from webhook import labels
 from webhook.admission import decide
-from webhook.cli.chart_values import documents_from
-from webhook.cli.manifests.preview import NextPod, preview, simulated
-from webhook.cli.manifests.read import Manifest, read_stream
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, SimulateOptions, is_key_of
+from webhook.cli.manifests.files import Manifest, read_stream
+from webhook.cli.manifests.preview import NextPod, preview_objects
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
+from webhook.cli.policy_source import documents_from
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import SETTINGS, Policy
@@ -79,12 +79,6 @@ def policy_of(name: str) -> Policy:
     return build_policy(mappings, Document(SETTINGS, {**settings.data, **POLICIES[name]}, {}))
 
 
-def options_of(name: str) -> SimulateOptions:
-    """The options of ``preview``."""
-    policy = policy_of(name)
-    return SimulateOptions(opt_in=policy.settings.opt_in_label, is_key=is_key_of(policy))
-
-
 @cache
 def read(file: Path) -> tuple[list[Manifest], tuple[str, ...]]:
     """The documents of a file, and why others cannot be read."""
@@ -95,14 +89,14 @@ def read(file: Path) -> tuple[list[Manifest], tuple[str, ...]]:
 @cache
 def becomes(file: Path, name: str) -> tuple[Becomes, ...]:
     """What becomes of each document of a file under a policy, as ``vgpu-webhook preview -f`` has it."""
-    policy, options = policy_of(name), options_of(name)
+    policy = policy_of(name)
     manifests, problems = read(file)
     found = [Becomes("?", (), 0, (f"not read: {problem}",)) for problem in problems]
     for manifest in manifests:
-        outcome = simulated([manifest], policy, options)
+        outcome = simulate_under([manifest], policy)
         found += [Becomes("?", (), 0, (f"not read: {error.message}",)) for error in outcome.errors]
         for each in outcome.objects:
-            shown = preview([each], policy)
+            shown = preview_objects([each], policy)
             found.append(Becomes(each.title, shown.pods, shown.others, each.unjudged))
     return tuple(found)
 
@@ -207,12 +201,12 @@ def in_pod(pod: Pod) -> list[set[str]]:
 def objects(file: Path, name: str) -> Iterator[tuple[Manifest, Simulated]]:
     """Each document of a file, with what is simulated of it."""
     for manifest in read(file)[0]:
-        yield manifest, simulated([manifest], policy_of(name), options_of(name))
+        yield manifest, simulate_under([manifest], policy_of(name))
 
 
 def shown_of(each: SimulatedObject, name: str) -> Iterator[Pod]:
     """The pods of an object that a preview shows."""
-    shown = {pod.workload for pod in preview([each], policy_of(name)).pods}
+    shown = {pod.workload for pod in preview_objects([each], policy_of(name)).pods}
     for part in each.pods:
         if (f"{each.title}, {part.path}" if len(each.pods) > 1 else each.title) in shown:
             yield part.pod

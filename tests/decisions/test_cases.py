@@ -18,7 +18,7 @@ import pytest
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.cli.output.yaml_output import yaml_text
+from webhook.cli.manifests.files import yaml_text
 from webhook.finding import Finding
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy

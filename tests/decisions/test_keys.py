@@ -17,7 +17,7 @@ import pytest
 from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
-from webhook.explanation.glossary import look_up
+from webhook.explanation.names import look_up
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.near_misses import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern

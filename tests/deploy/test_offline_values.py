@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from webhook.cli.chart_values import documents_from
-from webhook.cli.failure import Failure
 from webhook.cli.options import PolicyOptions
-from webhook.cli.policy_source import sourced_policy
+from webhook.cli.policy_source import documents_from, sourced_policy
+from webhook.cli.terminal import Failure
 from webhook.mapping.document.strict_yaml import parse
 
 from .charts import CHART, NAMESPACE, RELEASE, VALUES, WHOLE, Chart, HelmError

@@ -26,9 +26,18 @@ from webhook.cluster.registration.desired import (
     registration,
 )
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import ClusterFacts, Scheduler, Shown, Trial
-from webhook.doctor.read import INSTALLER as INSTALLER_LABEL
-from webhook.doctor.read import DeviceClass, Node, Reported, StoredCertificates, Workload
+from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
+from webhook.doctor.facts import (
+    ClusterFacts,
+    DeviceClass,
+    DryRun,
+    HandshakeResult,
+    Node,
+    Reported,
+    Scheduler,
+    StoredCertificates,
+    Workload,
+)
 from webhook.doctor.result import Missing, Result
 from webhook.pod import Pod, decode_pod
 
@@ -141,18 +150,18 @@ HEALTHY = ClusterFacts(
     configurations=[configuration("later"), registered(OUTCOME)],
     validations=[registered(OUTCOME, kind=VALIDATING)],
     backend=None,
-    shown=[Shown(ADDRESS, "verified", "", LEAF.certificate)],
+    handshakes=[HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
     stored=secret(LEAF, AUTHORITY),
     namespaces=[space("team"), Namespace("else")],
     pods={"team": [pod("done", {"nvidia.com/gpu": "1"}, annotations={"vgpu-webhook.io/status": "{}"}), pod("plain")]},
-    trial=Trial("team", "nvidia.com/gpu: 1", 201, touched=True),
+    dry_run=DryRun("team", "nvidia.com/gpu: 1", 201, touched=True),
     nodes=[node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
     schedulers={"hami-scheduler": Scheduler(3, 0)},
     awaited=[],
     deployed=True,
     daemon_sets=[INSTALLER, PLUGIN],
     placed=PLACED,
-    choices=[],
+    variables=[],
     device_classes=[],
     reported=[],
 )

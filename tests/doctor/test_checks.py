@@ -42,7 +42,7 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, ClusterFacts, ForeignVariable, Scheduler, Shown, Trial
+from webhook.doctor.facts import Backend, ClusterFacts, DryRun, ForeignVariable, HandshakeResult, Scheduler
 from webhook.doctor.result import Level, Missing
 from webhook.labels import STATUS
 from webhook.pod import Pod
@@ -142,9 +142,9 @@ def validating(**changes: Any) -> list[dict[str, Any]]:
     return [found | {"webhooks": [webhook | changes for webhook in found["webhooks"]]}]
 
 
-def shown(end: Any, leaf: Any = LEAF.certificate) -> list[Shown]:
+def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     """What the URL shows."""
-    return [Shown(ADDRESS, end, "why", leaf)]
+    return [HandshakeResult(ADDRESS, end, "why", leaf)]
 
 
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
@@ -208,28 +208,28 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=None)),
     ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
-    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), shown=shown("untrusted"))),
+    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), handshakes=shown("untrusted"))),
     ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(None, service=True))),
     ("bundle", ERROR, "other than certificates", but(validations=[], configurations=bundles("bm9uZQ=="))),
     ("bundle", ERROR, "is valid now", but(validations=[], configurations=bundles(bundle(GONE)), stored=None)),
     ("served", OK, ADDRESS, HEALTHY),
-    ("served", OK, ADDRESS, but(backend=Backend(2, 1), shown=[*shown("unreachable", None), *shown("verified")])),
+    ("served", OK, ADDRESS, but(backend=Backend(2, 1), handshakes=[*shown("unreachable", None), *shown("verified")])),
     ("served", WARNING, "could not be read", but(configurations=REFUSED)),
     ("served", WARNING, "no webhook configuration", but(configurations=[])),
     ("served", WARNING, "could not be read", but(backend=REFUSED)),
-    ("served", WARNING, "no connection could be made", but(shown=REFUSED)),
-    ("served", WARNING, "cannot be reached", but(shown=shown("unreachable", None))),
-    ("served", WARNING, "cannot be reached", but(backend=Backend(1, 0), shown=shown("refused", None))),
+    ("served", WARNING, "no connection could be made", but(handshakes=REFUSED)),
+    ("served", WARNING, "cannot be reached", but(handshakes=shown("unreachable", None))),
+    ("served", WARNING, "cannot be reached", but(backend=Backend(1, 0), handshakes=shown("refused", None))),
     ("served", ERROR, "no ready endpoint", but(backend=Backend(0, 2))),
-    ("served", ERROR, "does not verify", but(shown=shown("untrusted"))),
-    ("served", ERROR, "another program answers", but(shown=shown("no TLS", None))),
-    ("served", ERROR, "nothing answers", but(shown=shown("refused", None))),
+    ("served", ERROR, "does not verify", but(handshakes=shown("untrusted"))),
+    ("served", ERROR, "another program answers", but(handshakes=shown("no TLS", None))),
+    ("served", ERROR, "nothing answers", but(handshakes=shown("refused", None))),
     ("certificates", OK, "valid for 80 days", HEALTHY),
-    ("certificates", OK, "Secret", but(shown=REFUSED)),
-    ("certificates", WARNING, "no certificate", but(shown=REFUSED, stored=REFUSED)),
-    ("certificates", WARNING, "should have been renewed", but(shown=shown("verified", OLD.certificate))),
+    ("certificates", OK, "Secret", but(handshakes=REFUSED)),
+    ("certificates", WARNING, "no certificate", but(handshakes=REFUSED, stored=REFUSED)),
+    ("certificates", WARNING, "should have been renewed", but(handshakes=shown("verified", OLD.certificate))),
     ("certificates", WARNING, "should have been renewed", but(stored=secret(OLD))),
-    ("certificates", ERROR, "has expired", but(shown=shown("untrusted", ENDED.certificate))),
+    ("certificates", ERROR, "has expired", but(handshakes=shown("untrusted", ENDED.certificate))),
     ("namespaces", OK, "opted in: team", HEALTHY),
     ("namespaces", OK, "team (warn)", but(namespaces=[space("team", mode="warn")])),
     ("namespaces", WARNING, "could not be read", but(namespaces=REFUSED)),
@@ -257,21 +257,21 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("notes", WARNING, "could not be read", but(namespaces=REFUSED)),
     ("notes", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("dry-run", OK, "is changed", HEALTHY),
-    ("dry-run", WARNING, "no dry run could be made", but(trial=REFUSED)),
-    ("dry-run", WARNING, "not by the webhook", but(trial=Trial("team", "x: 1", 403, "exceeded quota: q"))),
-    ("dry-run", WARNING, "not by the webhook", but(trial=Trial("team", "x: 1", 500, 'failed calling webhook "other"'))),
-    ("dry-run", ERROR, "created unchanged", but(trial=Trial("team", "x: 1", 201))),
-    ("dry-run", ERROR, "cannot call", but(trial=Trial("team", "x: 1", 500, FAILED))),
-    ("dry-run", ERROR, "is denied", but(trial=Trial("team", "x: 1", 403, DENIED))),
-    ("dry-run", ERROR, "the shim's volume", but(trial=Trial("team", "x: 1", 403, "violates PodSecurity: hostPath volumes"))),
+    ("dry-run", WARNING, "no dry run could be made", but(dry_run=REFUSED)),
+    ("dry-run", WARNING, "not by the webhook", but(dry_run=DryRun("team", "x: 1", 403, "exceeded quota: q"))),
+    ("dry-run", WARNING, "not by the webhook", but(dry_run=DryRun("team", "x: 1", 500, 'failed calling webhook "other"'))),
+    ("dry-run", ERROR, "created unchanged", but(dry_run=DryRun("team", "x: 1", 201))),
+    ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", 500, FAILED))),
+    ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", 403, DENIED))),
+    ("dry-run", ERROR, "the shim's volume", but(dry_run=DryRun("team", "x: 1", 403, "violates PodSecurity: hostPath"))),
     ("variables", OK, "0 settings", HEALTHY),
-    ("variables", OK, "1 setting", but(choices=[replace(DISABLED, value="force")])),
-    ("variables", OK, "1 setting", but(choices=[DISABLED], outcome=EXCEPTED)),
-    ("variables", OK, "1 setting", but(choices=[DISABLED], outcome=outcome(settings="target: aliyun"))),
-    ("variables", WARNING, "could not be read", but(choices=REFUSED)),
-    ("variables", ERROR, "that the guard denies (VGW605)", but(choices=[DISABLED])),
-    ("variables", ERROR, "that the guard denies", but(choices=[DISABLED], outcome=outcome(settings="target: volcano"))),
-    ("variables", ERROR, "that the guard denies", but(choices=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED)),
+    ("variables", OK, "1 setting", but(variables=[replace(DISABLED, value="force")])),
+    ("variables", OK, "1 setting", but(variables=[DISABLED], outcome=EXCEPTED)),
+    ("variables", OK, "1 setting", but(variables=[DISABLED], outcome=outcome(settings="target: aliyun"))),
+    ("variables", WARNING, "could not be read", but(variables=REFUSED)),
+    ("variables", ERROR, "that the guard denies (VGW605)", but(variables=[DISABLED])),
+    ("variables", ERROR, "that the guard denies", but(variables=[DISABLED], outcome=outcome(settings="target: volcano"))),
+    ("variables", ERROR, "that the guard denies", but(variables=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED)),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", but(outcome=NO_TARGET)),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
@@ -495,9 +495,9 @@ def test_who_serves_a_name_and_which_pods_have_both() -> None:
 
 def test_what_to_do_about_variables_of_others() -> None:
     """The hint can be put into the settings as it is; each place is named."""
-    result = result_of(but(choices=[DISABLED, replace(DISABLED, source="configmap hami/other")]), "variables")
+    result = result_of(but(variables=[DISABLED, replace(DISABLED, source="configmap hami/other")]), "variables")
     assert "guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}" in result.hint
     assert [line.partition(":")[0] for line in result.details] == ["configmap hami/device", "configmap hami/other"]
-    guarded = Trial("team", "x: 1", 403, f'admission webhook "{ENFORCE}" denied the request: VGW605: env X')
-    assert "guardExceptions" in result_of(but(trial=guarded), "dry-run").hint
-    assert "guardExceptions" not in result_of(but(trial=Trial("team", "x: 1", 403, DENIED)), "dry-run").hint
+    guarded = DryRun("team", "x: 1", 403, f'admission webhook "{ENFORCE}" denied the request: VGW605: env X')
+    assert "guardExceptions" in result_of(but(dry_run=guarded), "dry-run").hint
+    assert "guardExceptions" not in result_of(but(dry_run=DryRun("team", "x: 1", 403, DENIED)), "dry-run").hint

@@ -1,21 +1,26 @@
 """How facts are read: a Service and its endpoints, the Secret, schedulers, refusals, pages."""
 
+import asyncio
 import base64
 import datetime as dt
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from certs.ca import issue, make_ca
+from certs.ca import Pair, issue, make_ca
 from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, device_class, registered
-from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError, read_object
 from webhook.doctor import collect
-from webhook.doctor.collect import collect_facts
-from webhook.doctor.facts import Backend, Scheduler, Shown
-from webhook.doctor.read import StoredCertificates
+from webhook.doctor.collect import collect_facts, handshake
+from webhook.doctor.facts import Backend, HandshakeResult, Scheduler, StoredCertificates
 from webhook.doctor.result import Missing
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
@@ -69,7 +74,7 @@ async def test_the_dry_run_and_pages() -> None:
     created = [(path, query) for method, path, query in api.requests if method == "POST"]
     assert created == [("/api/v1/namespaces/team/pods", {"dryRun": "All"})]
     api.answers["/api/v1/namespaces/team/pods"] = made
-    trial = (await collect_facts(api, "gpu", NOW)).trial
+    trial = (await collect_facts(api, "gpu", NOW)).dry_run
     assert not isinstance(trial, Missing)
     assert (trial.namespace, trial.touched, trial.status) == ("team", True, 201)
 
@@ -89,7 +94,7 @@ async def test_a_service_without_ready_endpoints() -> None:
     )
     facts = await collect_facts(api, "gpu", NOW)
     assert facts.backend == Backend(0, 1)
-    assert isinstance(facts.shown, Missing)
+    assert isinstance(facts.handshakes, Missing)
     queries = {path: query for _, path, query in api.requests}
     assert queries[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
     del api.answers[below]
@@ -118,7 +123,7 @@ async def test_a_service_with_endpoints(tmp_path: Path) -> None:
         )
         facts = await collect_facts(api, "gpu", NOW)
     assert facts.backend == Backend(1, 1)
-    assert facts.shown == [Shown(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
+    assert facts.handshakes == [HandshakeResult(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
 
 
 async def test_the_secret_without_its_key() -> None:
@@ -270,7 +275,7 @@ async def test_what_another_system_writes(data: dict[str, str] | None, found: li
     """It is read from that system's ConfigMaps, found by their label in any namespace."""
     config_map = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
     api = reading({"/api/v1/configmaps": [config_map]})
-    chosen = (await collect_facts(api, "gpu", NOW)).choices
+    chosen = (await collect_facts(api, "gpu", NOW)).variables
     assert not isinstance(chosen, Missing)
     assert [choice.value for choice in chosen] == found
     assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
@@ -298,3 +303,107 @@ async def test_what_the_webhook_reported() -> None:
     assert {(each.subject, each.message) for each in reported} == {("configmap/bad", "why")}
     queries = [query for _, path, query in api.requests if path.endswith("/events")]
     assert {query["fieldSelector"] for query in queries} == {"source=vgpu-webhook,type=Warning"}
+
+
+TODAY = dt.datetime.now(dt.UTC)
+DAY = dt.timedelta(days=1)
+TRUSTED = make_ca("one", TODAY - DAY)
+UNTRUSTED = make_ca("other", TODAY - DAY)
+NAME = "webhook.gpu.svc"
+
+
+@asynccontextmanager
+async def server(folder: Path, leaf: Pair | None) -> AsyncIterator[int]:
+    """A server with this certificate, or without TLS; its port."""
+    context = None
+    if leaf is not None:
+        (folder / "tls.crt").write_bytes(leaf.certificate_pem)
+        (folder / "tls.key").write_bytes(leaf.key_pem)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+
+    async def plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if leaf is None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(plainly, "127.0.0.1", 0, ssl=context)
+    async with listening:
+        yield listening.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "make,authorities,end,why",
+    [
+        (lambda: issue(TRUSTED, [NAME], TODAY), TRUSTED.certificate_pem, "verified", ""),
+        (
+            lambda: issue(TRUSTED, [NAME], TODAY),
+            UNTRUSTED.certificate_pem + TRUSTED.certificate_pem,
+            "verified",
+            "",
+        ),
+        (lambda: issue(TRUSTED, [NAME], TODAY), UNTRUSTED.certificate_pem, "untrusted", ""),
+        (lambda: issue(TRUSTED, [NAME], TODAY), b"", "untrusted", ""),
+        (lambda: issue(TRUSTED, [NAME], TODAY), b"nonsense", "untrusted", "caBundle cannot be read"),
+        (lambda: issue(TRUSTED, ["elsewhere"], TODAY), TRUSTED.certificate_pem, "untrusted", "ostname"),
+        (lambda: issue(TRUSTED, [NAME], TODAY - 100 * DAY), TRUSTED.certificate_pem, "untrusted", "expired"),
+        (lambda: None, TRUSTED.certificate_pem, "no TLS", ""),
+    ],
+)
+async def test_ends(tmp_path: Path, make: Callable[[], Pair | None], authorities: bytes, end: str, why: str) -> None:
+    """How it ends, and the certificate also where it is not trusted."""
+    leaf = make()
+    async with server(tmp_path, leaf) as port:
+        shown = await handshake("127.0.0.1", port, NAME, authorities, seconds=30)
+    assert (shown.handshake, why in shown.why) == (end, True), shown
+    assert shown.address == f"127.0.0.1:{port}"
+    assert shown.certificate == (None if leaf is None else leaf.certificate)
+
+
+async def test_nobody_there() -> None:
+    """A port that nobody listens on refuses; one that never answers is not reached."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    assert (await handshake("127.0.0.1", port, NAME, b"", seconds=30)).handshake == "refused"
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        shown = await handshake("127.0.0.1", silent.getsockname()[1], NAME, b"", seconds=0.2)
+    assert shown.handshake == "unreachable"
+    assert "0.2 s" in shown.why
+
+
+AT_ONCE = """
+import asyncio, sys
+import msgspec
+from webhook.cluster.client.api import Answer
+from webhook.cluster.client.api import list_objects
+
+PAGE = b'{"metadata": {}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
+
+class Pages:
+    async def request(self, *_, **__):
+        await asyncio.sleep(0)
+        return Answer(200, PAGE)
+
+async def main():
+    for number in range(1000):
+        texts = [(f"text{each}", str, "") for each in range(20)]
+        inner = msgspec.defstruct(f"Inner{number}", texts)
+        lists = [(f"more{each}", list[inner], msgspec.field(default_factory=list)) for each in range(20)]
+        kind = msgspec.defstruct(f"Outer{number}", [("inner", inner), *lists])
+        found = await asyncio.gather(*(list_objects(Pages(), "/things", kind) for _ in range(4)))
+        assert all(one.inner.text0 == "x" for (one,) in found)
+
+sys.setswitchinterval(1e-6)
+asyncio.run(main())
+"""
+"""In a process of its own: the library ends one in which two threads meet a type for the first time at once."""
+
+
+def test_types_that_are_met_for_the_first_time_at_once() -> None:
+    """`check` reads pods, nodes and ConfigMaps side by side."""
+    done = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-2000:]}"

@@ -14,10 +14,9 @@ from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import decide
-from webhook.cli.manifests.read import Manifest
+from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
-from webhook.explanation.model import ContainerExplained
-from webhook.explanation.pods import explain_pod
+from webhook.explanation.pods import ContainerExplained, explain_pod
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.review import MAX_WARNINGS, decode_review, encode_answer
@@ -176,11 +175,9 @@ def _explained(trial: Trial) -> Iterator[Finding]:
     """``vgpu-webhook explain`` explains this very decision."""
     decision = trial.decision
     explained = called(explain_pod, decode_pod(trial.raw), context_of(trial.case), trial.policy)
-    if (explained.code, explained.allowed) != (decision.reason.code, decision.allowed):
-        yield Finding("explain tells what was decided", f"{explained.code} for {decision.reason.code}")
-    if decision.denial is not None and (
-        explained.denial is None or explained.denial.finding.message != decision.denial.message
-    ):
+    if (explained.reason, explained.allowed) != (decision.reason, decision.allowed):
+        yield Finding("explain tells what was decided", f"{explained.reason} for {decision.reason}")
+    if decision.denial is not None and explained.denial != decision.denial:
         yield Finding("explain tells what was decided", f"{explained.denial} for {decision.denial.text}")
     if decision.patch_json:
         for container in explained.containers:
@@ -191,18 +188,18 @@ def _container_explained(trial: Trial, container_explained: ContainerExplained) 
     entry = trial.entry(container_explained.name)
     if not entry:
         return
-    written = {key.key: key.value for key in container_explained.written}
-    if written != entry.get("written", {}):
+    rows = container_explained.rows
+    written = {
+        left.rpartition(" ")[0].rpartition(" ")[2] + " " + left.rpartition(" ")[2] for left, _ in rows["written"]
+    }
+    if written - {" nothing"} != {f"{key}: {value}" for key, value in entry.get("written", {}).items()}:
         yield Finding("explain tells what was decided", f"written {written} for {entry.get('written')}")
-    requested: Json = entry["request"]
-    for share, amounts in (
-        (container_explained.request, requested),
-        (container_explained.allocation, entry.get("allocation") or requested),
-    ):
-        if share is None or (share.devices, share.memory, share.cores) != tuple(amounts.values()):
-            yield Finding("explain tells what was decided", f"{share} for {amounts}")
+    if ("gets" in rows) != ("allocation" in entry):
+        yield Finding("explain tells what was decided", f"gets {rows.get('gets')} for {entry.get('allocation')}")
     container = next(each for each in all_containers(trial.stored) if each["name"] == container_explained.name)
     resources = container.get("resources") or {}
-    left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & set(container_explained.removed)
+    left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & {
+        removed for removed, _ in rows.get("removed", ())
+    }
     if left:
         yield Finding("explain tells what was decided", f"removed {left}, which stand there")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
-from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.probes import combinations
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.schema import Mapping as Schema
@@ -167,7 +167,8 @@ def test_work_is_bounded(name: str) -> None:
 def test_the_probes_of_many_forms() -> None:
     """Where nothing keeps their number down, every form is still tried."""
     data = {**document(), "forms": [{"name": "f", "when": {"gpu": 1}, **MEANT}]}
-    made = compile_vendor(Schema.model_validate(data), "x")
+    made, problems = draft_vendor(Schema.model_validate(data), "x")
+    assert made is not None, problems
     many = replace(made, forms=made.forms * 1500)
     assert sum(1 for _ in combinations(many)) > 1500
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.mapping.vendors import vendor
 from tests.promises import promised
-from webhook.cli.output.vendor_pages import cell_table, sign
+from webhook.cli.matrix_pages import cell_table, sign
 from webhook.finding import Denied
 from webhook.mapping.load import load_policy
 from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried, cell_of

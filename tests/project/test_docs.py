@@ -40,7 +40,7 @@ from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import main
-from webhook.cli.manifests.documents import documents_of
+from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster.configuration.config_maps import DocumentKind
 from webhook.cluster.registration.desired import KINDS, RegistrationMode, Site
 from webhook.doctor.checks import CHECKS
@@ -398,7 +398,7 @@ def uses(text: str) -> Iterator[tuple[str, list[str]]]:
     pasted = [line for found in _FENCE.finditer(text) if found[1] == "sh" for line in joined(found[2])]
     for line in [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *pasted, *spans_of(text)]:
         for part in re.split(r"[|;]", line):
-            called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z]+)(.*)", part)
+            called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z][a-z-]*)(.*)", part)
             # To these it is the name of a release, or of an object.
             if called is not None and not part.lstrip().startswith(("helm ", "kubectl ")):
                 yield called[1], re.findall(r"(?<!\S)--[a-z][a-z-]*", called[2])
@@ -511,7 +511,10 @@ def test_builtin_vendors_are_documented(name: str) -> None:
         assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in key.spellings)
         if key.kind == "amount":
             units = [re.split("[,;]", row.split("|")[4], maxsplit=1)[0].strip() for row in rows]
-            total = [("together" in row) == (key.total and "devices" not in key.dimensions) for row in rows]
+            total = [
+                (re.search(", together(?! in)", row) is not None) == (key.total and "devices" not in key.dimensions)
+                for row in rows
+            ]
             assert (unit_text(name, key), True) in zip(units, total, strict=True), key.name
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     places = [line.split(" | ") for line in page.partition("| scheduler |")[2].splitlines()]

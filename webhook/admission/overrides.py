@@ -124,7 +124,7 @@ def missing_device(
         return (
             f"{memory} is a {kind} on a known device only: select one of the setting `cards` by nodeSelector {names[0]}"
         )
-    first = next((device for device in selected if device.memory is None), selected[0])
+    first = selected[0]  # if only one has a known memory, that one is the device
     where = f"{first.names} ({first.place} {first.label})"
     if not first.known:
         return f"the setting `cards` lacks the memory of {where}: add it there"

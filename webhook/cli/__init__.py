@@ -31,7 +31,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "serve": CommandEntry("webhook.cli.commands.serve", "serve", "Serve admission reviews over TLS."),
     "mutate": CommandEntry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
     "explain": CommandEntry(
-        "webhook.cli.commands.explain", "explain", "Explain how manifests are changed and why, or what a key means."
+        "webhook.cli.commands.explain", "explain", "Explain what becomes of manifests, or what a key means."
     ),
     "preview": CommandEntry(
         "webhook.cli.commands.preview", "preview", "Show what the next pods of workloads would be."
@@ -44,6 +44,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "registration": CommandEntry(
         "webhook.cli.commands.registration", "registration", "Print the webhook configuration of a policy, for GitOps."
+    ),
+    "admission-policies": CommandEntry(
+        "webhook.cli.commands.admission_policies",
+        "admission_policies",
+        "Print policies that API servers apply themselves.",
     ),
     "certs": CommandEntry("webhook.cli.commands.certs", "certs", "Show the certificates, or request new ones."),
     "codes": CommandEntry("webhook.cli.commands.codes", "codes", "Explain the reason codes (VGW###)."),

@@ -4,9 +4,9 @@ import datetime as dt
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from webhook.cli.manifests.preview import NextPod, Preview, preview, simulated
-from webhook.cli.manifests.read import Manifest
-from webhook.cli.manifests.simulate import SimulateOptions
+from webhook.cli.manifests.files import Manifest
+from webhook.cli.manifests.preview import NextPod, Preview, preview_objects
+from webhook.cli.manifests.simulate import simulate_under
 from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
 from webhook.doctor import nodes
 from webhook.doctor.collect import collect_readiness
@@ -53,7 +53,6 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             around |= {each["metadata"]["name"]: _manifest(each, "v1", "Namespace") for each in page}
     except StatusError as error:
         unread.append(f"namespaces could not be read, so their annotations are unknown: {error}")
-    options = SimulateOptions(opt_in=policy.settings.opt_in_label)
     pods: list[NextPod] = []
     others = 0
     collections = dict(_COLLECTIONS)
@@ -66,9 +65,9 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             async for manifest in _roots(api, namespace, version, kind, collections):
                 space = around.get(str(manifest.data["metadata"].get("namespace", "")))
                 manifests = [manifest] if space is None else [space, manifest]
-                outcome = simulated(manifests, policy, options)
+                outcome = simulate_under(manifests, policy)
                 unread += map(str, outcome.errors)
-                found = preview(outcome.objects, policy)
+                found = preview_objects(outcome.objects, policy)
                 pods += found.pods
                 others += found.others
         except StatusError as error:

@@ -1,17 +1,22 @@
-"""Options that several commands share: the policy and the cluster."""
+"""Options that several commands share: the policy, the cluster and manifests."""
 
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from webhook.cli.failure import Failure
+from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
+    from webhook.cli.manifests.files import Manifest
+    from webhook.cli.manifests.simulate import Simulated
+    from webhook.mapping.document.problem import Problem
     from webhook.mapping.model.policy import Policy
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -169,3 +174,87 @@ def configured_policy(mappings: Path | None, settings: Path | None, target: str 
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise Failure([f"{mappings or settings}: not UTF-8 text"]) from error
+
+
+DENIED: Final = 2
+"""Exit code when an object was denied."""
+
+
+def manifest_options(*, required: bool) -> Callable[[Command], Command]:
+    """Give a command the options of manifests, from ``-f`` to ``--strict``, and those of `policy_options`.
+
+    Args:
+        required: whether the command requires ``-f``.
+    """
+    files = click.option(
+        "-f",
+        "--filename",
+        "files",
+        metavar="FILE|DIR|-",
+        multiple=True,
+        required=required,
+        help="Manifests in YAML or JSON; a folder is read recursively. Repeatable.",
+    )
+    namespace = click.option(
+        "-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.  [default: default]"
+    )
+    target = click.option(
+        "--to", "target", metavar="VENDOR", help="Translate every request to this vendor, for instance nvidia."
+    )
+    template_paths = click.option(
+        "--template-path",
+        "template_paths",
+        metavar="PATH",
+        multiple=True,
+        help="Path of further pod templates or pod specs, * for any key: spec.replicaSpecs.*.template. Repeatable.",
+    )
+
+    strict = click.option(
+        "--strict", is_flag=True, help="End with exit code 1 if a request for a GPU is in no pod that was found."
+    )
+
+    def add(command: Command) -> Command:
+        return files(namespace(policy_options(target(template_paths(strict(command))))))
+
+    return add
+
+
+def end(
+    manifests: "Sequence[Manifest]",
+    problems: "Sequence[Problem]",
+    outcome: "Simulated",
+    *,
+    denied: bool,
+    strict: bool,
+) -> None:
+    """Print what was not read or not judged, and exit with 1 or 2 if something was wrong.
+
+    Args:
+        manifests: the documents.
+        problems: why other documents could not be read.
+        outcome: the result for all documents, already printed.
+        denied: whether an object was denied.
+        strict: whether a request that nothing judged is an error.
+    """
+    for warning in (each for manifest in manifests for each in manifest.warnings):
+        click.echo(f"warning: {warning}", err=True)
+    errors = [*problems, *outcome.errors]
+    for error in errors:
+        click.echo(f"error: {error}", err=True)
+    unjudged = [f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged]
+    for text in unjudged:
+        click.echo(f"{'error' if strict else 'warning'}: {text}", err=True)
+    if errors or (strict and unjudged):
+        sys.exit(Failure.exit_code)
+    if denied:
+        sys.exit(DENIED)
+
+
+def check_template_paths(outcome: "Simulated") -> None:
+    """Check that each template path matched something.
+
+    Raises:
+        Failure: one did not.
+    """
+    if outcome.unmatched:
+        raise Failure([f"--template-path {path}: matches no pod template or pod spec" for path in outcome.unmatched])

@@ -1,18 +1,34 @@
-"""The policy that the options of a command choose, with a line that says which one it is."""
+"""The policy that the options of a command choose: of files, of the chart's values, or in force in a cluster.
 
-from collections.abc import Sequence
+`chart-values.yaml` beside this module has the chart's own values; `make docs` writes it. What becomes of values is in
+`deploy/chart/templates/configuration.yaml`. A test compares both with Helm itself.
+"""
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from webhook.cli.failure import Failure
+from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
 from webhook.cli.options import PolicyOptions, configured_policy
-from webhook.mapping.document.problem import MappingError, nearest_known
-from webhook.mapping.document.strict_yaml import Document
+from webhook.cli.terminal import Failure
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
+from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
+
+if TYPE_CHECKING:
+    from webhook.cluster.configuration.policies import PolicyOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +89,14 @@ def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPo
     options.check()
     if not options.in_cluster:
         return _from_files(options)
-    from webhook.cli.cluster_policy import policy_in_cluster
-
     found = policy_in_cluster(options)
     for line in () if silent else found.warnings:
         click.echo(line, err=True)
-    return SourcedPolicy(found.title, found.policy, found.mappings, found.settings, found.warnings)
+    return found
 
 
 def _from_files(options: PolicyOptions) -> SourcedPolicy:
     if options.values:
-        from webhook.cli.chart_values import documents_from
-
         mappings, settings = documents_from(options.values)
         try:
             policy = build_policy(mappings, settings)
@@ -113,3 +125,171 @@ def check_target(target: str | None, policy: Policy) -> None:
     if target is not None and policy.vendor_called(target) is None:
         hint = nearest_known(target, policy.vendors)
         raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
+
+
+def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
+    """Read the policy of a cluster's ConfigMaps.
+
+    Raises:
+        Failure: the cluster cannot be read.
+    """
+    import asyncio
+
+    from webhook.cluster.client.api import ApiError
+    from webhook.cluster.client.connection import connect, current_context, release_namespace_of
+    from webhook.cluster.configuration.policies import policy_now
+
+    async def read() -> "PolicyOutcome":
+        api = await connect(options.kubeconfig, options.context)
+        try:
+            return await policy_now(api, namespace)
+        finally:
+            await api.close()
+
+    namespace = release_namespace_of(options.release_namespace)
+    try:
+        outcome = asyncio.run(read())
+        named = options.context or current_context(options.kubeconfig)
+    except ApiError as error:
+        raise Failure([str(error)]) from error
+    problems = [line for verdict in outcome.verdicts if not verdict.accepted for line in verdict.lines()]
+    if not outcome.verdicts:
+        problems.append(f"namespace {namespace} has no ConfigMap of the webhook: name its own with --release-namespace")
+    warnings = (f"warning: {line}" for line in problems)
+    cluster = "the pod's own cluster" if named is None else f"context {named}"
+    title = f"in force in {cluster}, namespace {namespace} (digest {outcome.policy.digest})"
+    return SourcedPolicy(title, outcome.policy, outcome.mappings, outcome.settings, tuple(warnings))
+
+
+CHART_VALUES: Final = "chart-values.yaml"
+
+_VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_REQUIRED: Final = "is not set, and the chart requires it"
+_HEADER: Final = ("apiVersion", "kind")
+
+
+@cache
+def chart_values() -> Mapping[str, Any]:
+    """Return the chart's own values."""
+    (manifest,) = read_manifests((resources.files("webhook.cli") / CHART_VALUES).read_bytes(), CHART_VALUES)
+    return manifest.data
+
+
+def documents_from(files: Sequence[Path]) -> tuple[list[Document], Document]:
+    """Return the mappings and the settings of an installation with these files of values.
+
+    Raises:
+        Failure: a file cannot be read, is no file of values, or the chart would reject it.
+    """
+    read = [manifest for path in files for manifest in _read(path)]
+    # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
+    values = _merged(chart_values(), functools.reduce(_merged, (manifest.data for manifest in read), {}))
+    source = ", ".join(map(str, files))
+    problems = list(_problems(values, source))
+    if problems:
+        raise Failure(map(str, problems))
+    # A line is known only if one file says everything.
+    lines = read[0].lines if len(read) == 1 else {}
+    return _documents(values, source, lines)
+
+
+def _read(path: Path) -> list[Manifest]:
+    try:
+        found = read_manifests(path.read_bytes(), str(path))
+    except OSError as error:
+        raise Failure([f"{path}: {error.strerror}"]) from error
+    except ManifestError as error:
+        raise Failure([str(error)]) from error
+    if len(found) > 1:
+        raise Failure([f"{path}: contains more than one document: name each in a --values of its own"])
+    return found
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge values: maps are merged, anything else of the second replaces that of the first.
+
+    For null, Helm removes a value of the chart; here it stays as null, which means the same.
+    """
+    merged = dict(first)
+    for key, value in second.items():
+        before = merged.get(key)
+        merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
+    """What the chart's schema and templates would reject in the values that matter here."""
+    defaults = chart_values()
+    parts = ("settings", "mappings", "shim")
+    misshapen = [part for part in parts if not isinstance(values.get(part), dict)]
+    yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
+    yield from (_unknown((key,), {*defaults, "global"}, source) for key in values if key not in {*defaults, "global"})
+    if misshapen:
+        return
+    settings, mappings, shim = (values[part] for part in parts)
+    yield from (_unknown(("shim", key), defaults["shim"], source) for key in shim if key not in defaults["shim"])
+    if not settings.get("bareDevices"):
+        hint = "write `whole`, or `share` for the default size of each mapping"
+        yield Problem(_REQUIRED, ("settings", "bareDevices"), hint, source)
+    if shim.get("mode") not in {"plugin", "inject"}:
+        hint = "write `plugin` if the device plugin mounts the enforcing library, or else `inject`"
+        yield Problem(_REQUIRED, ("shim", "mode"), hint, source)
+    listed = shim.get("vendors") or []
+    if not (isinstance(listed, list) and all(isinstance(vendor, str) for vendor in listed)):
+        yield Problem("must be a list of vendors", ("shim", "vendors"), source=source)
+    for vendor, mapping in mappings.items():
+        yield from _problems_of_mapping(vendor, mapping, source)
+
+
+def _problems_of_mapping(vendor: str, mapping: Any, source: str) -> Iterator[Problem]:
+    path: FieldPath = ("mappings", vendor)
+    if not isinstance(mapping, dict):
+        yield Problem("must be a map", path, source=source)
+    elif _VENDOR.fullmatch(vendor) is None:
+        hint = "write at most 63 lower-case letters, digits and hyphens, no hyphen first or last"
+        yield Problem("is not a name of a vendor", path, hint, source)
+    elif mapping.get("vendor", vendor) != vendor:
+        hint = "write the name of the vendor as the key, too"
+        yield Problem(f"is {mapping['vendor']!r}", (*path, "vendor"), hint, source)
+
+
+def _unknown(path: tuple[str, ...], known: Collection[str], source: str) -> Problem:
+    near = difflib.get_close_matches(path[-1], sorted(known), n=1)
+    return Problem("is no value of the chart", path, f"did you mean `{near[0]}`?" if near else None, source)
+
+
+def _documents(
+    values: Mapping[str, Any], source: str, lines: Mapping[FieldPath, int]
+) -> tuple[list[Document], Document]:
+    settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
+    if shim["mode"] == "inject":
+        settings.setdefault("podSecurityDefault", "privileged")
+    else:
+        for vendor in shim.get("vendors") or ():
+            mapping = mappings.get(vendor, {})
+            if mapping.get("shim", ...) is not None:
+                mappings[vendor] = _merged({"shim": {"mode": "plugin"}}, mapping)
+
+    def document(kind: str, path: FieldPath, data: Mapping[str, Any], head: Mapping[str, Any]) -> Document:
+        text = json.dumps({"apiVersion": API_VERSION, "kind": kind, **head, **data}, ensure_ascii=False)
+        where = {each[len(path) :]: line for each, line in lines.items() if each[: len(path)] == path}
+        place = source if where else f"{source}: {'.'.join(map(str, path))}"
+        try:
+            (parsed,) = parse(text, place)
+        except MappingError as error:  # with the lines of a text that nobody sees
+            raise Failure(str(Problem(each.message, each.path, each.hint, place)) for each in error.problems) from error
+        return Document(place, parsed.data, where)
+
+    return [
+        document(
+            "Mapping",
+            ("mappings", vendor),
+            _without_header(mapping),
+            {} if "vendor" in mapping or EXTENDS in mapping else {EXTENDS: vendor},
+        )
+        for vendor, mapping in sorted(mappings.items())
+    ], document("Settings", ("settings",), _without_header(settings), {})
+
+
+def _without_header(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key not in _HEADER}

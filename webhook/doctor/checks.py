@@ -1,15 +1,107 @@
-"""All checks, in the order of the output: from the API server to the node."""
+"""All checks, in the order of the output, from the API server to the node; those of the section `cluster` are here."""
 
+import datetime as dt
+import re
 from typing import Final
 
-from webhook.doctor import certificates, events, nodes, pods, policy, proposal, registration
-from webhook.doctor.facts import ClusterFacts
-from webhook.doctor.result import Check, Result
+from webhook.cluster.client.events import COMPONENT, shortened
+from webhook.doctor import certificates, nodes, pods, registration
+from webhook.doctor.facts import ClusterFacts, Reported
+from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
+from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.requests.values import unreadable
+
+OLDEST: Final = (1, 30)
+"""Match conditions of webhooks are stable since this version of Kubernetes; without them, an outage blocks all pods."""
+
+_HEADER: Final = re.compile("^[\"']?apiVersion[\"']? *:", re.MULTILINE)
+_VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
+
+
+def server(facts: ClusterFacts) -> Result:
+    """Does the API server answer, and is it 1.30 or newer?"""
+    if isinstance(facts.server, Missing) and not facts.reachable:
+        hint = "try kubectl version, or set --kubeconfig"
+        return error("the API server does not answer", facts.server.why, hint=hint)
+    version = known(facts.server, "the version of the API server", "get the path /version")
+    found = _VERSION.match(version)
+    if found is not None and (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        return error(
+            f"the API server is {version}, without match conditions", hint=f"Kubernetes {oldest} or newer is required"
+        )
+    return ok(f"the API server answers: {version}")
+
+
+def mappings(facts: ClusterFacts) -> Result:
+    """Are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read?"""
+    if isinstance(facts.outcome, Missing):
+        result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")
+        return warning(
+            result.message, *result.details, "the checks below assume the built-in mappings", hint=result.hint
+        )
+    rejected = [verdict for verdict in facts.outcome.verdicts if not verdict.accepted]
+    if rejected:
+        return error(
+            f"{counted(len(rejected), 'document')} not in force",
+            *(line for verdict in rejected for line in verdict.lines()),
+            hint=f"kubectl edit --namespace {facts.release} {rejected[0].name}",
+        )
+    unread_vendors = list(unreadable(facts.policy.vendors.values()))
+    if unread_vendors:
+        return warning(
+            f"{counted(len(unread_vendors), 'vendor')} cannot be read yet",
+            *unread_vendors,
+            hint="add its mapping as a ConfigMap, or change the setting `owners`",
+        )
+    headless = [name for name, text in facts.outcome.accepted.items() if not _HEADER.search(text)]
+    if headless:
+        return warning(
+            f"{counted(len(headless), 'document')} without apiVersion, read as {API_VERSION}",
+            *headless,
+            hint=f"write apiVersion: {API_VERSION} and kind: Mapping, or Settings, into each",
+        )
+    number = len(facts.outcome.verdicts)
+    own = (
+        f"{counted(number, 'document')} of {facts.release} in force" if number else "the built-in mappings are in force"
+    )
+    return ok(f"{own}, policy {facts.policy.digest}")
+
+
+CLUSTER_WIDE: Final = "default"
+"""The namespace of Events about cluster-wide objects."""
+
+RECENT: Final = dt.timedelta(hours=1)
+"""How long API servers keep Events unless configured otherwise (``--event-ttl``)."""
+
+SELECTOR: Final = f"source={COMPONENT},type=Warning"
+MAX_EVENT_TEXT: Final = 200
+"""The most bytes of a message in the output; ``kubectl describe`` shows all of it."""
+
+
+def reported(facts: ClusterFacts) -> Result:
+    """What has the webhook reported as Warning Events within the last hour?"""
+    events = known(facts.reported, "the webhook's Events", f"list events in {facts.release} and {CLUSTER_WIDE}")
+    if not events:
+        return ok("the webhook has reported nothing within the last hour")
+    reasons = ", ".join(sorted({event.reason for event in events}))
+    return warning(
+        f"{counted(len(events), 'Event')} of the webhook within the last hour: {reasons}",
+        *first_of(list(map(_line, events))),
+        hint=f"if it recurs: docs/runbook.md; kubectl get events --all-namespaces --field-selector {SELECTOR}",
+    )
+
+
+def _line(event: Reported) -> str:
+    last = "" if event.last is None else f", last at {event.last.astimezone(dt.UTC):%H:%M:%S} UTC"
+    times = f" ({counted(event.count or 1, 'time')}{last})"
+    return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_EVENT_TEXT)}{times}"
+
 
 CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
-    Check("api-server", "cluster", "", policy.server),
-    Check("mappings", "cluster", "`get`, `list` `configmaps` of the webhook's namespace", policy.mappings),
-    Check("events", "cluster", "`list` `events` of the webhook's namespace and of `default`", events.reported),
+    Check("api-server", "cluster", "", server),
+    Check("mappings", "cluster", "`get`, `list` `configmaps` of the webhook's namespace", mappings),
+    Check("events", "cluster", "`list` `events` of the webhook's namespace and of `default`", reported),
     Check(
         "registration",
         "registration",
@@ -45,7 +137,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("variables", "pods", "`list` `configmaps` everywhere", nodes.variables),
     Check("resources", "nodes", "`list` `nodes`", nodes.resources),
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
-    Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", proposal.systems),
+    Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),
     Check("scheduler", "nodes", "`list` `pods` and `leases` everywhere", nodes.scheduler),
     Check("shim", "nodes", "`list` `daemonsets` everywhere, `list` `pods` of their namespaces", nodes.shim),

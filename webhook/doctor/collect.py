@@ -1,51 +1,71 @@
-"""Reads all facts that the checks use; what cannot be read is `Missing`, and does not affect the rest."""
+"""Reads all facts that the checks use: all I/O of the package. What cannot be read is `Missing`, and does not affect the rest.
+
+The address in the webhook configuration is connected to, to read the certificates there.
+"""
 
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Sequence
+import ssl
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
+import yaml
+from cryptography import x509
 
 from webhook.admission.decision import Namespace
 from webhook.cluster.client.api import (
     LIST_SECONDS,
     Api,
+    ApiError,
     Object,
     StatusError,
     UnreachableError,
     list_objects,
     read_object,
 )
+from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
-from webhook.cluster.registration.desired import COLLECTION, VALIDATING
+from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
+from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.address import read_served_certificates
-from webhook.doctor.events import read_reported
-from webhook.doctor.facts import ClusterFacts, Scheduler, Trial
-from webhook.doctor.nodes import choices, schedulers_of, targets
-from webhook.doctor.pods import candidate, trial_pod
-from webhook.doctor.read import (
+from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
+from webhook.doctor.facts import (
+    HTTPS,
+    Backend,
+    ClusterFacts,
     DeviceClass,
+    DryRun,
+    EndpointSlice,
+    ForeignVariable,
+    HandshakeResult,
     Item,
     Lease,
     Node,
     PlacedPod,
+    Reported,
+    Scheduler,
+    ServiceObject,
     StoredCertificates,
     StoredPod,
     Workload,
+    address_of,
     moment,
     tried,
 )
-from webhook.doctor.result import Missing
+from webhook.doctor.nodes import possible_targets, schedulers_of, targets
+from webhook.doctor.pods import candidate, dry_run_pod
+from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
+from webhook.mapping.document.validation import ListChoice, guard_lists
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
-WEBHOOK: Final = "app.kubernetes.io/component=webhook"
+WEBHOOK_LABEL: Final = "app.kubernetes.io/component=webhook"
 """The label of the Deployment that serves reviews."""
 
 PENDING_FOR: Final = dt.timedelta(minutes=1)
@@ -117,15 +137,15 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
         tried(_trial(api, seen)),
-        asyncio.gather(tried(choices(api, seen)), tried(_device_classes(api))),
+        asyncio.gather(tried(read_foreign_variables(api, seen)), tried(_device_classes(api))),
     )
     return dataclasses.replace(
         ready,
         backend=backend,
-        shown=shown,
+        handshakes=shown,
         pods=dict(zip(spaces, pods, strict=True)),
-        trial=trial,
-        choices=chosen,
+        dry_run=trial,
+        variables=chosen,
         device_classes=classes,
     )
 
@@ -194,7 +214,7 @@ async def _pods(api: Api, namespace: str) -> Sequence[Pod]:
     return [pod for pod in found if not pod.status.ended]
 
 
-async def _trial(api: Api, seen: ClusterFacts) -> Trial | Missing:
+async def _trial(api: Api, seen: ClusterFacts) -> DryRun | Missing:
     chosen = candidate(seen)
     if isinstance(chosen, Missing):
         return chosen
@@ -203,17 +223,17 @@ async def _trial(api: Api, seen: ClusterFacts) -> Trial | Missing:
         "POST",
         f"/api/v1/namespaces/{namespace}/pods",
         query={"dryRun": "All"},
-        body=msgspec.json.encode(trial_pod(resources)),
+        body=msgspec.json.encode(dry_run_pod(resources)),
         seconds=LIST_SECONDS,
     )
     requested = ", ".join(f"{name}: {amount}" for name, amount in resources.items())
     try:
         made = msgspec.json.decode(answer.accepted(), type=Pod)
     except StatusError as error:
-        return Trial(namespace, requested, error.status, error.message or str(error))
+        return DryRun(namespace, requested, error.status, error.message or str(error))
     except msgspec.DecodeError as error:
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
-    return Trial(namespace, requested, answer.status, touched=STATUS in (made.metadata.annotations or {}))
+    return DryRun(namespace, requested, answer.status, touched=STATUS in (made.metadata.annotations or {}))
 
 
 async def _awaited(api: Api, policy: Policy) -> list[str]:
@@ -225,7 +245,7 @@ async def _awaited(api: Api, policy: Policy) -> list[str]:
 
 async def _deployed(api: Api, release: str) -> bool:
     path = f"/apis/apps/v1/namespaces/{release}/deployments"
-    return bool(await list_objects(api, path, Item, {"labelSelector": WEBHOOK}))
+    return bool(await list_objects(api, path, Item, {"labelSelector": WEBHOOK_LABEL}))
 
 
 async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
@@ -266,3 +286,197 @@ async def _nodes_of(api: Api, daemon_set: Workload) -> frozenset[str]:
     path = f"/api/v1/namespaces/{daemon_set.metadata.namespace}/pods"
     pods = await list_objects(api, path, PlacedPod, {"labelSelector": labels})
     return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
+
+
+async def read_foreign_variables(api: Api, facts: ClusterFacts) -> list[ForeignVariable]:
+    """Read the configured variables of the guard lists that this cluster's mappings name.
+
+    Raises:
+        ApiError: the ConfigMaps cannot be listed.
+    """
+    names = {entry.named for vendor in possible_targets(facts) for entry in vendor.document.guard if entry.named}
+    places = [place for name in sorted(names) for place in guard_lists()[name].chosen]
+    found = await asyncio.gather(*(_chosen_at(api, place) for place in places))
+    return [choice for some in found for choice in some]
+
+
+async def _chosen_at(api: Api, place: ListChoice) -> list[ForeignVariable]:
+    query = {"labelSelector": place.config_maps}
+    found = []
+    for each in await list_objects(api, "/api/v1/configmaps", StoredConfigMap, query):
+        value = await asyncio.to_thread(_value, (each.data or {}).get(place.key, ""), place.path)
+        if value is not None:
+            source = f"configmap {each.metadata.namespace}/{each.metadata.name}"
+            found.append(ForeignVariable(source, place.env, value))
+    return found
+
+
+def _value(text: str, path: Iterable[str]) -> str | None:
+    """The text at a path of a YAML document; None if there is none, or the document is not YAML."""
+    try:
+        node = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    for key in path:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node if isinstance(node, str) else None
+
+
+async def read_reported(api: Api, release: str, now: dt.datetime) -> list[Reported]:
+    """Read the webhook's Warning Events of the last hour, the newest first.
+
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer, or none that can be decoded.
+    """
+    found = [
+        event
+        for namespace in dict.fromkeys((release, CLUSTER_WIDE))
+        for event in await list_objects(
+            api, f"/api/v1/namespaces/{namespace}/events", Reported, {"fieldSelector": SELECTOR}
+        )
+    ]
+    recent = [event for event in found if event.last is None or now - event.last < RECENT]
+    return sorted(recent, key=lambda event: event.last or now, reverse=True)
+
+
+HANDSHAKE_SECONDS: Final = 5.0
+"""For TCP and TLS: a slower address would not answer API servers in time either."""
+
+
+async def handshake(
+    host: str, port: int, name: str, ca_bundle: bytes, seconds: float = HANDSHAKE_SECONDS
+) -> HandshakeResult:
+    """Connect as an API server would. Only the handshake is sent.
+
+    Args:
+        host: to connect to.
+        port: to connect to.
+        name: the name that the certificate must have.
+        ca_bundle: the CAs, PEM; empty: those that this machine trusts.
+        seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
+    """
+    address = _address(host, port)
+    try:
+        trusting = await asyncio.to_thread(_context, ca_bundle)
+    except ssl.SSLError as error:
+        why = f"the caBundle cannot be read: {error}"
+        return HandshakeResult(address, "untrusted", why, await _serving_certificate(host, port, name, seconds))
+    try:
+        return HandshakeResult(address, "verified", "", await _connect(host, port, name, trusting, seconds))
+    except ssl.SSLCertVerificationError as error:
+        return HandshakeResult(
+            address, "untrusted", error.verify_message, await _serving_certificate(host, port, name, seconds)
+        )
+    except ssl.SSLError as error:
+        return HandshakeResult(address, "no TLS", error.reason or str(error))
+    except ConnectionResetError:
+        return HandshakeResult(address, "no TLS", "the connection was closed in the handshake")
+    except ConnectionRefusedError:
+        return HandshakeResult(address, "refused", "connection refused")
+    except TimeoutError:
+        return HandshakeResult(address, "unreachable", f"no answer within {seconds:g} s")
+    except OSError as error:
+        return HandshakeResult(address, "unreachable", error.strerror or str(error))
+
+
+async def shown_at(host: str, port: int) -> HandshakeResult:
+    """Read a server's certificate by one connection, without verification."""
+    address = _address(host, port)
+    try:
+        return HandshakeResult(
+            address, "untrusted", "", await _connect(host, port, host, _unverified(), HANDSHAKE_SECONDS)
+        )
+    except OSError as error:
+        return HandshakeResult(address, "unreachable", error.strerror or str(error))
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _serving_certificate(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
+    """The certificate of an address, unverified: only its dates are used."""
+    try:
+        return await _connect(host, port, name, _unverified(), seconds)
+    except OSError:
+        return None
+
+
+async def _connect(host: str, port: int, name: str, context: ssl.SSLContext, seconds: float) -> x509.Certificate | None:
+    async with asyncio.timeout(seconds):
+        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return x509.load_der_x509_certificate(shown) if shown else None
+    finally:
+        writer.transport.abort()
+
+
+def _context(ca_bundle: bytes) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=ca_bundle.decode("ascii", "replace") or None)
+    # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+MAX_ENDPOINTS: Final = 5
+"""The most replicas whose certificate is read; more would show nothing new."""
+
+
+async def read_served_certificates(
+    api: Api, registered: Object | None
+) -> tuple[Backend | Missing | None, Sequence[HandshakeResult] | Missing]:
+    """Return the backend of the address in the webhook configuration, and the certificates that it shows."""
+    webhooks = {} if registered is None else webhooks_of(registered)
+    webhook = webhooks.get(ENFORCE) or webhooks.get(AUDIT)
+    address = None if webhook is None else address_of(webhook)
+    if webhook is None or address is None:
+        return None, NOT_TRIED
+    ca_bundle = bundle_of(webhook).strip()
+    if isinstance(address, ServiceReference):
+        return await _service(api, address, ca_bundle)
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port or HTTPS
+    except ValueError as error:
+        return None, Missing(f"{address}: {error}")
+    if not host:
+        return None, Missing(f"{address} contains no host")
+    return None, [await handshake(host, port, host, ca_bundle)]
+
+
+async def _service(
+    api: Api, service: ServiceReference, ca_bundle: bytes
+) -> tuple[Backend | Missing, Sequence[HandshakeResult] | Missing]:
+    """Connect to the Service's cluster IP, and to each of its endpoints: one may have another certificate."""
+    place = f"namespaces/{service.namespace}"
+    query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
+    try:
+        found = (await read_object(api, f"/api/v1/{place}/services/{service.name}", ServiceObject)).spec
+        slices = await list_objects(api, f"/apis/discovery.k8s.io/v1/{place}/endpointslices", EndpointSlice, query)
+    except ApiError as error:
+        return Missing(str(error)), NOT_TRIED
+    # Of several addresses of an endpoint, the first.
+    endpoints = [(each, part) for part in slices for each in part.endpoints or () if each.addresses]
+    ready = [(each.addresses[0], part) for each, part in endpoints if each.ready]
+    backend = Backend(len(ready), len(endpoints) - len(ready))
+    port = next((port for port in found.ports if port.port == service.port), None)
+    if port is None:
+        return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
+    numbered = [(host, part.number(port.name)) for host, part in ready[:MAX_ENDPOINTS]]
+    hosts = [(host, number) for host, number in numbered if number is not None]
+    # A headless Service has the text None, one with an external name none at all.
+    if found.cluster_ip not in {"", "None"}:
+        hosts.insert(0, (found.cluster_ip, service.port))
+    if not ready or not hosts:
+        return backend, Missing("there is no address to connect to")
+    name = f"{service.name}.{service.namespace}.svc"
+    return backend, await asyncio.gather(*(handshake(host, number, name, ca_bundle) for host, number in hosts))

@@ -14,9 +14,8 @@ from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE
 from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
-from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.facts import ClusterFacts, Node
 from webhook.doctor.nodes import targets
-from webhook.doctor.read import Node
 from webhook.doctor.registration import logs
 from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
 from webhook.labels import MODE, STATUS
@@ -132,7 +131,7 @@ def notes(facts: ClusterFacts) -> Result:
 
 def dry_run(facts: ClusterFacts) -> Result:
     """Is a pod changed that is created as a dry run?"""
-    trial = facts.trial
+    trial = facts.dry_run
     if isinstance(trial, Missing):
         return warning(
             "no dry run could be made",
@@ -275,14 +274,14 @@ def candidate(facts: ClusterFacts) -> tuple[str, dict[str, str]] | Missing:
     if isinstance(facts.opted_in, Missing):
         return facts.opted_in
     for resources in _requests(facts):
-        view = decode_pod(msgspec.json.encode(trial_pod(resources)))
+        view = decode_pod(msgspec.json.encode(dry_run_pod(resources)))
         for space in facts.opted_in:
             if decide(view, Context(space), facts.policy).reason is Reason.CHANGED:
                 return space.name, resources
     return Missing("no opted-in namespace enforces, or the policy would change no small pod there")
 
 
-def trial_pod(resources: dict[str, str]) -> Object:
+def dry_run_pod(resources: dict[str, str]) -> Object:
     """Make a pod that requests resources."""
     container = {
         "name": "check",

@@ -1,1 +1,1 @@
-"""Decisions and keys explained for people: the steps of a decision, the meaning of a key, and what to write instead."""
+"""Explains decisions (`pods`) and keys (`names`) for people, and finds what to write instead (`correction`)."""

@@ -5,7 +5,7 @@ the corrected pod is not denied.
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
@@ -15,7 +15,6 @@ import msgspec
 from webhook import labels
 from webhook.admission.decision import Context
 from webhook.admission.engine import decide
-from webhook.explanation.model import Correction
 from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Form, Key, Vendor
@@ -25,6 +24,19 @@ from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
 from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
 from webhook.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What to write instead: tried, and not denied.
+
+    Attributes:
+        manifest: the parts of the pod that differ, as they should be.
+        remove: the keys to remove, as text.
+    """
+
+    manifest: Mapping[str, Any]
+    remove: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +233,7 @@ def _with_resources(
 MAX_TRIES: Final = 64
 """The most pods that are tried for one correction."""
 
-MAX_STEPS: Final = 3
+MAX_CORRECTIONS: Final = 3
 """The most denials that are corrected one after the other."""
 
 _NUMBERS: Final = {
@@ -249,7 +261,7 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> C
     """
     tries = 0
     waiting = [(pod, denial)]
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_CORRECTIONS):
         denied_again: list[tuple[Pod, Finding]] = []
         for denied, why in waiting:
             for candidate in _candidates(denied, policy, why):

@@ -1,46 +1,31 @@
-"""The decision on a pod, explained for people: its trace, step by step.
+"""The decision on a pod, explained for people: its trace, step by step, as the rows that `explain` prints.
 
 A pure function, and no part of any review.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.decision import Context, Decision
+from webhook.admission.decision import Context
 from webhook.admission.eligibility import enforcement_of
 from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.settle import Settled
-from webhook.admission.survey import ContainerKeys, Survey
-from webhook.explanation.correction import correction
-from webhook.explanation.glossary import worth
-from webhook.explanation.model import (
-    ContainerExplained,
-    DenialExplained,
-    FindingExplained,
-    From,
-    Placed,
-    PodExplained,
-    Rounding,
-    Share,
-    ShimShown,
-    ShownAmount,
-    ShownKey,
-    ShownVariable,
-    WrittenKey,
-)
+from webhook.admission.survey import ContainerKeys
+from webhook.explanation.correction import Correction, correction
+from webhook.explanation.names import worth
 from webhook.finding import Finding
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
+from webhook.mapping.model.vendor import Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.requests.values import KeyValue, Reading, format_value
 from webhook.patch import ContainerEdits
 from webhook.pod import Pod, decode_env
@@ -48,24 +33,193 @@ from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
+ExplainedRow: TypeAlias = tuple[str, str]
+"""What is, and why it is so; without a reason it is empty."""
 
-def shown_placement(plan: Plan) -> tuple[Placed, ...]:
-    """Return the changes to where the pod runs, and to its labels and annotations; the scheduler is always included."""
-    return tuple(_placed(plan))
+ExplainedRows: TypeAlias = Mapping[str, Sequence[ExplainedRow]]
+"""Rows by their label, in the order of the output: ``keys``, ``means``, ``written`` …"""
 
 
-def _placed(plan: Plan) -> Iterator[Placed]:
+@dataclass(frozen=True, slots=True)
+class ContainerExplained:
+    """One container that requests devices.
+
+    Attributes:
+        name: its name in the pod.
+        title: what it is, the vendor of its keys (several, if they are mixed), and the form that these take.
+        rows: what its keys are and mean, what is written and why, what is rounded or lost, and its shim.
+    """
+
+    name: str
+    title: str
+    rows: ExplainedRows
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplained:
+    """One pod, or the pods of a template.
+
+    Attributes:
+        namespace: where it is created.
+        mode: ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out.
+        reason: the outcome.
+        allowed: whether it is created.
+        status: the status that is written, or would be in the mode ``enforce``.
+        containers: the containers that request devices.
+        rows: what concerns the whole pod.
+        findings: all findings except the denial, in order.
+        denial: why it is denied; if it is allowed, the mode of its namespace only reports that.
+        correction: what to write instead, if that is known.
+        sent: whether the cluster would send it to the webhook; otherwise the findings are what the webhook would say.
+    """
+
+    namespace: str
+    mode: str
+    reason: Reason
+    allowed: bool
+    status: Mapping[str, Any] = field(default_factory=dict)
+    containers: tuple[ContainerExplained, ...] = ()
+    rows: ExplainedRows = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    denial: Finding | None = None
+    correction: Correction | None = None
+    sent: bool = True
+
+    def data(self) -> dict[str, Any]:
+        """Return it as data for JSON."""
+        return {
+            **{name: getattr(self, name) for name in ("namespace", "mode", "sent", "allowed")},
+            "code": self.reason.code,
+            "outcome": self.reason.value.title,
+            "status": self.status,
+            "containers": msgspec.to_builtins(self.containers),
+            "rows": msgspec.to_builtins(self.rows),
+            "findings": list(map(_finding_data, self.findings)),
+            "denial": None if self.denial is None else _finding_data(self.denial),
+            "correction": None if self.correction is None else msgspec.to_builtins(self.correction),
+        }
+
+
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    reason = finding.reason.value
+    about = {name: getattr(reason, name) for name in ("code", "title", "remedy", "status")}
+    return {**about, **{name: getattr(finding, name) for name in ("message", "container", "field", "value")}}
+
+
+POD_TARGET: Final = f"the pod's annotation {TARGET}"
+"""How the explanation names the source of a target that the pod sets."""
+
+
+def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET) -> PodExplained:
+    """Explain the decision on a pod that is being created.
+
+    Args:
+        pod: as for `decide`.
+        context: as for `decide`.
+        policy: as for `decide`.
+        pod_target: how to name the source of the pod's target, if it is not the manifest (an option, for example).
+    """
+    traced = trace(pod, context, policy)
+    decision, would = traced.decision, traced.enforced
+    enforcement = enforcement_of(pod, context)
+    rollout = context.namespace.labels.get(ROLLOUT)
+    mode = enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %"
+    because = {"because": [(decision.reason.value.meaning, "")]}
+    explained = PodExplained(context.namespace.name, mode, decision.reason, decision.allowed, rows=because)
+    if traced.skipped:
+        return explained
+    # In `warn` and `audit` nothing is written; explained is what would be.
+    plan = traced.steps.plan if would.denial is None else None
+    findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes)))
+    containers = tuple(_containers(traced, plan, findings, policy, pod_target))
+    named = {container.name for container in containers}
+    others = [finding for finding in findings if finding.container not in named]
+    instead = None if would.denial is None else correction(pod, _enforcing(context), policy, would.denial)
+    rows = {
+        **({} if containers or would.denial is not None else because),
+        **_present("pod", () if plan is None else _placement(plan)),
+        **_finding_rows(others, ("lost", "warnings", "notes")),
+        **({} if would.denial is None else _denial_rows(would.denial, enforced=not decision.allowed)),
+    }
+    return replace(
+        explained,
+        status=would.status,
+        containers=containers,
+        rows=rows,
+        findings=findings,
+        denial=would.denial,
+        correction=instead,
+    )
+
+
+def unsent(explained: PodExplained, why: str) -> PodExplained:
+    """Explain a pod that the cluster does not send to the webhook: it stays as it is, and what is wrong with it is said.
+
+    Args:
+        explained: the explanation of the decision that the webhook would make.
+        why: why it is not sent.
+    """
+    findings = (*explained.findings, *([] if explained.denial is None else [explained.denial]))
+    if not findings:
+        return replace(explained, sent=False)
+    rows = {"because": [(why, "")], **_finding_rows(findings, ("lost", "warnings", "notes"))}
+    return PodExplained(
+        explained.namespace, explained.mode, Reason.NO_GPU_KEYS, allowed=True, rows=rows, findings=findings, sent=False
+    )
+
+
+def _enforcing(context: Context) -> Context:
+    kept = {key: value for key, value in context.namespace.labels.items() if key not in {MODE, ROLLOUT}}
+    return structs.replace(context, namespace=replace(context.namespace, labels=kept))
+
+
+def _present(label: str, rows: Iterable[ExplainedRow]) -> dict[str, list[ExplainedRow]]:
+    """The rows of a label; nothing if there are none."""
+    listed = list(rows)
+    return {label: listed} if listed else {}
+
+
+_LOST: Final = {
+    Reason.KEY_NOT_CARRIED,
+    Reason.HINT_NOT_CARRIED,
+    Reason.DIMENSION_DROPPED,
+    Reason.SINGLE_DEVICE_LOST,
+    Reason.OWNED_STRIPPED,
+    Reason.GUARD_STRIPPED,
+    Reason.KEY_IGNORED,
+}
+"""Something that was requested is lost."""
+
+
+def _finding_rows(findings: Iterable[Finding], labels: Sequence[str]) -> dict[str, list[ExplainedRow]]:
+    """The findings of these labels, each once."""
+    rows: dict[str, list[ExplainedRow]] = {}
+    for finding in findings:
+        label = "lost" if finding.reason in _LOST else "notes" if finding.reason.note else "warnings"
+        rows.setdefault(label, []).append((f"{finding.reason.code} {finding.message}", ""))
+    return {label: rows[label] for label in labels if label in rows}
+
+
+def _denial_rows(denial: Finding, *, enforced: bool) -> dict[str, list[ExplainedRow]]:
+    where = "" if denial.container is None else f"container {denial.container}: "
+    text = f"{denial.reason.code} {where}{denial.message}"
+    label, text = ("denied", text) if enforced else ("would be", f"denied: {text}")
+    return {label: [(text, "")], "remedy": [(denial.reason.value.remedy, "")]}
+
+
+def _placement(plan: Plan) -> Iterator[ExplainedRow]:
+    """Yield the changes to where the pod runs, and to its labels and annotations; the scheduler is always included."""
     spec, fields = plan.pod.spec, plan.edits.fields
     if plan.allocations:
         before = spec.scheduler_name or DEFAULT_SCHEDULER
-        yield Placed("schedulerName", before, fields.get("schedulerName", before))
+        yield _changed("schedulerName", before, fields.get("schedulerName", before))
     if "runtimeClassName" in fields:
-        yield Placed("runtimeClassName", spec.runtime_class_name, fields["runtimeClassName"])
+        yield _changed("runtimeClassName", spec.runtime_class_name, fields["runtimeClassName"])
     if "nodeName" in fields:
-        yield Placed("nodeName", spec.node_name, None)
-        yield Placed("affinity", None, f"required: the node is called {spec.node_name}")
+        yield _changed("nodeName", spec.node_name, None)
+        yield _changed("affinity", None, f"required: the node is called {spec.node_name}")
     for toleration in plan.edits.tolerations:
-        yield Placed("tolerations", None, _json(toleration))
+        yield _changed("tolerations", None, msgspec.json.encode(toleration).decode())
     for edits, what in (
         (plan.edits.node_selector, "nodeSelector"),
         (plan.edits.labels, "label"),
@@ -74,26 +228,249 @@ def _placed(plan: Plan) -> Iterator[Placed]:
         current = edits.current or {}
         for key, value in edits.values.items():
             if key not in {STATUS, SUMMARY, CHANGED} and current.get(key) != value:
-                yield Placed(f"{what} {key}", current.get(key), value)
+                yield _changed(f"{what} {key}", current.get(key), value)
 
 
-def _json(data: Any) -> str:
-    return msgspec.json.encode(data).decode()
+def _changed(name: str, before: str | None, after: str | None) -> ExplainedRow:
+    if before == after:
+        return f"{name}: {after}", "unchanged"
+    if after is None:
+        return f"{name}: {before}", "is removed"
+    return f"{name}: {after}", "is added" if before is None else f"instead of {before}"
 
 
-def shim_shown(plan: Plan, position: int) -> ShimShown | None:
-    """Return the shim of one container, by its position; None for a container without an allocation."""
+def _containers(
+    traced: Trace, plan: Plan | None, findings: Sequence[Finding], policy: Policy, pod_target: str
+) -> Iterator[ContainerExplained]:
+    """Yield the requesting containers; without a plan (of a denied pod), nothing is written to them."""
+    if traced.containers is None:
+        for unread in traced.steps.survey.keys.containers:
+            if unread.resources:
+                yield _unread(unread, findings, policy)
+        return
+    for container in traced.containers:
+        requested, reading = container.requested, container.reading
+        because = _because(requested.vendor, traced.overrides, policy, pod_target)
+        form = None if reading is None else reading.form.name
+        yield ContainerExplained(
+            requested.name,
+            _title(requested.name, requested.vendor.name, form, init=requested.keys.init),
+            {
+                **_steps(container, plan, because, _of_container(findings, requested.name, ("lost",))),
+                **_of_container(findings, requested.name, ("warnings", "notes")),
+            },
+        )
+
+
+def _title(name: str, vendor: str, form: str | None, *, init: bool) -> str:
+    return f"{'init ' if init else ''}container {name}, in the keys of {vendor}{f' ({form})' if form else ''}"
+
+
+def _of_container(findings: Sequence[Finding], name: str, labels: Sequence[str]) -> dict[str, list[ExplainedRow]]:
+    return _finding_rows((finding for finding in findings if finding.container == name), labels)
+
+
+def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Policy) -> ContainerExplained:
+    """A container with keys that cannot even be collected: keys of two vendors, or invalid quantities."""
+    vendors: dict[str, None] = {}
+    rows: list[ExplainedRow] = []
+    for key, limit, request in container.resources:
+        owner = policy.resources.owners(key)[0]
+        vendors[owner.vendor] = None
+        vendor = policy.vendors[owner.vendor]
+        text = limit if limit is not None else request or ""
+        try:
+            meaning = worth(vendor, vendor.keys[owner.key_name], parse_quantity(text))
+        except QuantityError as error:
+            meaning = error.why
+        if request is not None and limit is not None and request != limit:
+            text = f"{limit} in limits, {request} in requests"
+        rows.append((f"{key}: {text}", meaning))
+    title = _title(container.name, " and ".join(vendors), None, init=container.init)
+    found = _of_container(findings, container.name, ("lost", "warnings", "notes"))
+    return ContainerExplained(container.name, title, {"keys": rows, **found})
+
+
+def _steps(
+    container: ContainerTrace, plan: Plan | None, because: str, lost: ExplainedRows
+) -> dict[str, Sequence[ExplainedRow]]:
+    """The rows of one container, as far as it got; `because` names what sets its target."""
+    requested, settled, left, reading = container
+    vendor = requested.vendor
+    keys = vendor.keys if reading is None else reading.form.keys
+    rows: dict[str, Sequence[ExplainedRow]] = {
+        "keys": [
+            (_spelled(keys[each.key_name].place, each.key, each.text), worth(vendor, keys[each.key_name], each.number))
+            for each in requested.all_key_values.values()
+        ]
+    }
+    if left is not None:
+        rows["means"] = [(f"stays unchanged: {left.why}", "")]
+    elif reading is not None:
+        rows["means"] = list(_meaning(requested, reading))
+    if reading is not None and settled is not None and settled.translated:
+        rows["target"] = [(settled.target.name, f"because: {because}")]
+    if reading is None or settled is None or plan is None:  # left, or denied: nothing is written
+        return {**rows, **lost}
+    rows["written"] = list(_written(settled)) or [("nothing", "")]
+    removed = (*(key for key, number in settled.resources.items() if number is None), *settled.dropped)
+    rows |= _present("removed", ((key, "") for key in removed))
+    rows |= _present("rounded", _rounded(settled))
+    rows |= lost
+    if _amounts(settled.request) != _amounts(settled.reading.request):
+        rows["gets"] = [(_share(settled.request), "")]
+    return rows | _present("shim", _shim(plan, requested.position))
+
+
+def _spelled(place: KeyPlace, key: str, text: str) -> str:
+    return f"{'' if place == 'resource' else f'{place} '}{key}: {text}"
+
+
+def _meaning(container: ContainerRequest, reading: Reading) -> Iterator[ExplainedRow]:
+    """Yield what the keys of a container mean, dimension by dimension, and why."""
+    request = reading.request
+    for dimension in DIMENSIONS:
+        why = _origin(container, reading, dimension)
+        if dimension == "devices":
+            yield _devices(request.devices), why
+        else:
+            text = amount_text(getattr(request, dimension))
+            yield f"{_of(text, dimension)}{'' if text == 'unlimited' else ' per device'}", why
+    if amount_text(request.memory) == amount_text(request.cores) == "100%":
+        yield "whole devices: not shared with other pods", ""
+
+
+_WHOLE: Final = {
+    "namespace": "the namespace's annotations",
+    "settings": "the setting `bareDevices`",
+    "mapping": "the mapping's default",
+}
+"""Who decides that a count alone is whole devices."""
+
+
+def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension) -> str:
+    form, vendor = reading.form, container.vendor
+    filled = reading.filled.get(dimension)
+    if filled is not None and filled.value == ALL and container.bare:
+        return f"a count alone is whole devices here, by {_WHOLE[filled.origin]}"
+    if filled is not None and filled.origin == "namespace":
+        return f"filled in: the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}"
+    if filled is not None:
+        return f"filled in: the default of the mapping {vendor.name}"
+    entry = _specifying(container, form, dimension)
+    if entry is not None:
+        return f"{entry}"
+    if form.literal(dimension):
+        return f"{vendor.name} reads these keys as {form.name!r}"
+    if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
+        return "implied by the name"
+    if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:
+        return "all of the memory leaves nothing for others"
+    return f"not specified: the meaning for {vendor.name}"
+
+
+def _specifying(container: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:
+    """The key that specifies a dimension, or None."""
+    key_values = container.key_values
+    if dimension == "devices" and isinstance(form.devices, Derived):
+        return key_values.get(form.devices.key)
+    if form.literal(dimension):
+        return None
+    return next((key_values[name] for name in container.vendor.by_dimension[dimension] if name in key_values), None)
+
+
+_BY: Final[Mapping[str, str]] = {
+    "namespace": f"the namespace's annotation {TARGET}",
+    "served": "the setting `served`",
+    "settings": "the setting `target`",
+    "itself": "no annotation or setting names another",
+}
+
+
+def _because(vendor: Vendor, overrides: Overrides, policy: Policy, pod_target: str) -> str:
+    origin = override_source(vendor, overrides, policy)
+    if origin == "pod":
+        return pod_target
+    return f"`translateTo` of the mapping {vendor.name}" if origin == "mapping" else _BY[origin]
+
+
+def _written(settled: Settled) -> Iterator[ExplainedRow]:
+    """Yield the keys that are written, in the order of the status."""
+    vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
+    names = index([vendor], "resource")
+    for name, number in settled.resources.items():
+        if number is not None:
+            key = form.keys[names.owners(name)[0].key_name]
+            meaning = worth(vendor, key, number)
+            yield f"{name}: {format_value(number)}", f"{meaning}; {_why(settled, name, key)}"
+    for key, name, text in settled.keys:
+        meaning, why = _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
+        yield _spelled(key.place, name, text), f"{meaning}; {why}" if meaning else why
+
+
+def _why(settled: Settled, name: str, key: Key) -> str:
+    if settled.translated:
+        filled = [dimension for dimension in key.dimensions if dimension in settled.filled]
+        return "filled in" if filled and len(filled) == len(key.dimensions) else "translated"
+    if key.name in settled.reading.corrections:
+        return "rounded up"
+    return "copied from requests" if name in settled.requested.promoted else "filled in"
+
+
+def _text_worth(vendor: Vendor, key: Key, text: str) -> str:
+    try:
+        return worth(vendor, key, parse_quantity(text) if key.kind == "amount" else 0)
+    except QuantityError:
+        return ""
+
+
+def _rounded(settled: Settled) -> Iterator[ExplainedRow]:
+    """Yield the numbers that the decision changed, in its order."""
+    for finding in settled.findings:
+        step = finding.step
+        if step is not None:
+            before, after = ("no limit" if text == "unlimited" else _spaced(text) for text in (step.before, step.after))
+            difference = f", {_spaced(step.difference)}" if step.difference else ""
+            yield f"{step.what}: {before} became {after}{difference}", finding.reason.code
+
+
+def _amounts(request: Request) -> tuple[object, ...]:
+    return request.devices, amount_text(request.memory), amount_text(request.cores)
+
+
+def _share(request: Request) -> str:
+    if request.whole:
+        return f"{_devices(request.devices)}, whole"
+    memory, cores = _of(amount_text(request.memory), "memory"), _of(amount_text(request.cores), "cores")
+    return f"{_devices(request.devices)}, each with {memory} and {cores}"
+
+
+def _devices(devices: int | None) -> str:
+    return "? devices" if devices is None else "1 device" if devices == 1 else f"{devices} devices"
+
+
+def _of(amount: str, dimension: str) -> str:
+    if amount == "unlimited":
+        return f"no limit of {dimension}"
+    return f"all {dimension}" if amount == "100%" else f"{_spaced(amount)} of {dimension}"
+
+
+def _spaced(amount: str) -> str:
+    return f"{amount[:-2]} MiB" if amount.endswith("Mi") else amount.replace("%", " %")
+
+
+def _shim(plan: Plan, position: int) -> Iterator[ExplainedRow]:
+    """Yield how the library that enforces the share gets into a container; nothing without an allocation."""
     slot = plan.slots[position]
     allocation = next((allocation for allocation in plan.allocations if allocation.slot is slot), None)
     if allocation is None:
-        return None
+        return
     edits = plan.edits.container(slot)
     delivery = plan.deliveries.get(slot.name)
-    variables = tuple(_variables(edits))
-    mounts = {entry["mountPath"]: _volume(plan, entry) for entry in edits.mounts}
-    return ShimShown(
-        delivery, _delivery_reason(allocation, delivery, changes=bool(variables or mounts)), mounts, variables
-    )
+    changes = [*((f"mount {each['mountPath']}", _volume(plan, each)) for each in edits.mounts), *_variables(edits)]
+    why = _delivery_reason(allocation, delivery, changes=bool(changes))
+    yield f"{delivery}: {why}" if delivery else why, ""
+    yield from changes
 
 
 def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: bool) -> str:
@@ -125,288 +502,20 @@ def _volume(plan: Plan, mount: Any) -> str:
     return f"emptyDir{f' of {size}' if size else ''}"
 
 
-def _variables(edits: ContainerEdits) -> Iterator[ShownVariable]:
+def _variables(edits: ContainerEdits) -> Iterator[ExplainedRow]:
     env = decode_env(edits.slot.container.env)
     for position, value in edits.env_values.items():
-        yield ShownVariable(env[position].name, value, env[position].value)
+        yield _variable(env[position].name, value, env[position].value)
     for position, name in edits.env_names.items():
-        yield ShownVariable(name, f"what {env[position].name} took from elsewhere", None)
+        yield _variable(name, f"what {env[position].name} took from elsewhere", None)
     for entry in edits.env_inserted.values():
-        yield ShownVariable(entry["name"], entry["value"], "a value from elsewhere")
+        yield _variable(entry["name"], entry["value"], "a value from elsewhere")
     for position in sorted(edits.env_removed):
-        yield ShownVariable(env[position].name, None, env[position].value)
+        yield f"env {env[position].name} is removed", ""
     for entry in edits.env_appended:
-        yield ShownVariable(entry["name"], entry["value"], None)
+        yield _variable(entry["name"], entry["value"], None)
 
 
-def shown_key(vendor: Vendor, key: Key, entry: KeyValue) -> ShownKey:
-    """Return a key as it is in the pod."""
-    return ShownKey(entry.key, entry.text, key.place, worth(vendor, key, entry.number))
-
-
-def share_of(request: Request) -> Share:
-    """Return a request as the status shows it."""
-    return Share(request.devices, amount_text(request.memory), amount_text(request.cores), request.whole)
-
-
-def meaning(container: ContainerRequest, reading: Reading) -> Iterator[ShownAmount]:
-    """Yield what the keys of a container mean, dimension by dimension, and why."""
-    for dimension in DIMENSIONS:
-        value = getattr(reading.request, dimension)
-        amount = str(value) if dimension == "devices" else amount_text(value)
-        yield ShownAmount(dimension, amount, *_origin(container, reading, dimension))
-
-
-def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension) -> tuple[From, str]:
-    form, vendor = reading.form, container.vendor
-    filled = reading.filled.get(dimension)
-    if filled is not None and filled.value == ALL and container.bare:
-        return filled.origin, f"a count alone is whole devices here, by {_WHOLE[filled.origin]}"
-    if filled is not None and filled.origin == "namespace":
-        return "namespace", f"filled in: the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}"
-    if filled is not None:
-        return "mapping", f"filled in: the default of the mapping {vendor.name}"
-    entry = _specifying(container, form, dimension)
-    if entry is not None:
-        return "pod", f"{entry}"
-    if form.literal(dimension):
-        return "form", f"{vendor.name} reads these keys as {form.name!r}"
-    if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
-        return "name", "implied by the name"
-    if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:
-        return "absent", "all of the memory leaves nothing for others"
-    return "absent", f"not specified: the meaning for {vendor.name}"
-
-
-def _specifying(container: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:
-    """The key that specifies a dimension, or None."""
-    key_values = container.key_values
-    if dimension == "devices" and isinstance(form.devices, Derived):
-        return key_values.get(form.devices.key)
-    if form.literal(dimension):
-        return None
-    return next((key_values[name] for name in container.vendor.by_dimension[dimension] if name in key_values), None)
-
-
-def written(settled: Settled) -> Iterator[WrittenKey]:
-    """Yield the keys that are written, in the order of the status."""
-    vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
-    names = index([vendor], "resource")
-    for name, number in settled.resources.items():
-        if number is not None:
-            key = form.keys[names.owners(name)[0].key_name]
-            yield WrittenKey(
-                name, format_value(number), "resource", worth(vendor, key, number), _why(settled, name, key)
-            )
-    for key, name, text in settled.keys:
-        yield WrittenKey(
-            name, text, key.place, _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
-        )
-
-
-def _why(settled: Settled, name: str, key: Key) -> str:
-    if settled.translated:
-        filled = [dimension for dimension in key.dimensions if dimension in settled.filled]
-        return "filled in" if filled and len(filled) == len(key.dimensions) else "translated"
-    if key.name in settled.reading.corrections:
-        return "rounded up"
-    return "copied from requests" if name in settled.requested.promoted else "filled in"
-
-
-def _text_worth(vendor: Vendor, key: Key, text: str) -> str:
-    try:
-        return worth(vendor, key, parse_quantity(text) if key.kind == "amount" else 0)
-    except QuantityError:
-        return ""
-
-
-def rounded(settled: Settled) -> tuple[Rounding, ...]:
-    """Return the numbers that the decision changed, in its order."""
-    return tuple(
-        Rounding(step.what, step.before, step.after, step.difference, finding.reason.code)
-        for finding in settled.findings
-        if (step := finding.step) is not None
-    )
-
-
-_WHOLE: Final = {
-    "namespace": "the namespace's annotations",
-    "settings": "the setting `bareDevices`",
-    "mapping": "the mapping's default",
-}
-"""Who decides that a count alone is whole devices."""
-
-_LOST: Final = {
-    Reason.KEY_NOT_CARRIED,
-    Reason.HINT_NOT_CARRIED,
-    Reason.DIMENSION_DROPPED,
-    Reason.SINGLE_DEVICE_LOST,
-    Reason.OWNED_STRIPPED,
-    Reason.GUARD_STRIPPED,
-    Reason.KEY_IGNORED,
-}
-POD_TARGET: Final = f"the pod's annotation {TARGET}"
-"""How the explanation names the source of a target that the pod sets."""
-
-_BY: Final[Mapping[str, str]] = {
-    "namespace": f"the namespace's annotation {TARGET}",
-    "served": "the setting `served`",
-    "settings": "the setting `target`",
-    "itself": "no annotation or setting names another",
-}
-
-
-def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET) -> PodExplained:
-    """Explain the decision on a pod that is being created.
-
-    Args:
-        pod: as for `decide`.
-        context: as for `decide`.
-        policy: as for `decide`.
-        pod_target: how to name the source of the pod's target, if it is not the manifest (an option, for example).
-    """
-    traced = trace(pod, context, policy)
-    decision, would = traced.decision, traced.enforced
-    enforcement = enforcement_of(pod, context)
-    rollout = context.namespace.labels.get(ROLLOUT)
-    explained = PodExplained(
-        namespace=context.namespace.name,
-        mode=enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %",
-        code=decision.reason.code,
-        outcome=decision.reason.value.title,
-        meaning=decision.reason.value.meaning,
-        allowed=decision.allowed,
-        policy=policy.digest,
-    )
-    if traced.skipped:
-        return explained
-    # In `warn` and `audit` nothing is written; explained is what would be.
-    plan = traced.steps.plan if would.denial is None else None
-    return replace(
-        explained,
-        containers=tuple(_containers(traced, plan, policy, pod_target)),
-        placed=shown_placement(plan) if plan is not None else (),
-        findings=tuple(
-            _finding(finding) for finding in dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes))
-        ),
-        denial=_denial(pod, context, policy, would, decision),
-    )
-
-
-def unsent(explained: PodExplained, why: str) -> PodExplained:
-    """Explain a pod that the cluster does not send to the webhook: it stays as it is, and what is wrong with it is said.
-
-    Args:
-        explained: the explanation of the decision that the webhook would make.
-        why: why it is not sent.
-    """
-    denial = () if explained.denial is None else (explained.denial.finding,)
-    findings = (*explained.findings, *denial)
-    if not findings:
-        return replace(explained, sent=False)
-    outcome = Reason.NO_GPU_KEYS
-    return PodExplained(
-        namespace=explained.namespace,
-        mode=explained.mode,
-        code=outcome.code,
-        outcome=outcome.value.title,
-        meaning=why,
-        allowed=True,
-        policy=explained.policy,
-        findings=findings,
-        sent=False,
-    )
-
-
-def _denial(pod: Pod, context: Context, policy: Policy, would: Decision, decision: Decision) -> DenialExplained | None:
-    if would.denial is None:
-        return None
-    reason = would.denial.reason.value
-    labels = {key: value for key, value in context.namespace.labels.items() if key not in {MODE, ROLLOUT}}
-    enforced = structs.replace(context, namespace=replace(context.namespace, labels=labels))
-    instead = correction(pod, enforced, policy, would.denial)
-    return DenialExplained(_finding(would.denial), reason.status, reason.remedy, not decision.allowed, instead)
-
-
-def _finding(finding: Finding) -> FindingExplained:
-    return FindingExplained(
-        code=finding.reason.code,
-        title=finding.reason.value.title,
-        message=finding.message,
-        container=finding.container,
-        field=finding.field,
-        value=finding.value,
-        lost=finding.reason in _LOST,
-        note=finding.reason.note,
-    )
-
-
-def _containers(traced: Trace, plan: Plan | None, policy: Policy, pod_target: str) -> Iterator[ContainerExplained]:
-    """Yield the requesting containers; without a plan (of a denied pod), nothing is written to them."""
-    if traced.containers is not None:
-        for container in traced.containers:
-            because = _because(container.requested.vendor, traced.overrides, policy, pod_target)
-            yield _container(container, plan, because)
-    else:
-        yield from _unread(traced.steps.survey, policy)
-
-
-def _unread(seen: Survey, policy: Policy) -> Iterator[ContainerExplained]:
-    """Yield containers with keys that cannot even be collected: keys of two vendors, or invalid quantities."""
-    for container in seen.keys.containers:
-        keys = tuple(_unread_keys(container, policy))
-        vendors = dict.fromkeys(policy.resources.owners(key.key)[0].vendor for key in keys)
-        if keys:
-            yield ContainerExplained(container.name, container.init, " and ".join(vendors), keys)
-
-
-def _unread_keys(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey]:
-    for key, limit, request in container.resources:
-        owner = policy.resources.owners(key)[0]
-        text = limit if limit is not None else request or ""
-        try:
-            vendor = policy.vendors[owner.vendor]
-            meaning = worth(vendor, vendor.keys[owner.key_name], parse_quantity(text))
-        except QuantityError as error:
-            meaning = error.why
-        if request is not None and limit is not None and request != limit:
-            text = f"{limit} in limits, {request} in requests"
-        yield ShownKey(key, text, "resource", meaning)
-
-
-def _container(container: ContainerTrace, plan: Plan | None, because: str) -> ContainerExplained:
-    """One container, as far as it got; `because` names what sets its target."""
-    requested, settled, left, reading = container
-    vendor = requested.vendor
-    keys = vendor.keys if reading is None else reading.form.keys
-    explained = ContainerExplained(
-        requested.name,
-        requested.keys.init,
-        vendor.name,
-        tuple(shown_key(vendor, keys[value.key_name], value) for value in requested.all_key_values.values()),
-        unchanged=None if left is None else left.why,
-    )
-    if reading is None:
-        return explained
-    explained = replace(explained, form=reading.form.name, meaning=tuple(meaning(requested, reading)))
-    if settled is None:
-        return explained
-    explained = replace(explained, target=settled.target.name, because=because)
-    if plan is None:  # denied: nothing is written
-        return explained
-    return replace(
-        explained,
-        request=share_of(settled.reading.request),
-        allocation=share_of(settled.request),
-        written=tuple(written(settled)),
-        removed=(*(key for key, number in settled.resources.items() if number is None), *settled.dropped),
-        rounded=rounded(settled),
-        shim=shim_shown(plan, requested.position),
-    )
-
-
-def _because(vendor: Vendor, overrides: Overrides, policy: Policy, pod_target: str) -> str:
-    origin = override_source(vendor, overrides, policy)
-    if origin == "pod":
-        return pod_target
-    return f"`translateTo` of the mapping {vendor.name}" if origin == "mapping" else _BY[origin]
+def _variable(name: str, value: str, before: str | None) -> ExplainedRow:
+    was = "" if before is None else f" (it was {before or 'empty'})"
+    return f"env {name}={value}{was}", ""

@@ -1,1 +1,1 @@
-"""The commands, one to a file: options in, text and exit code out. `webhook.cli` imports each when it is called."""
+"""The commands, one to a file: its options, and what it prints. `webhook.cli` imports each when it is called."""

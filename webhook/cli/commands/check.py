@@ -5,17 +5,21 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 
 import asyncio
 import datetime as dt
-from collections.abc import Sequence
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
-from webhook.cli.failure import Failure
 from webhook.cli.options import PolicyOptions, policy_options
+from webhook.cli.terminal import WIDTH, Failure
+from webhook.doctor.result import Check, Level, Result
 
 if TYPE_CHECKING:
     from webhook.doctor.facts import ClusterFacts
-    from webhook.doctor.result import Check, Result
+
 
 BROKEN: Final = 2
 """Exit code if a check of an installation failed."""
@@ -68,9 +72,6 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
       vgpu-webhook check mappings/ settings.yaml
       helm template ./chart | vgpu-webhook check -
     """  # noqa: D301, RUF002  (click wants the backspace itself; the cross is one)
-    from webhook.cli.output.check import format_results
-    from webhook.doctor.result import Level
-
     if pre:
         if files or output is not None or source.from_files:
             raise click.UsageError("--pre prints a values file for a cluster: remove files, -o and options of a policy")
@@ -92,8 +93,8 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
 
 def _of_files(
     files: Sequence[str], source: PolicyOptions, *, strict: bool
-) -> "tuple[list[tuple[Check[Any], Result]], str]":
-    from webhook.cli.manifests.checks import FILE_CHECKS, read_files
+) -> tuple[list[tuple[Check[Any], Result]], str]:
+    from webhook.cli.manifests.file_checks import FILE_CHECKS, read_files
     from webhook.cli.policy_source import sourced_policy
 
     base = sourced_policy(source)
@@ -102,7 +103,7 @@ def _of_files(
     return [(each, each.judge(read)) for each in FILE_CHECKS], title
 
 
-def _of_cluster(source: PolicyOptions) -> "list[tuple[Check[Any], Result]]":
+def _of_cluster(source: PolicyOptions) -> list[tuple[Check[Any], Result]]:
     from webhook.cluster.client.api import ConfigurationError
     from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.checks import examine
@@ -126,7 +127,7 @@ def _values_for(source: PolicyOptions) -> str:
     from webhook.cluster.client.api import ConfigurationError
     from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.collect import collect_systems
-    from webhook.doctor.proposal import proposed, values_text
+    from webhook.doctor.nodes import proposed, values_text
     from webhook.doctor.result import UnansweredError
 
     async def facts() -> "ClusterFacts":
@@ -144,14 +145,12 @@ def _values_for(source: PolicyOptions) -> str:
         raise Failure([error.result.message, *error.result.details]) from error
 
 
-def _print_lines(found: "Sequence[tuple[Check[Any], Result]]", title: str | None) -> None:
+def _print_lines(found: Sequence[tuple[Check[Any], Result]], title: str | None) -> None:
     """Print what every command prints about its input: a line for each problem, warning and note.
 
     Raises:
         Failure: there are problems.
     """
-    from webhook.doctor.result import Level
-
     problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
     if found[0][1].level is Level.ERROR:
         raise Failure(problems)
@@ -165,3 +164,64 @@ def _print_lines(found: "Sequence[tuple[Check[Any], Result]]", title: str | None
             click.echo(f"{'warning' if is_warning else 'note'}: {detail}", err=is_warning)
     if problems:
         raise Failure(problems)
+
+
+_MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # noqa: RUF001  (a cross)
+_COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
+
+
+def format_results(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
+    """Format the results as `output` says: ``text`` or ``json``; `policy` says under which policy files were checked."""
+    if output == "text":
+        return as_text(found) if policy is None else f"policy: {policy}\n\n{as_text(found)}"
+    data = as_data(found) if policy is None else {"policy": policy, **as_data(found)}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
+    """Format sections with a line for each check; `click.echo` strips the colors if stdout is not a terminal."""
+    lines: list[str] = []
+    section = ""
+    for check, result in found:
+        if check.section != section:
+            section = check.section
+            lines += ([""] if lines else []) + [click.style(section, bold=True)]
+        lines += _lines(check.name, result)
+    return "\n".join([*lines, "", _summary([result for _, result in found])]) + "\n"
+
+
+def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
+    """Return the same as data for JSON."""
+    checks = [
+        {"name": check.name, "section": check.section, **msgspec.to_builtins(result), "details": list(result.details)}
+        for check, result in found
+    ]
+    return {"ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks}
+
+
+def _lines(name: str, result: Result) -> Iterator[str]:
+    mark = click.style(_MARKS[result.level], fg=_COLORS[result.level])
+    first, *rest = _wrapped(f"{name}: {result.message}", "  ")
+    yield f"{mark} {first.lstrip()}"
+    yield from rest
+    for detail in result.details:
+        yield from _wrapped(" ".join(detail.split()), "      ", "    - ")
+    if result.hint:
+        yield from _wrapped(result.hint, "      ", "    → ")
+
+
+def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
+    # A command or a name is to be copied, even if it is too long for a line.
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _summary(results: Sequence[Result]) -> str:
+    counts = {level: sum(result.level is level for result in results) for level in Level}
+    return ", ".join(f"{number} {_MARKS[level]}" for level, number in counts.items() if number)

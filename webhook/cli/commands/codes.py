@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from webhook.cli.output.tables import columns
+from webhook.cli.terminal import columns
 from webhook.reasons import BY_CODE, Explanation, Reason, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {

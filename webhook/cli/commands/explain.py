@@ -2,22 +2,52 @@
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import check_template_paths, end, manifest_options, manifests_in
-from webhook.cli.options import PolicyOptions
+from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
+from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
+from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.read import Manifest
-    from webhook.cli.manifests.simulate import Allocations, Simulated, SimulatedObject, SimulatedPod
-    from webhook.cli.output.explained import ExplainedObjects, ObjectExplained
+    from webhook.cli.manifests.files import Manifest
+    from webhook.cli.manifests.simulate import Simulated
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.cluster.registration.match_conditions import MatchedNames
-    from webhook.explanation.model import PodExplained
+    from webhook.explanation.correction import Correction
+    from webhook.explanation.names import Mark, NameExplained
+    from webhook.explanation.pods import PodExplained
     from webhook.mapping.model.policy import Policy
+
+_COLORS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("lost", "warnings", "traps"), "yellow"),
+    **dict.fromkeys(("denied", "would be"), "red"),
+    "remedy": "green",
+}
+"""Of labels; others are cyan."""
+
+_MARKS: "Final[Mapping[Mark, str]]" = {
+    "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
+    "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
+    "known": "a name of another system: never read, and never taken for a misspelled key",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectExplained:
+    """One object of the input.
+
+    Attributes:
+        title: its name in messages: ``deployment/demo``.
+        notes: messages of the command itself.
+        pods: the pods in it by their path, which is empty for the object itself; none for a kind without pods.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    pods: "tuple[tuple[str, PodExplained], ...]"
 
 
 @click.command()
@@ -61,76 +91,116 @@ def explain(
     sourced = sourced_policy(source)
     check_target(target, sourced.policy)
     if name is not None:
-        _explain_key(name, sourced, output)
+        _explain_name(name, sourced, output)
         return
-    from webhook.cli.output.explained import pods_text
+    from webhook.cli.manifests.files import manifests_in
+    from webhook.cli.manifests.simulate import simulate_under
 
     manifests, problems = manifests_in(files)
-    outcome, explanation = _explained(manifests, sourced.policy, namespace, target, template_paths)
-    _print(pods_text(explanation) if output == "text" else _json(explanation, sourced), sourced, output)
-    end(manifests, problems, outcome, denied=explanation.denied, strict=strict)
-
-
-def _explained(
-    manifests: "list[Manifest]",
-    policy: "Policy",
-    namespace: str | None,
-    target: str | None,
-    template_paths: tuple[str, ...],
-) -> "tuple[Simulated, ExplainedObjects]":
-    from webhook.admission import decide
-    from webhook.cli.manifests.simulate import SimulateOptions, allocations, is_key_of, simulate
-    from webhook.cli.output.explained import ExplainedObjects
-    from webhook.cluster.registration.match_conditions import matched_names_of
-
-    label = policy.settings.opt_in_label
-    options = SimulateOptions(namespace, target, template_paths, label, is_key=is_key_of(policy))
-    outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
+    policy = sourced.policy
+    outcome = simulate_under(manifests, policy, namespace=namespace, target=target, template_paths=template_paths)
     check_template_paths(outcome)
-    known = allocations(manifests)
-    match = matched_names_of(policy)
-    objects = tuple(_object(simulated, policy, match, target, known) for simulated in outcome.objects)
-    return outcome, ExplainedObjects(objects)
+    objects = list(_objects(manifests, outcome, policy, target))
+    if output == "text":
+        _print("\n".join(map(object_text, objects)), sourced)
+    else:
+        _print_json({"objects": list(map(_data, objects))}, sourced)
+    denied = any(not pod.allowed for each in objects for _, pod in each.pods)
+    end(manifests, problems, outcome, denied=denied, strict=strict)
 
 
-def _object(
-    simulated: "SimulatedObject", policy: "Policy", match: "MatchedNames", target: str | None, known: "Allocations"
-) -> "ObjectExplained":
-    from webhook.cli.output.explained import ObjectExplained, PodPart
-
-    parts = tuple(PodPart(pod.path, _pod(pod, policy, match, target)) for pod in simulated.pods)
-    return ObjectExplained(
-        simulated.title, (*simulated.notes, *simulated.unjudged, *known.notes(simulated.pods)), parts
-    )
-
-
-def _pod(simulated: "SimulatedPod", policy: "Policy", match: "MatchedNames", target: str | None) -> "PodExplained":
-    from webhook.cluster.registration.match_conditions import NOT_SENT, sends
+def _objects(
+    manifests: "list[Manifest]", outcome: "Simulated", policy: "Policy", target: str | None
+) -> Iterator[ObjectExplained]:
+    from webhook.cli.manifests.simulate import allocations
+    from webhook.cluster.registration.match_conditions import NOT_SENT, matched_names_of, sends
     from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
 
+    known, match = allocations(manifests), matched_names_of(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
-    explained = explain_pod(simulated.pod, simulated.context, policy, pod_target)
-    return explained if sends(simulated.pod, match) else unsent(explained, NOT_SENT)
+    for each in outcome.objects:
+        notes = (*each.notes, *each.unjudged, *known.notes(each.pods))
+        explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
+        pods = ((pod.path, why if sends(pod.pod, match) else unsent(why, NOT_SENT)) for pod, why in explained)
+        yield ObjectExplained(each.title, notes, tuple(pods))
 
 
-def _explain_key(name: str, sourced: "SourcedPolicy", output: str) -> None:
-    from webhook.cli.output.explained import names_text, unknown
-    from webhook.explanation.glossary import look_up
-
-    entry = look_up(sourced.policy, name)
-    if not entry.known:
-        raise Failure([unknown(entry)])
-    _print(names_text(entry) if output == "text" else _json(entry, sourced), sourced, output)
+def _data(obj: ObjectExplained) -> dict[str, Any]:
+    pods = [{"path": path, **pod.data()} for path, pod in obj.pods]
+    return {"title": obj.title, "notes": obj.notes, "pods": pods}
 
 
-def _json(model: Any, sourced: "SourcedPolicy") -> str:
+def object_text(obj: ObjectExplained) -> str:
+    """Format for a terminal, with colors, which `click.echo` strips if stdout is not one."""
+    titled = ((f"{obj.title}, {path}" if path else obj.title, pod) for path, pod in obj.pods)
+    pods = ["".join(_pod_lines(title, pod)) for title, pod in titled]
+    return "\n".join(pods or [heading(f"{obj.title}: no pod found in it")]) + "".join(labelled("note", obj.notes))
+
+
+def _pod_lines(title: str, pod: "PodExplained") -> Iterator[str]:
+    verdict, color = ("allowed", None) if pod.allowed else ("denied", "red")
+    mode = "" if pod.mode == "enforce" else f" (mode {pod.mode})"
+    outcome = f"{pod.reason.value.title} ({pod.reason.code})"
+    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {outcome}", color)
+    for container in pod.containers:
+        yield from (f"  {line}\n" for line in heading(container.title).splitlines())
+        yield from _row_lines(container.rows, 4)
+    yield from _row_lines(pod.rows, 2)
+    if pod.correction is not None:
+        yield from _correction_lines(pod.correction)
+
+
+def _row_lines(rows: "Mapping[str, Sequence[str | LabelledRow]]", indent: int) -> Iterator[str]:
+    for label, each in rows.items():
+        yield from labelled(label, each, indent, _COLORS.get(label, "cyan"))
+
+
+def _correction_lines(correction: "Correction") -> Iterator[str]:
+    from webhook.cli.manifests.files import yaml_text
+
+    if correction.remove:
+        yield from labelled("remove", correction.remove, color="green")
+    if correction.manifest:
+        yield from labelled("write", ["this instead; with it the pod is not denied:"], color="green")
+        yield from block(yaml_text(correction.manifest).splitlines(), 12)
+
+
+def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:
     import msgspec
 
-    data = {"policy": sourced.title, **msgspec.to_builtins(model)}
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    from webhook.explanation.names import look_up
 
-
-def _print(text: str, sourced: "SourcedPolicy", output: str) -> None:
+    found = look_up(sourced.policy, name)
+    if not found.known:
+        near = f"; did you mean {' or '.join(found.near)}?" if found.near else "; `vgpu-webhook vendors` lists the keys"
+        raise Failure([shown(f"{name} is not a key of any vendor{near}")])
     if output == "text":
-        click.echo(sourced.line)
+        _print("".join(_name_lines(found)), sourced)
+    else:
+        _print_json(msgspec.to_builtins(found), sourced)
+
+
+def _name_lines(name: "NameExplained") -> Iterator[str]:
+    yield heading(name.name)
+    if name.device_class is not None:
+        what = f"devices of the DeviceClass {name.device_class}, claimed by the scheduler"
+        yield from labelled("here", [f"{what}: no key of a mapping, unchanged"])
+    if name.owner is not None:
+        yield from labelled("here", [f"a key of {name.owner}"])
+    if name.choice is not None:
+        yield from labelled("else", [f"the setting `{name.choice}` has it read as the other's key"])
+    for use in name.uses:
+        yield heading(use.title, indent=2)
+        yield from _row_lines(use.rows, 4)
+    for vendor, mark in name.marks:
+        yield from labelled(vendor, [_MARKS[mark]])
+    yield from labelled("advice", name.advice)
+
+
+def _print_json(data: Mapping[str, Any], sourced: "SourcedPolicy") -> None:
+    click.echo(json.dumps({"policy": sourced.title, **data}, indent=2, ensure_ascii=False))
+
+
+def _print(text: str, sourced: "SourcedPolicy") -> None:
+    click.echo(sourced.line)
     click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)

@@ -1,16 +1,20 @@
 """``vgpu-webhook mutate``: prints manifests as the cluster would store them, without a cluster or network."""
 
+import difflib
+import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 import click
 
-from webhook.cli.manifest_options import check_template_paths, end, manifest_options, manifests_in
-from webhook.cli.options import PolicyOptions
+from webhook.cli.manifests.files import manifests_in, yaml_stream, yaml_text
+from webhook.cli.manifests.simulate import Simulated, simulate_under
+from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
+from webhook.cli.policy_source import check_target, sourced_policy
+from webhook.cluster.registration.match_conditions import matched_names_of
 
-if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import Simulated
-    from webhook.cli.output.mutate import Format
+Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
 
 
 @click.command()
@@ -32,7 +36,7 @@ def mutate(
     target: str | None,
     template_paths: tuple[str, ...],
     strict: bool,
-    output: "Format",
+    output: Format,
 ) -> None:
     """Print manifests as the cluster would store them.
 
@@ -55,20 +59,20 @@ def mutate(
       vgpu-webhook mutate -f pod.yaml -o diff --values values.yaml
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    from webhook.admission import decide
-    from webhook.cli.manifests.simulate import SimulateOptions, is_key_of, simulate
-    from webhook.cli.output.mutate import FORMATS
-    from webhook.cli.policy_source import check_target, sourced_policy
-    from webhook.cluster.registration.match_conditions import matched_names_of
+    from webhook.cli.commands.mutate import FORMATS
 
     sourced = sourced_policy(source, silent=True)
     policy = sourced.policy
     check_target(target, policy)
-    match = matched_names_of(policy)
-    label = policy.settings.opt_in_label
-    options = SimulateOptions(namespace, target, template_paths, label, match, is_key_of(policy))
     manifests, problems = manifests_in(files)
-    outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
+    outcome = simulate_under(
+        manifests,
+        policy,
+        namespace=namespace,
+        target=target,
+        template_paths=template_paths,
+        match=matched_names_of(policy),
+    )
     check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
@@ -77,7 +81,7 @@ def mutate(
     end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
 
 
-def _print_messages(outcome: "Simulated") -> None:
+def _print_messages(outcome: Simulated) -> None:
     for simulated in outcome.objects:
         for kind, messages in (
             ("note", simulated.notes),
@@ -86,3 +90,54 @@ def _print_messages(outcome: "Simulated") -> None:
         ):
             for message in messages:
                 click.echo(f"{kind}: {simulated.title}: {message}", err=True)
+
+
+_COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def as_yaml(outcome: Simulated) -> str:
+    """Format the documents, as a stream if there are several."""
+    return yaml_stream(outcome.documents)
+
+
+def as_json(outcome: Simulated) -> str:
+    """Format the document; a ``List`` if there were several, even if fewer remain."""
+    if not outcome.single:
+        return _json({"apiVersion": "v1", "kind": "List", "items": outcome.documents})
+    return "".join(map(_json, outcome.documents))
+
+
+def as_patch(outcome: Simulated) -> str:
+    """Format one JSON Patch (RFC 6902) per object, each on a line; ``[]`` if nothing changes."""
+    lines = [json.dumps(each.patch, ensure_ascii=False) for each in outcome.objects if each.after is not None]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_diff(outcome: Simulated) -> str:
+    """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
+    return "".join(line for each in outcome.objects for line in _diff(each.title, each.before, each.after))
+
+
+FORMATS: Final[Mapping[Format, Callable[[Simulated], str]]] = {
+    "yaml": as_yaml,
+    "json": as_json,
+    "patch": as_patch,
+    "diff": as_diff,
+}
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _diff(title: str, before: dict[str, Any], after: dict[str, Any] | None) -> Iterator[str]:
+    if after is None or after == before:
+        return
+    old, new = (yaml_text(data).splitlines() for data in (before, after))
+    for number, line in enumerate(
+        difflib.unified_diff(old, new, f"{title} as written", f"{title} as stored", lineterm="")
+    ):
+        if number < 2:  # noqa: PLR2004  (the two lines of the heading)
+            yield click.style(line, bold=True) + "\n"
+        else:
+            yield click.style(line, fg=_COLORS.get(line[0])) + "\n"

@@ -1,20 +1,25 @@
 """``vgpu-webhook preview``: what the next pods of workloads would be, before anything is switched on."""
 
 import asyncio
+import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
-from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, manifests_in
-from webhook.cli.options import PolicyOptions, policy_options
+from webhook.cli.commands.check import as_text
+from webhook.cli.manifests.files import manifests_in
+from webhook.cli.manifests.preview import NextPod, Preview, preview_objects
+from webhook.cli.options import DENIED, PolicyOptions, policy_options
+from webhook.cli.terminal import Failure, columns
+from webhook.doctor.result import Check, Level, Result, counted
+from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.preview import Preview
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.doctor.result import Check, Result
     from webhook.mapping.model.policy import Policy
 
 
@@ -52,7 +57,6 @@ def preview(
       vgpu-webhook preview -n team --set bareDevices=whole
       vgpu-webhook preview -f manifests/ -o markdown
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    from webhook.cli.output.preview import preview_text
     from webhook.cli.policy_source import sourced_policy
 
     if files and (everywhere or source.in_cluster or source.release_namespace is not None):
@@ -104,26 +108,23 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
         raise click.BadParameter("; ".join(str(problem) for problem in error.problems), param_hint="--set") from error
 
 
-def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> "tuple[Preview, tuple[str, ...]]":
-    from webhook.cli.manifests.preview import preview as previewed
-    from webhook.cli.manifests.preview import simulated
-    from webhook.cli.manifests.simulate import SimulateOptions, is_key_of
+def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> tuple[Preview, tuple[str, ...]]:
+    from webhook.cli.manifests.simulate import simulate_under
 
-    options = SimulateOptions(namespace, opt_in=policy.settings.opt_in_label, is_key=is_key_of(policy))
     manifests, problems = manifests_in(files)
-    outcome = simulated(manifests, policy, options)
+    outcome = simulate_under(manifests, policy, namespace=namespace)
     unjudged = (f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged)
-    return previewed(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
+    return preview_objects(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
 
 
 def _of_cluster(
     source: PolicyOptions, policy: "Policy", namespace: str | None
-) -> "tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]":
+) -> tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]:
     from webhook.cli.cluster_workloads import preview_of, readiness_of
     from webhook.cluster.client.api import ApiError
     from webhook.cluster.client.connection import connect, release_namespace_of
 
-    async def read() -> "tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]":
+    async def read() -> tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]:
         api = await connect(source.kubeconfig, source.context)
         try:
             found, unread = await preview_of(api, policy, namespace)
@@ -135,3 +136,87 @@ def _of_cluster(
         return asyncio.run(read())
     except ApiError as error:
         raise Failure([str(error)]) from error
+
+
+Checked = Sequence[tuple[Check[Any], Result]]
+
+HEADINGS: Final = ("NAMESPACE", "WORKLOAD", "BECOMES", "DETAILS")
+MAX_DETAILS: Final = 160
+"""Characters of details in a table; the whole text is in JSON."""
+
+
+def preview_text(found: Preview, source: str, checked: Checked, output: str) -> str:
+    """Format a preview as `output` says: ``table``, ``markdown`` or ``json``.
+
+    Args:
+        found: the preview.
+        source: which policy it is of.
+        checked: whether the cluster can run the pods; empty without a cluster.
+        output: the format.
+    """
+    if output == "json":
+        return json.dumps(_data(found, source, checked), indent=2, ensure_ascii=False) + "\n"
+    return "\n".join(_markdown(found, source, checked) if output == "markdown" else _table(found, source, checked))
+
+
+def _data(found: Preview, source: str, checked: Checked) -> dict[str, Any]:
+    return {
+        "policy": source,
+        "pods": [msgspec.to_builtins(pod) for pod in found.pods],
+        "outcomes": dict(found.outcomes),
+        "effects": dict(found.effects),
+        "codes": dict(found.codes),
+        "namespaces": {name: dict(outcomes) for name, outcomes in found.namespaces.items()},
+        "withoutRequest": found.others,
+        "cluster": [{"name": check.name, **msgspec.to_builtins(result)} for check, result in checked],
+    }
+
+
+def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
+    yield f"as if every namespace had opted in and enforced; {source}"
+    yield ""
+    if found.pods:
+        yield columns([HEADINGS, *map(_cells, found.pods)])
+    yield f"{counted(len(found.pods), 'template')} with a GPU request: {_counts(found.outcomes)}"
+    yield f"without one, and never changed: {found.others}"
+    for what, counts in (("effects", found.effects), ("codes", found.codes)):
+        if counts:
+            yield f"{what}: {_counts(counts)}"
+    if len(found.namespaces) > 1:
+        yield from (f"namespace {name}: {_counts(outcomes)}" for name, outcomes in found.namespaces.items())
+    if checked:
+        yield ""
+        yield as_text(checked).rstrip()
+    yield ""
+
+
+def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
+    yield f"As if every namespace had opted in and enforced; {source}."
+    yield ""
+    yield "| namespace | unchanged | changed | denied |\n|---|---|---|---|"
+    yield from (f"| {name} | {' | '.join(map(str, counts.values()))} |" for name, counts in found.namespaces.items())
+    yield f"| **all** | {' | '.join(map(str, found.outcomes.values()))} |"
+    yield ""
+    yield f"| {' | '.join(heading.lower() for heading in HEADINGS)} |\n|---|---|---|---|"
+    for pod in found.pods:
+        cells = (cell.replace("|", "\\|") for cell in _cells(pod))
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    for check, result in checked:
+        yield f"- {check.name}, {result.level.value}: {' '.join((result.message, *result.details))}"
+    if any(result.level is not Level.OK for _, result in checked):
+        yield ""
+
+
+def _cells(pod: NextPod) -> tuple[str, str, str, str]:
+    text = shown(pod.text)
+    cut = text if len(text) <= MAX_DETAILS else f"{text[: MAX_DETAILS - 1]}…"
+    return pod.namespace, shown(pod.workload), ", ".join(pod.effects) or _plain(pod), cut
+
+
+def _plain(pod: NextPod) -> str:
+    return "completed" if pod.outcome == "changed" else "unchanged"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items())

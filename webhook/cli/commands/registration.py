@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from webhook.cli.failure import Failure
 from webhook.cli.options import configured, configured_policy
+from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
     from webhook.cluster.registration.desired import ServiceReference
@@ -43,7 +43,7 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     They select the pods that carry GPU keys of these mappings, and no others. Print them again when mappings change; the
     same policy gives the same bytes.
     """
-    from webhook.cli.output.yaml_output import yaml_text
+    from webhook.cli.manifests.files import yaml_text
     from webhook.cluster.registration.desired import KINDS, ServiceReference, Site, desired_from
     from webhook.cluster.registration.desired import registration as make
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from webhook.cli.failure import Failure
 from webhook.cli.options import configured, configured_policy, of_cluster
+from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
     from webhook.replica.run import Addresses

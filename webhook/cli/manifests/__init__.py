@@ -1,4 +1,4 @@
-"""Reading manifest files, finding pods in them, and simulating what the cluster would store.
+"""Reading manifest files, finding pods in them, simulating what the cluster would store, and checking it.
 
 Code that several commands need for their input belongs here. Nothing here prints.
 """

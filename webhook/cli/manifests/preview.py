@@ -10,8 +10,7 @@ from msgspec import structs
 from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
-from webhook.cli.manifests.read import Manifest
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, SimulateOptions, simulate
+from webhook.cli.manifests.simulate import SimulatedObject
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -81,7 +80,7 @@ class Preview:
         }
 
 
-def preview(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
+def preview_objects(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
     """Decide on the pods of objects as if each namespace had opted in and enforced the policy; see `simulated`."""
     found: dict[NextPod, None] = {}
     others = 0
@@ -95,11 +94,6 @@ def preview(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
             else:
                 found[pod] = None
     return Preview(tuple(sorted(found, key=lambda pod: (pod.namespace, pod.workload))), others)
-
-
-def simulated(manifests: Sequence[Manifest], policy: Policy, options: SimulateOptions) -> Simulated:
-    """The objects of manifests with their pods, as controllers would create these."""
-    return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
 
 
 def enforced(namespace: Namespace, policy: Policy) -> Namespace:

@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,14 +12,11 @@ import msgspec
 
 from webhook import labels
 from webhook.admission import decide
-from webhook.admission.claims import claims_of, requested_key
+from webhook.admission.claims import claims_of
 from webhook.admission.decision import Context, Decision, Namespace
-from webhook.admission.own_keys import unread_keys
-from webhook.cli.failure import Failure
-from webhook.cli.manifests.documents import files_in
-from webhook.cli.manifests.read import Manifest, ManifestError, decode_error, read_manifests
-from webhook.cli.manifests.unjudged import IsKey, unjudged
+from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
+    IsKey,
     KubeObject,
     PodPlace,
     kube_object,
@@ -28,10 +24,10 @@ from webhook.cli.manifests.workloads import (
     places_at,
     pod_places,
     pointer,
+    unjudged,
 )
+from webhook.cli.terminal import Failure
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
-from webhook.doctor.result import counted
-from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
@@ -80,11 +76,13 @@ class SimulatedPod:
         path: its path in the object, for people; empty for the object itself.
         pod: as a controller would create it.
         context: the context of the decision.
+        decision: the decision.
     """
 
     path: str
     pod: Pod
     context: Context
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +160,26 @@ def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: Simu
     return outcome
 
 
+def simulate_under(
+    manifests: Sequence[Manifest],
+    policy: Policy,
+    *,
+    namespace: str | None = None,
+    target: str | None = None,
+    template_paths: tuple[str, ...] = (),
+    match: MatchedNames | None = None,
+) -> Simulated:
+    """Simulate what the cluster would store of these documents under a policy; for the rest, see `SimulateOptions`."""
+    opt_in = policy.settings.opt_in_label
+    options = SimulateOptions(namespace, target, template_paths, opt_in, match, is_key_of(policy))
+    return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
+
+
+def is_key_of(policy: Policy) -> IsKey:
+    """Return whether a name is a resource name of a policy's vendors."""
+    return lambda name: bool(policy.resources.owners(name))
+
+
 def _flattened(obj: KubeObject) -> Iterator[KubeObject]:
     items = list_items(obj)
     yield from [obj] if items is None else itertools.chain.from_iterable(map(_flattened, items))
@@ -225,7 +243,7 @@ def _object(
     pods: list[SimulatedPod] = []
     for place in places:
         pod, decision, operations, zeros = _place(obj, place, context, decide, options.target)
-        pods.append(SimulatedPod(path_text(place.path), pod, context))
+        pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         warnings.extend(f"{path_text(place.field(path))} has no value: read as 0" for path in zeros)
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
@@ -383,8 +401,6 @@ def _applied(data: dict[str, Any], patch: list[Operation]) -> dict[str, Any]:
 
 GROUP: Final = "resource.k8s.io"
 
-_REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
-
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
@@ -448,45 +464,6 @@ def allocations(manifests: Iterable[Manifest]) -> Allocations:
     return Allocations(served, claims, sources)
 
 
-def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """Warn of what conflicts with a policy: a DeviceClass for one of its keys, a claim beside a request, a misspelled key.
-
-    A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
-    """
-    known = allocations(manifests)
-    for resource, name in known.served.items():
-        owners = policy.resources.owners(resource)
-        if owners:
-            yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
-    options = SimulateOptions(opt_in=policy.settings.opt_in_label)
-
-    def decided(pod: Pod, context: Context) -> Decision:
-        return decide(pod, context, policy)
-
-    for manifest in manifests:
-        for simulated in simulate([manifest], decided, options).objects:
-            problems = [text for text in simulated.denials if any(code in text for code in _REPORTED)]
-            problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, known)]
-            classes = [text for part in simulated.pods for text in known.classes(part.pod) if problems]
-            yield from (f"{manifest.source}: {simulated.title}: {text}" for text in (*problems, *classes))
-
-
-def _beside(pod: Pod, policy: Policy, known: Allocations) -> Iterator[str]:
-    """Find claims beside requests whose device class only other manifests reveal: that of a claim, or of a resource name."""
-    others = policy.settings.other_device_classes
-    if policy.settings.resource_claims == "warn":
-        return
-    served = {
-        key: name for key, name in known.served.items() if not policy.resources.owners(key) and name not in others
-    }
-    of_claims = {name for name, classes in known.by_claim(pod).items() if not set(classes).issubset(others)}
-    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-        key = requested_key(container, policy)
-        names = [name for name in claims_of(container, served) if name in served or name in of_claims]
-        if key and names:
-            yield f"container {container.name}: {key} and the claim {names[0]} in one container"
-
-
 def _objects(manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
     for manifest in manifests:
         try:
@@ -545,69 +522,3 @@ def _in_file(path: Path) -> dict[str, Namespace]:
                 raise manifest.error(("metadata", "name"), "a Namespace without a name")
             found[namespace.name] = namespace
     return found
-
-
-def unjudged_requests(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """Return a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
-    options = SimulateOptions(opt_in=policy.settings.opt_in_label, is_key=is_key_of(policy))
-    for manifest in manifests:
-        outcome = simulate([manifest], lambda pod, context: decide(pod, context, policy), options)
-        yield from map(str, outcome.errors)
-        for each in outcome.objects:
-            yield from (f"{manifest.source}: {each.title}: {text}" for text in each.unjudged)
-
-
-def is_key_of(policy: Policy) -> IsKey:
-    """Return whether a name is a resource name of a policy's vendors."""
-    return lambda name: bool(policy.resources.owners(name))
-
-
-def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """Return a line for each file with notes on its pods: their codes, and how many containers each concerns."""
-    found: dict[str, Counter[Reason]] = {}
-    options = SimulateOptions(opt_in=policy.settings.opt_in_label)
-    for manifest in manifests:
-        reasons = found.setdefault(manifest.source, Counter())
-
-        def decided(pod: Pod, context: Context, reasons: Counter[Reason] = reasons) -> Decision:
-            decision = decide(pod, context, policy)
-            reasons.update(note.reason for note in decision.notes)
-            return decision
-
-        simulate([manifest], decided, options)
-    for source, reasons in found.items():
-        if reasons:
-            counts = (
-                f"{reason.code} ({reason.value.title}) in {counted(times, 'container')}"
-                for reason, times in reasons.items()
-            )
-            yield f"{source}: {', '.join(counts)}"
-
-
-def own_key_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """Warn of the webhook's labels and annotations without effect on namespaces, pods and pod templates.
-
-    Args:
-        manifests: of any kind.
-        policy: as for `unread_keys`.
-    """
-    for manifest in manifests:
-        try:
-            obj = kube_object(manifest, manifest.data)
-            for item in list_items(obj) or [obj]:
-                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in _of(item, policy))
-        except ManifestError:
-            continue  # not an object: only documents are checked for errors
-
-
-def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
-    for namespace in namespaces_in(item):
-        yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
-    for place in pod_places(item, ()):
-        metadata = place.pod.get("metadata")
-        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
-
-
-def _texts(metadata: object, key: str) -> dict[str, str]:
-    values = metadata.get(key) if isinstance(metadata, dict) else None
-    return {str(name): str(value) for name, value in values.items()} if isinstance(values, dict) else {}

@@ -230,21 +230,26 @@ oldObject == null || (
 )
 """They leave out objects that a controller made, whose author nobody is, and updates of anything but the pods."""
 
-_EXPRESSION: Final = """\
+_CONTAINERS: Final = """\
 [
   object.spec.?containers.orValue([]),
   object.spec.?initContainers.orValue([])
-].exists(containers, containers.exists(c, [
+].exists(containers, containers.exists(c, {condition}))"""
+
+_RESOURCES: Final = """\
+[
   c.?resources.?limits.orValue({{}}),
   c.?resources.?requests.orValue({{}})
 ].exists(amounts, amounts.exists(name,
-  {resources}
-))))
-|| [
+  {condition}
+))"""
+
+_KEYS: Final = """\
+[
   object.metadata.?labels.orValue({{}}),
   object.metadata.?annotations.orValue({{}})
 ].exists(keys, keys.exists(key,
-  {keys}
+  {condition}
 ))"""
 
 _OR: Final = "\n  || "
@@ -272,8 +277,32 @@ def fits(let_through: MatchedNames) -> bool:
 
 def match_expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for pods to let through; the same names make the same text."""
-    resources = _OR.join(_resource_tests(let_through)) or "false"
-    return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
+    return f"{any_container(any_resource(resource_test(let_through)))}\n|| {any_key(let_through)}"
+
+
+def any_container(condition: str) -> str:
+    """A CEL expression that is true for a pod of which a container ``c`` meets a condition."""
+    return _CONTAINERS.format(condition=condition)
+
+
+def any_resource(condition: str) -> str:
+    """A CEL expression that is true for a container ``c`` of which a resource ``name`` of ``amounts`` meets a condition."""
+    return _RESOURCES.format(condition=condition)
+
+
+def resource_test(names: MatchedNames) -> str:
+    """A CEL expression that is true for the ``name`` of one of these resources."""
+    return _OR.join(_resource_tests(names)) or "false"
+
+
+def any_key(names: MatchedNames) -> str:
+    """A CEL expression that is true for a pod with one of these labels or annotations."""
+    return _KEYS.format(condition=key_test(names))
+
+
+def key_test(names: MatchedNames) -> str:
+    """A CEL expression that is true for the ``key`` of one of these labels or annotations."""
+    return _OR.join(_key_tests(names)) or "false"
 
 
 def template_expression(let_through: MatchedNames) -> str:
@@ -301,29 +330,29 @@ def conditions(
 
 def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.domains:
-        yield f"name.split('/')[0] in {_list_text(let_through.domains)}"
+        yield f"name.split('/')[0] in {list_text(let_through.domains)}"
     if let_through.names:
-        yield f"name in {_list_text(let_through.names)}"
+        yield f"name in {list_text(let_through.names)}"
     if let_through.prefixes:
-        yield f"{_list_text(let_through.prefixes)}.exists(prefix, name.startsWith(prefix))"
+        yield f"{list_text(let_through.prefixes)}.exists(prefix, name.startsWith(prefix))"
     if let_through.name_patterns:
         yield f"name{_pattern_text(let_through.name_patterns)}"
 
 
 def _key_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.keys:
-        yield f"key in {_list_text(let_through.keys)}"
+        yield f"key in {list_text(let_through.keys)}"
     # A pattern costs its length for every key, and most patterns are only needed below a few domains.
     domains = {glob: glob.partition("/")[0] for glob in let_through.key_patterns}
     below = {glob for glob, domain in domains.items() if domain != glob and "*" not in domain}
     if below:
-        listed = _list_text({domains[glob] for glob in below})
+        listed = list_text({domains[glob] for glob in below})
         yield f"key.split('/')[0] in {listed} && key{_pattern_text(below)}"
     if let_through.key_patterns - below:
         yield f"key{_pattern_text(let_through.key_patterns - below)}"
 
 
-def _list_text(values: Iterable[str]) -> str:
+def list_text(values: Iterable[str]) -> str:
     """A CEL list with one item per line, so that each added or removed item is one line of a diff."""
     items = ",".join(f"\n    '{value}'" for value in sorted(values))
     return f"[{items}\n  ]"

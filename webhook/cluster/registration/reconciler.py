@@ -20,7 +20,8 @@ from structlog.typing import FilteringBoundLogger
 from certs.backoff import Backoff
 from certs.ca import by_der
 from webhook import __version__
-from webhook.cluster.client.api import Api, Object, ObjectMetadata, StatusError, UnreachableError, owner_reference
+from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError, owner_reference
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.registration.desired import (
     MUTATING,

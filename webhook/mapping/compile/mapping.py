@@ -7,7 +7,7 @@ from webhook.mapping.compile.keys import FormCompiler, Problems, compile_key
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import Template
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.owned import Owned, compile_owned
@@ -20,22 +20,12 @@ MAX_NAMES: Final = 2048
 """The most names that one document may list."""
 
 
-def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPath] = frozenset()) -> Vendor:
-    """Compile a document; for the arguments see `draft_vendor`.
-
-    Raises:
-        MappingError: the document breaks a rule that the types of the schema cannot express; all problems at once.
-    """
-    vendor, problems = draft_vendor(document, source, overridden)
-    if vendor is None or problems:
-        raise MappingError(problems)
-    return vendor
-
-
 def draft_vendor(
     document: schema.Mapping, source: str, overridden: frozenset[FieldPath] = frozenset()
 ) -> tuple[Vendor | None, tuple[Problem, ...]]:
     """Compile a document as far as possible, and collect all problems; the vendor is usable only without any.
+
+    A problem is a rule of documents that the types of the schema cannot express.
 
     Args:
         document: validated by the schema.

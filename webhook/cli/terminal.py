@@ -1,4 +1,4 @@
-"""Text for a terminal: aligned columns, and labels on the left of wrapped content."""
+"""Text for a terminal: aligned columns, labels on the left of wrapped content, and the error for unusable input."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,3 +62,22 @@ def labelled(label: str, rows: Iterable[str | LabelledRow], indent: int = 2, col
 def block(lines: Iterable[str], indent: int) -> Iterator[str]:
     """Indent lines that are to be copied; they are never wrapped."""
     return (f"{' ' * indent}{shown(line)}".rstrip() + "\n" for line in lines)
+
+
+class Failure(click.ClickException):
+    """Problems of a file, a mapping or an argument; nothing was printed to stdout.
+
+    Args:
+        messages: one line each, with file and line as far as they are known.
+    """
+
+    exit_code = 1
+
+    def __init__(self, messages: Iterable[str]) -> None:
+        self.messages = tuple(messages)
+        super().__init__("\n".join(self.messages))
+
+    def show(self, file: object = None) -> None:
+        del file
+        for message in self.messages:
+            click.echo(f"error: {message}", err=True)

@@ -11,7 +11,7 @@ from deploy.generate.schema import values_schema
 from tests.doctor.scene import PLUGINS, but, daemon_set, node
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.doctor.facts import ClusterFacts, Scheduler
-from webhook.doctor.proposal import proposed, values_text
+from webhook.doctor.nodes import proposed, values_text
 from webhook.doctor.result import Missing, UnansweredError
 from webhook.mapping.load import load_policy
 

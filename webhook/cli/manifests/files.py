@@ -1,23 +1,28 @@
-"""Reads manifest files: YAML or JSON, with any number of documents.
+"""Manifests as text: reads files in YAML or JSON, with any number of documents, and writes YAML.
 
-Reads YAML manifests as Kubernetes does (``sigs.k8s.io/yaml``, ``goyaml.v2/resolve.go``), with line numbers.
+YAML is read as Kubernetes does (``sigs.k8s.io/yaml``, ``goyaml.v2/resolve.go``), with line numbers: YAML 1.1 with its
+booleans (``yes``, ``on``, ``y``) and octal numbers, but without base 60 and dates, which stay text. Of a key that occurs
+twice in one mapping, the last one counts, as for ``kubectl``, with a warning.
 
-That is YAML 1.1 with its booleans (``yes``, ``on``, ``y``) and octal numbers, but without base 60 and dates, which stay
-text. Of a key that occurs twice in one mapping, the last one counts, as for ``kubectl``, with a warning.
+It is written with keys in their order, and text quoted if any parser could read it as another type.
 """
 
 import copy
 import json
 import math
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
 from yaml import events
 
+from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.strict_yaml import Document, Walker, events_of, line_of, syntax_problem
 
@@ -437,3 +442,102 @@ def _json_before_mistake(text: str, source: str) -> Iterator[Manifest]:
 
 def _moved(problem: Problem, lines: int) -> Problem:
     return replace(problem, line=(problem.line or 1) + lines)
+
+
+_DUMPER: Final[type[Any]] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_UNFOLDED: Final = 2**31 - 1
+"""Width of lines: folded lines would make diffs hard to read."""
+
+# Beyond what PyYAML quotes by itself (YAML 1.1 as it knows it): go-yaml's `y` and `n`, floats without a dot or a sign
+# in the exponent (YAML 1.2, go-yaml), octals of YAML 1.2, octal-like numbers that are decimal in YAML 1.2, dates.
+_AMBIGUOUS: Final = re.compile(
+    r"[yYnN]|[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9_]+)?|[-+]?0[oO][0-7_]+|[-+]?0[xXbB][0-9a-fA-F_]+"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*"
+)
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc]  # C or Python: decided above
+    """Quotes ambiguous text, and writes no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        del data
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif _AMBIGUOUS.fullmatch(text):
+        style = "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def yaml_text(data: object) -> str:
+    """Format one document, without a document marker."""
+    text: str = yaml.dump(
+        data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=_UNFOLDED
+    )
+    return text
+
+
+def yaml_stream(documents: Iterable[object]) -> str:
+    """Format documents, with markers between them."""
+    return "---\n".join(yaml_text(document) for document in documents)
+
+
+SUFFIXES: Final = {".yaml", ".yml", ".json"}
+
+
+def files_in(place: Path) -> list[Path]:
+    """List the YAML and JSON files in a folder and below it, sorted by path; anything else counts as a file."""
+    if not place.is_dir():
+        return [place]
+    return sorted(each for each in place.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+
+
+STDIN: Final = "-"
+
+
+def bodies_of(files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Read files, all manifest files of folders, and standard input (``-``): yield their names and contents.
+
+    Raises:
+        Failure: a file cannot be read, or a folder contains none.
+        click.UsageError: standard input is named twice.
+    """
+    names = list(files)
+    if names.count(STDIN) > 1:
+        raise click.UsageError("standard input can be read only once")
+    for name in names:
+        if name == STDIN:
+            yield "stdin", sys.stdin.buffer.read()
+            continue
+        paths = files_in(Path(name))
+        if not paths:
+            raise Failure([f"{name}: nothing found: the folder contains no YAML or JSON file"])
+        for path in paths:
+            try:
+                yield str(path), path.read_bytes()
+            except OSError as error:
+                raise Failure([f"{path}: {error.strerror}"]) from error
+
+
+def manifests_in(files: Sequence[str]) -> tuple[list[Manifest], list[Problem]]:
+    """Read the documents of files, see `bodies_of`; return them, and the problem of each that cannot be read.
+
+    Raises:
+        Failure: no document can be read, or there is none.
+        click.UsageError: standard input is named twice.
+    """
+    manifests: list[Manifest] = []
+    problems: list[Problem] = []
+    for source, body in bodies_of(files):
+        found, wrong = read_stream(body, source)
+        manifests, problems = manifests + found, problems + wrong
+    if not manifests:
+        raise Failure([str(each) for each in problems] or [f"{', '.join(files)}: no document"])
+    return manifests, problems

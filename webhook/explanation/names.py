@@ -89,10 +89,15 @@ def _unit_size(vendor: Vendor, key: Key, dimension: Dimension) -> str:
 MAX_NEAR: Final = 3
 """The most names that are suggested for an unknown one."""
 
-MAX_DISTANCE: Final = 4
+MAX_LETTERS: Final = 4
 """The most letters in which a suggested name differs."""
 
-PLACES: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
+_PLACES: Final[Mapping[KeyPlace, str]] = {
+    "resource": "resource, in limits",
+    "label": "label of the pod",
+    "annotation": "annotation of the pod",
+    "nodeSelector": "nodeSelector of the pod; read only",
+}
 """The places of keys."""
 
 
@@ -104,7 +109,7 @@ def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
     names = {
         key
         for vendor in policy.vendors.values()
-        for place in PLACES
+        for place in _PLACES
         for key in (*index([vendor], place).exact, *_open_ended(vendor, place))
     }
     ranked = sorted((rank, key) for key in names if (rank := _rank(name, key)) is not None)
@@ -114,11 +119,11 @@ def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
 def _rank(name: str, key: str) -> int | None:
     """The distance of a known key from a name, in letters; None if it is hardly meant."""
     away = distance(name, key)
-    if away <= min(MAX_DISTANCE, len(name) // 3):
+    if away <= min(MAX_LETTERS, len(name) // 3):
         return away
     (domain, _, local), (key_domain, _, key_local) = name.rpartition("/"), key.rpartition("/")
     same_begin = key_domain == domain and local != "" and (key_local.startswith(local) or local.startswith(key_local))
-    return MAX_DISTANCE if same_begin or key_local == local else None
+    return MAX_LETTERS if same_begin or key_local == local else None
 
 
 def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
@@ -132,44 +137,25 @@ Mark: TypeAlias = Literal["hint", "owned", "known"]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class NameUse:
     """The meaning of a name to one vendor.
 
     Attributes:
-        vendor, family, about: the vendor.
+        vendor: the vendor.
         in_force: whether its keys are read; otherwise it is inactive.
-        place: where the name has to be.
-        key_name: the mapping's name of the key.
-        keys: all its spellings; the first is written.
-        container: the container that the name contains, or None.
-        kinds: the dimensions, or ``other``, ``text``, ``container``.
-        unit: what 1 is worth, in keys.
-        per: ``device`` or ``total``; None if neither makes sense.
-        legal: the numbers that are taken, in keys.
-        missing: the meaning of its absence.
-        rules: the forms of the vendor, in the order in which they are tried.
-        traps: what is easily misunderstood.
+        title: the vendor, and what it is.
+        rows: place, spellings, unit, legal numbers, the meaning of its absence, the forms in the order in which they are
+            tried, and what is easily misunderstood; by their label.
     """
 
     vendor: str
-    family: str
-    about: str | None
     in_force: bool
-    place: KeyPlace
-    key_name: str
-    keys: tuple[str, ...]
-    container: str | None
-    kinds: tuple[str, ...]
-    unit: str
-    per: Literal["device", "total"] | None
-    legal: str
-    missing: tuple[str, ...]
-    rules: tuple[str, ...]
-    traps: tuple[str, ...]
+    title: str
+    rows: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class GlossaryEntry:
+class NameExplained:
     """Everything that is known about a name.
 
     Attributes:
@@ -186,7 +172,7 @@ class GlossaryEntry:
     name: str
     owner: str | None
     choice: str | None
-    uses: tuple[Use, ...] = ()
+    uses: tuple[NameUse, ...] = ()
     marks: tuple[tuple[str, Mark], ...] = ()
     near: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
@@ -198,29 +184,33 @@ class GlossaryEntry:
         return bool(self.uses or self.marks or self.device_class)
 
 
-def look_up(policy: Policy, name: str) -> GlossaryEntry:
+def look_up(policy: Policy, name: str) -> NameExplained:
     """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
     if name.startswith(DEVICE_CLASS):
-        return GlossaryEntry(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
+        return NameExplained(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
-    uses = [use for vendor in vendors for use in _uses(vendor, name)]
+    found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name)]
+    uses = tuple(use for _, use in found)
     owners = policy.resources.owners(name)
     marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)] if not uses else []
-    sharing = {use.vendor for use in uses if use.place == "resource"}
+    sharing = {use.vendor for place, use in found if place == "resource"}
     owner = owners[0].vendor if owners else next((use.vendor for use in uses if use.in_force), None)
     others = sorted(sharing - {owner})
     choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
     near = () if uses or marks else similar_names(policy, name)
     named = (entry for vendor in vendors for entry in advised_names(vendor.document) if entry.name == name)
     advice = () if uses else tuple(dict.fromkeys(entry.advice for entry in named))
-    return GlossaryEntry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near, advice)
+    return NameExplained(name, owner if sharing else None, choice, uses, tuple(marks), near, advice)
 
 
-def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
-    for place in PLACES:
+def _uses(vendor: Vendor, name: str) -> Iterator[tuple[KeyPlace, NameUse]]:
+    inactive = ", inactive: not read here" if vendor.inactive else ""
+    title = f"{vendor.name}{inactive}{f': {vendor.document.about}' if vendor.document.about else ''}"
+    for place in _PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
         for owner in {owner.key_name: owner for owner in owners}.values():
-            yield _use(vendor, vendor.keys[owner.key_name], owner)
+            rows = _rows(vendor, vendor.keys[owner.key_name], owner)
+            yield place, NameUse(vendor.name, not vendor.inactive, title, {label: each for label, each in rows if each})
 
 
 def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:
@@ -231,25 +221,21 @@ def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:
     )
 
 
-def _use(vendor: Vendor, key: Key, owner: Owner) -> Use:
-    sizes = {"memory", "cores"} & set(key.dimensions)
-    return Use(
-        vendor=vendor.name,
-        family=vendor.family,
-        about=vendor.document.about,
-        in_force=not vendor.inactive,
-        place=key.place,
-        key_name=key.name,
-        keys=tuple(template.text for template in (*key.spellings, key.twin) if template is not None),
-        container=owner.container,
-        kinds=key.dimensions or (key.kind,),
-        unit=_unit(vendor, key, owner),
-        per=None if not sizes else "total" if key.total else "device",
-        legal=_legal(key),
-        missing=tuple(_missing(vendor, key)),
-        rules=tuple(_rules(vendor)),
-        traps=tuple(_traps(vendor, key)),
-    )
+def _rows(vendor: Vendor, key: Key, owner: Owner) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what a key is to a vendor, by labels."""
+    spelled = tuple(template.text for template in (*key.spellings, key.twin) if template is not None)
+    unit = _unit(vendor, key, owner)
+    yield "place", (_PLACES[key.place],)
+    yield "spelled", (" or ".join(spelled),) if len(spelled) > 1 else ()
+    yield "for", () if owner.container is None else (f"container {owner.container}",)
+    yield "specifies", (" and ".join(key.dimensions) or unit,)
+    if key.dimensions:
+        sized = {"memory", "cores"} & set(key.dimensions)
+        yield "1 is", (f"{unit}{(', over all devices together' if key.total else ', per device') if sized else ''}",)
+    yield "legal", (_legal(key),)
+    yield "missing", tuple(_missing(vendor, key))
+    yield "rules", tuple(_rules(vendor))
+    yield "traps", tuple(_traps(vendor, key))
 
 
 def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:

@@ -1,0 +1,236 @@
+"""What `explain` says of a pod is what the decision did: its rows are made of the trace, and nothing is guessed."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
+from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.decisions.test_keys import CASES as KEY_CASES
+from tests.decisions.test_keys import pod_of
+from tests.depth import few_or_all, partners
+from tests.yaml_text import load_yaml
+from webhook.admission import Context, Decision, decide
+from webhook.explanation.pods import ContainerExplained, PodExplained, explain_pod
+from webhook.finding import Step
+from webhook.mapping.model.policy import Policy
+from webhook.pod import decode_pod
+from webhook.quantity import bytes_text, parse_quantity
+
+Json = dict[str, Any]
+FOLDERS = sorted(CASES.iterdir())
+
+
+def explained_case(folder: Path) -> PodExplained:
+    """A case, explained."""
+    pod = decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
+    return explain_pod(pod, context_in(folder), policy_in(folder))
+
+
+def lefts(container: ContainerExplained, label: str) -> list[str]:
+    """The left texts of the rows of a label."""
+    return [left for left, _ in container.rows.get(label, ())]
+
+
+def assert_rows_are_the_decisions(pod: Json, context: Context, policy: Policy) -> int:
+    """Rows say what the status says, and each number that became another is in a warning; how many there are."""
+    view = decode_pod(json.dumps(pod).encode())
+    decision, explained = decide(view, context, policy), explain_pod(view, context, policy)
+    assert (explained.allowed, explained.reason) == (decision.allowed, decision.reason)
+    entries = explained.status.get("containers", {})
+    assert entries.keys() <= {container.name for container in explained.containers}
+    steps = 0
+    for container in explained.containers:
+        if container.name in entries:
+            assert_container_is_as_reported(container, entries[container.name])
+        steps += assert_roundings_are_reported(container, decision)
+    return steps
+
+
+def assert_container_is_as_reported(container: ContainerExplained, entry: Json) -> None:
+    """Keys, amounts, defaults, target, written keys and shim are those of the status."""
+    rows = container.rows
+    keys, written = ([re.sub("^(label|annotation|nodeSelector) ", "", text) for text in lefts(container, label)]
+                     for label in ("keys", "written"))  # fmt: skip
+    assert keys == [f"{key}: {value}" for key, value in entry["keys"].items()]
+    assert written == ([f"{key}: {value}" for key, value in entry.get("written", {}).items()] or ["nothing"])
+    means = dict(zip(("devices", "memory", "cores"), rows["means"], strict=False))
+    assert {dimension: left for dimension, (left, _) in means.items()} == {
+        dimension: in_rows(dimension, amount) for dimension, amount in entry["request"].items()
+    }
+    filled = {
+        dimension
+        for dimension, (_, why) in means.items()
+        if why.startswith(("filled in: ", "a count alone is whole devices here"))
+    }
+    assert filled == entry.get("defaults", {}).keys()
+    assert ("gets" in rows) == ("allocation" in entry)
+    if "allocation" in entry:
+        allocation = entry["allocation"]
+        assert rows["gets"][0][0].startswith(in_rows("devices", allocation["devices"]))
+        whole = rows["gets"][0][0].endswith(", whole")
+        amounts = [in_rows(name, allocation[name]).removesuffix(" per device") for name in ("memory", "cores")]
+        assert whole or all(amount in rows["gets"][0][0] for amount in amounts)
+    assert lefts(container, "target") == ([entry["target"]] if "target" in entry else [])
+    if "shim" in entry:
+        assert rows["shim"][0][0].startswith(f"{entry['shim']}: ")
+
+
+def in_rows(dimension: str, amount: Any) -> str:
+    """An amount of the status, as rows have it."""
+    if dimension == "devices":
+        return "1 device" if amount == 1 else f"{amount} devices"
+    if amount == "unlimited":
+        return f"no limit of {dimension}"
+    spaced = f"{amount.removesuffix('Mi')} MiB" if amount.endswith("Mi") else amount.replace("%", " %")
+    return f"{'all ' if amount == '100%' else f'{spaced} of '}{dimension} per device"
+
+
+def assert_roundings_are_reported(container: ContainerExplained, decision: Decision) -> int:
+    """Every number that became another is in a warning of the same code about the same container; how many there are."""
+    rows = container.rows.get("rounded", ())
+    steps = [
+        (finding, finding.step)
+        for finding in decision.warnings
+        if finding.container == container.name and finding.step is not None
+    ]
+    for finding, step in steps:
+        assert all(number in finding.message for number in numbers(step)), finding
+    if decision.patch_json:
+        known = [(step.what, finding.reason.code) for finding, step in steps]
+        assert [(left.partition(": ")[0], code) for left, code in rows] == known
+    return len(rows)
+
+
+def numbers(step: Step) -> list[str]:
+    """The numbers of a step as messages spell them."""
+    subject = step.what.removesuffix(" per device")
+    return [subject, *("no limit" if text == "unlimited" else in_words(text) for text in (step.before, step.after))]
+
+
+def in_words(amount: str) -> str:
+    """``2048Mi`` as a message has it: 2 GiB."""
+    if amount.endswith("Mi"):
+        return bytes_text(parse_quantity(amount))
+    return re.sub(r"%$", " %", amount)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_rows_of_a_case(folder: Path) -> None:
+    """The cases of decisions: in `warn` and `audit`, what would be written."""
+    pod = load_yaml((folder / "pod.yaml").read_text())
+    assert_rows_are_the_decisions(pod, context_in(folder), policy_in(folder))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_findings_are_the_decisions(folder: Path) -> None:
+    """Every finding and the denial, in order."""
+    pod = decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
+    decision, explained = decide(pod, context_in(folder), policy_in(folder)), explained_case(folder)
+    if decision.denial is not None:
+        assert explained.denial == decision.denial
+    elif explained.denial is None and explained.mode != "audit":
+        findings = dict.fromkeys((*decision.warnings, *decision.notes))
+        messages = [finding.message.removeprefix("under enforce: ") for finding in findings]
+        assert [finding.message for finding in explained.findings] == messages
+
+
+def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Policy]]:
+    """What the vendor's pages say, on order for so many targets."""
+    for each in KEY_CASES:
+        name, case = cast("tuple[str, Json]", each.values)
+        if name != vendor:
+            continue
+        policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
+        for target in (None, vendor, *partners(vendor, VENDORS, most)):
+            pod = pod_of(case)
+            if target is not None:
+                pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], TARGET: target}
+            yield pod, policy
+
+
+@few_or_all
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_steps_of_keys(vendor: str, most: int) -> None:
+    """The requests of every vendor's pages, to every target."""
+    for pod, policy in words_of(vendor, most):
+        assert_rows_are_the_decisions(pod, CONTEXT, policy)
+
+
+def test_there_are_steps() -> None:
+    """Enough of these requests are rounded for the tests above to show something."""
+    assert sum(assert_rows_are_the_decisions(pod, CONTEXT, policy) for pod, policy in words_of("qgpu")) > 20
+
+
+def test_only_what_became_another_number_is_a_step() -> None:
+    """Three devices are not 300 % of cores, and what is left over of a total is taken by nobody."""
+    side = {"tke.cloud.tencent.com/qgpu-core": "250", "tke.cloud.tencent.com/qgpu-memory": "17"}
+    pod = pod_of({"limits": side, "annotations": {TARGET: "nvidia"}})
+    explained = explain_pod(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
+    assert lefts(explained.containers[0], "rounded") == [
+        "tke.cloud.tencent.com/qgpu-memory: 17 over 3 devices became 5 each",
+        "tke.cloud.tencent.com/qgpu-core: 250 over 3 devices became 83 each",
+    ]
+    assert_rows_are_the_decisions(pod, CONTEXT, policy_for())
+
+
+def test_corrections_are_not_refused() -> None:
+    """Whatever is shown to be written instead, is created when it is written so."""
+    corrected = 0
+    for folder in FOLDERS:
+        correction = explained_case(folder).correction
+        if correction is None or correction.remove:
+            continue
+        manifest = load_yaml((folder / "pod.yaml").read_text())
+        merge(manifest, correction.manifest)
+        decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
+        assert decision.denial is None, folder.name
+        corrected += 1
+    assert corrected > 5
+
+
+def merge(manifest: Any, part: Any) -> None:
+    """Puts a part of a manifest over it, containers by their names."""
+    for key, value in part.items():
+        if isinstance(value, list):
+            named = {each["name"]: each for each in manifest[key]}
+            for each in value:
+                merge(named[each["name"]], each)
+        elif isinstance(value, dict):
+            merge(manifest.setdefault(key, {}), value)
+        else:
+            manifest[key] = value
+
+
+@pytest.mark.parametrize(
+    "case, expected",
+    [
+        ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
+        ("misspelled-key", {"nvidia.com/gpumem": "3k"}),
+        ("zero-devices-with-memory", {"nvidia.com/gpu": 1}),
+        ("vcuda-neither-share-nor-whole", {"tencent.com/vcuda-core": 200}),
+        ("quantity-fraction", {"nvidia.com/gpu": 1}),
+        ("aliyun-mebibytes-written", {"aliyun.com/gpu-mem": 16}),
+        ("cores-beyond-100", {"nvidia.com/gpucores": 100}),
+        ("iluvatar-memory-without-count", {"iluvatar.ai/vgpu": 1}),
+    ],
+)
+def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
+    """The least legal number that is enough; one device where a count is missing; the key that was meant."""
+    correction = explained_case(CASES / case).correction
+    assert correction is not None
+    (container,) = correction.manifest["spec"]["containers"]
+    assert expected.items() <= container["resources"]["limits"].items()
+
+
+@pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
+def test_nothing_is_guessed(case: str) -> None:
+    """Where the intention is unclear, no correction is offered."""
+    explained = explained_case(CASES / case)
+    assert explained.denial is not None
+    assert explained.correction is None

@@ -1,0 +1,447 @@
+"""All checks of files: of mapping and settings documents in them, plain or in ConfigMaps, and of the objects beside these."""
+
+import difflib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+from webhook.admission.claims import claims_of, requested_key
+from webhook.admission.own_keys import unread_keys
+from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
+from webhook.cli.manifests.simulate import Allocations, Simulated, allocations, namespaces_in, simulate_under
+from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places
+from webhook.cli.terminal import Failure
+from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
+from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
+from webhook.finding import Finding
+from webhook.labels import MAPPING, PREFIX
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
+from webhook.mapping.document.schema import API_VERSION, Strict
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import EXTENDS
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.values import unreadable
+from webhook.pod import Pod
+from webhook.reasons import Reason
+
+_LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
+"""The end of a line before a literal block, whose lines are those of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
+    """A document and its kind."""
+
+    kind: DocumentKind
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class _ConfigMap:
+    """A ConfigMap in a manifest."""
+
+    manifest: Manifest
+    text: str
+    path: FieldPath
+    data: Mapping[str, Any]
+
+    def line(self, path: FieldPath) -> int:
+        """The line of the value at a path in it, or of the nearest known parent."""
+        return self.manifest.line((*self.path, *path))
+
+    def problem(self, path: FieldPath, message: str, hint: str | None = None) -> Problem:
+        return Problem(message, (*self.path, *path), hint, self.manifest.source, self.line(path))
+
+
+def in_manifest(manifest: Manifest, text: str) -> tuple[list[FoundDocument], list[Problem]]:
+    """Decode the documents in the ConfigMaps of a manifest; return them and their problems.
+
+    Args:
+        manifest: a manifest of a file.
+        text: the text of the whole file.
+    """
+    found: list[FoundDocument] = []
+    problems: list[Problem] = []
+    plain = str(manifest.data.get("apiVersion")).startswith(PREFIX)
+    if plain or "kind" not in manifest.data:
+        message = "a plain document among Kubernetes objects: put it into a file of its own, or into a ConfigMap"
+        problems.append(Problem(message, source=manifest.source, line=manifest.lines[()]))
+    for config_map in _config_maps(manifest, text):
+        try:
+            found += _in_config_map(config_map)
+        except MappingError as error:
+            problems += error.problems
+    return found, problems
+
+
+def _config_maps(manifest: Manifest, text: str) -> Iterator[_ConfigMap]:
+    kind, items = manifest.data.get("kind"), manifest.data.get("items")
+    if kind == "ConfigMap":
+        yield _ConfigMap(manifest, text, (), manifest.data)
+    elif kind in {"List", "ConfigMapList"} and isinstance(items, list):
+        for index, item in enumerate(items):
+            if isinstance(item, dict) and item.get("kind", "ConfigMap") == "ConfigMap":
+                yield _ConfigMap(manifest, text, ("items", index), item)
+
+
+def _in_config_map(config_map: _ConfigMap) -> Iterator[FoundDocument]:
+    metadata, texts = _mapping(config_map.data.get("metadata")), _mapping(config_map.data.get("data"))
+    label = _mapping(metadata.get("labels")).get(MAPPING)
+    if metadata.get("name") == SETTINGS_NAME:
+        yield _embedded(config_map, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
+    elif label == "true":
+        yield _embedded(config_map, "mapping", MAPPING_KEY, texts.get(MAPPING_KEY))
+    elif MAPPING_KEY in texts:
+        hint = f'add the label `{MAPPING}: "true"`'
+        raise MappingError(
+            [config_map.problem(("metadata", "labels"), "without its label the webhook does not read it", hint)]
+        )
+
+
+def _embedded(config_map: _ConfigMap, kind: DocumentKind, key: str, value: object) -> FoundDocument:
+    path: FieldPath = ("data", key)
+    if not isinstance(value, str):
+        raise MappingError([config_map.problem(path, f"a text {key} is required")])
+    line = config_map.line(path)
+    # The lines of other scalars are not those of the file.
+    literal = _LITERAL.search(config_map.text.splitlines()[line - 1]) is not None
+
+    def moved(inner: int | None) -> int:
+        return line + inner if literal and inner is not None else line
+
+    source = config_map.manifest.source
+    try:
+        documents = parse(value, source)
+    except MappingError as error:
+        raise MappingError([replace(each, line=moved(each.line)) for each in error.problems]) from None
+    if not documents and kind == "settings":
+        documents = [Document(source, {}, {})]
+    if len(documents) != 1:
+        raise MappingError([config_map.problem(path, f"{len(documents)} documents: a ConfigMap contains exactly one")])
+    (document,) = documents
+    return FoundDocument(
+        kind, replace(document, lines={place: moved(inner) for place, inner in document.lines.items()})
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+LIKE: Final = 0.8
+"""Similarity from which a key counts as a misspelled known one (`difflib`)."""
+
+MOST_KEYS: Final = 100
+"""Keys of a document that are compared to determine its kind."""
+
+_HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mapping|Settings)\b)', re.MULTILINE)
+"""A line with the kind of a Kubernetes object, not of a mapping or settings document."""
+
+
+def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Problem]]:
+    """Read the documents in a file; return them and the problems. Other objects are skipped.
+
+    Args:
+        body: the content of the file.
+        source: its name in messages.
+    """
+    try:
+        text = body.decode("utf-8-sig")
+        if not _HAS_KIND.search(text):
+            return [FoundDocument(_kind_of(document.data), document) for document in parse(text, source)], []
+    except UnicodeDecodeError as error:
+        return [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
+    except MappingError as error:
+        return [], list(error.problems)
+    manifests, problems = read_stream(body, source)
+    found: list[FoundDocument] = []
+    for manifest in manifests:
+        more, wrong = in_manifest(manifest, text)
+        found += more
+        problems += wrong
+    return found, problems
+
+
+def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
+    """Warn of documents that do not specify their schema."""
+    for each in found:
+        header = {"apiVersion": API_VERSION, "kind": each.kind.capitalize()}
+        missing = [f"{key}: {text}" for key, text in header.items() if key not in each.document.data]
+        if missing:
+            yield f"{each.document.source}: read as {API_VERSION}: add {' and '.join(missing)}"
+
+
+def objects_in(body: bytes, source: str) -> list[Manifest]:
+    """Read the Kubernetes objects in a file without problems; empty if it has plain documents."""
+    return read_stream(body, source)[0] if _HAS_KIND.search(body.decode("utf-8-sig")) else []
+
+
+def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
+    """The kind of a document: as specified, otherwise by its keys."""
+    if data.get("kind") in {"Mapping", "Settings"}:
+        return "mapping" if data["kind"] == "Mapping" else "settings"
+    settings, mapping = _likeness(data, _fields(Settings)), _likeness(data, [EXTENDS, *_fields(schema.Mapping)])
+    # Keys that both kinds have do not distinguish them.
+    return "settings" if settings and settings >= mapping else "mapping"
+
+
+def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
+    compared = itertools.islice(data, MOST_KEYS)
+    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in compared)
+
+
+def _fields(model: type[Strict]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """What files contain.
+
+    Attributes:
+        documents: mapping and settings documents, in order.
+        objects: the Kubernetes objects of files whose documents can be read.
+        policy: that of all documents together; the problems, if a document is invalid.
+        strict: whether a request that nothing judges is an error.
+    """
+
+    documents: Sequence[FoundDocument]
+    objects: list[Manifest]
+    policy: Policy | Sequence[Problem]
+    strict: bool = True
+
+    @property
+    def valid(self) -> Policy:
+        """The policy.
+
+        Raises:
+            UnansweredError: a document is invalid.
+        """
+        if not isinstance(self.policy, Policy):
+            raise UnansweredError(warning("not checked: a document is invalid", hint="see above"))
+        return self.policy
+
+    @cached_property
+    def outcomes(self) -> list[tuple[str, Simulated]]:
+        """What the cluster would store of each object, with the name of its file.
+
+        Raises:
+            UnansweredError: a document is invalid.
+        """
+        policy = self.valid
+        return [(each.source, simulate_under([each], policy)) for each in self.objects]
+
+
+class WithDocuments(Protocol):
+    """Makes the policy that results from documents; see `SourcedPolicy.with_documents`."""
+
+    def __call__(self, mappings: Sequence[Document], settings: Document | None, *, partial: bool) -> Policy:
+        """Raises `MappingError` for invalid documents."""
+
+
+def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool = True) -> ReadFiles:
+    """Read files, all files of folders, and standard input.
+
+    Args:
+        files: their names.
+        with_documents: makes the policy of the documents in them.
+        strict: whether a request that nothing judges is an error.
+
+    Raises:
+        Failure: a file cannot be read, or nothing is found.
+    """
+    found: list[FoundDocument] = []
+    problems: list[Problem] = []
+    objects: list[Manifest] = []
+    for source, body in bodies_of(files):
+        more, wrong = documents_of(body, source)
+        objects += [] if wrong else objects_in(body, source)
+        found += more
+        problems += wrong
+    if not found and not objects and not problems:
+        raise Failure([f"{', '.join(files)}: no document found"])
+    return ReadFiles(found, objects, _together(found, problems, with_documents), strict)
+
+
+def _together(
+    found: Sequence[FoundDocument], problems: Sequence[Problem], with_documents: WithDocuments
+) -> Policy | Sequence[Problem]:
+    """The policy of documents, or every problem, of each alone and of all together."""
+    mappings = [each.document for each in found if each.kind == "mapping"]
+    settings = [each.document for each in found if each.kind == "settings"]
+    all_problems = [
+        *problems,
+        *(
+            Problem(
+                f"a second settings document, after {settings[0].source}", source=each.source, line=each.lines.get(())
+            )
+            for each in settings[1:]
+        ),
+    ]
+    try:
+        policy = with_documents(mappings, settings[0] if settings else None, partial=bool(problems))
+    except MappingError as error:
+        return [*all_problems, *error.problems]
+    return all_problems or policy
+
+
+def _documents(files: ReadFiles) -> Result:
+    """Are all documents valid, together and with the built-in mappings?"""
+    if not isinstance(files.policy, Policy):
+        number = counted(len(files.policy), "problem")
+        return error(f"{number} in the documents", *map(str, files.policy), hint="the webhook rejects such documents")
+    mappings = sum(document.kind == "mapping" for document in files.documents)
+    return ok(f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
+
+
+def _headers(files: ReadFiles) -> Result:
+    """Does each document name its version and kind?"""
+    return _found("documents without apiVersion or kind", header_warnings(files.documents), "write both into each")
+
+
+def _vendors(files: ReadFiles) -> Result:
+    """Can the keys of all vendors in force be read?"""
+    hint = "configure their mappings, or change the setting `owners`"
+    return _found("vendors whose keys cannot be read yet", unreadable(files.valid.vendors.values()), hint)
+
+
+def _keys(files: ReadFiles) -> Result:
+    """Does each key occur once in its mapping?"""
+    twice = (str(each) for manifest in files.objects for each in manifest.warnings)
+    return _found("keys that occur twice", twice, "remove all but the last one: it counts")
+
+
+def _labels(files: ReadFiles) -> Result:
+    """Have the webhook's labels and annotations of namespaces, pods and templates an effect?"""
+    unused = _own_keys(files)
+    return _found("labels or annotations without effect", unused, "correct or remove them")
+
+
+def _claims(files: ReadFiles) -> Result:
+    """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
+    conflicts = _conflicts(files)
+    return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
+
+
+def _judged(files: ReadFiles) -> Result:
+    """Can every object be read, and is every request for a GPU in a pod that the webhook would see?"""
+    rest = tuple(_unjudged(files))
+    hint = "correct it, or move it into a pod template; with --no-strict, this is a warning"
+    level = error if files.strict else warning
+    return (
+        level("there are objects or requests that nothing judges", *rest, hint=hint)
+        if rest
+        else ok("every request is in a pod")
+    )
+
+
+def _notes(files: ReadFiles) -> Result:
+    """What would the webhook note in the status of pods, without a warning?"""
+    noted = tuple(_noted(files))
+    return ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action", *noted)
+
+
+_REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
+
+
+def _conflicts(files: ReadFiles) -> Iterator[str]:
+    """Yield DeviceClasses that serve keys of the policy, and pods that are denied for their claims.
+
+    A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
+    """
+    policy, known = files.valid, allocations(files.objects)
+    for resource, name in known.served.items():
+        owners = policy.resources.owners(resource)
+        if owners:
+            yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
+    for source, outcome in files.outcomes:
+        for each in outcome.objects:
+            problems = [text for text in each.denials if any(code in text for code in _REPORTED)]
+            problems = problems or [text for part in each.pods for text in _beside(part.pod, policy, known)]
+            classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
+            yield from (f"{source}: {each.title}: {text}" for text in (*problems, *classes))
+
+
+def _beside(pod: Pod, policy: Policy, known: Allocations) -> Iterator[str]:
+    """Find claims beside requests whose device class only other manifests reveal: that of a claim, or of a resource name."""
+    others = policy.settings.other_device_classes
+    if policy.settings.resource_claims == "warn":
+        return
+    served = {
+        key: name for key, name in known.served.items() if not policy.resources.owners(key) and name not in others
+    }
+    of_claims = {name for name, classes in known.by_claim(pod).items() if not set(classes).issubset(others)}
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        key = requested_key(container, policy)
+        names = [name for name in claims_of(container, served) if name in served or name in of_claims]
+        if key and names:
+            yield f"container {container.name}: {key} and the claim {names[0]} in one container"
+
+
+def _unjudged(files: ReadFiles) -> Iterator[str]:
+    """Yield a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
+    for source, outcome in files.outcomes:
+        yield from map(str, outcome.errors)
+        for each in outcome.objects:
+            yield from (f"{source}: {each.title}: {text}" for text in each.unjudged)
+
+
+def _noted(files: ReadFiles) -> Iterator[str]:
+    """Yield a line for each file with notes on its pods: their codes, and how many containers each concerns."""
+    found: dict[str, Counter[Reason]] = {}
+    for source, outcome in files.outcomes:
+        decisions = [pod.decision for each in outcome.objects for pod in each.pods]
+        found.setdefault(source, Counter()).update(note.reason for made in decisions for note in made.notes)
+    for source, counts in found.items():
+        texts = (f"{each.code} ({each.value.title}) in {counted(times, 'container')}" for each, times in counts.items())
+        if counts:
+            yield f"{source}: {', '.join(texts)}"
+
+
+def _own_keys(files: ReadFiles) -> Iterator[str]:
+    """Yield the webhook's labels and annotations without effect on namespaces, pods and pod templates."""
+    policy = files.valid
+    for manifest in files.objects:
+        try:
+            obj = kube_object(manifest, manifest.data)
+            for item in list_items(obj) or [obj]:
+                found = _of(item, policy)
+                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in found)
+        except ManifestError:
+            continue  # not an object: only documents are checked for errors
+
+
+def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
+    for namespace in namespaces_in(item):
+        yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
+    for place in pod_places(item, ()):
+        metadata = place.pod.get("metadata")
+        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
+
+
+def _texts(metadata: object, key: str) -> dict[str, str]:
+    values = metadata.get(key) if isinstance(metadata, dict) else None
+    return {str(name): str(value) for name, value in values.items()} if isinstance(values, dict) else {}
+
+
+def _found(what: str, cases: Iterator[str], hint: str) -> Result:
+    details = tuple(cases)
+    return warning(f"there are {what}", *details, hint=hint) if details else ok(f"no {what}")
+
+
+FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
+    Check("documents", "files", "", _documents),
+    Check("headers", "files", "", _headers),
+    Check("vendors", "files", "", _vendors),
+    Check("keys", "files", "", _keys),
+    Check("labels", "files", "", _labels),
+    Check("claims", "files", "", _claims),
+    Check("judged", "files", "", _judged),
+    Check("notes", "files", "", _notes),
+)

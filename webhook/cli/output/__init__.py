@@ -1,1 +1,0 @@
-"""What commands print: tables, wrapped text, YAML, pages of the documentation. Nothing here reads a file."""
