@@ -552,6 +552,14 @@ class Reason(enum.Enum):
         "the check off.",
         403,
     )
+    OWNED_CHANGED = _(
+        "VGW613",
+        ReasonKind.DENIAL,
+        "scheduler's own mark changed",
+        "An update changes a label or annotation that only the scheduler may write.",
+        "Leave it. If a scheduler does so, list its user under `ownedBy` of the mapping.",
+        403,
+    )
     INVALID_DOCUMENT = _(
         "VGW327",
         ReasonKind.DENIAL,

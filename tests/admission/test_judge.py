@@ -11,7 +11,7 @@ from tests.generators.admissions import Admitted, admissions
 from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.judge import judge_pod, judge_templates
+from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -155,3 +155,61 @@ def test_workloads_without_devices() -> None:
     """Nothing to say."""
     assert judge_templates([("", template())], CONTEXT, POLICY).warnings == ()
     assert judge_templates([], CONTEXT, POLICY).warnings == ()
+
+
+MARK = "hami.io/vgpu-devices-allocated"
+
+
+def updated(old: dict[str, str], new: dict[str, str], context: Context = CONTEXT, **limits: str) -> Decision:
+    """The judgement of an update of a bound pod from some annotations to others."""
+    names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
+    resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
+    spec = {
+        "containers": [{"name": "main", "resources": resources}],
+        "schedulerName": "hami-scheduler",
+        "nodeName": "n",
+    }
+    pods = [
+        decode_pod(json.dumps({"metadata": {"annotations": annotations}, "spec": spec}).encode())
+        for annotations in (old, new)
+    ]
+    return judge_update(pods[0], pods[1], context, POLICY)
+
+
+@pytest.mark.parametrize("old, new", [({}, {MARK: "x"}), ({MARK: "x"}, {MARK: "y"}), ({MARK: "x"}, {})])
+def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str, str]) -> None:
+    """Neither added, changed nor removed; in a pod with a node, too."""
+    denial = updated(old, new).denial
+    assert denial is not None
+    assert denial.reason is Reason.OWNED_CHANGED
+    assert denial.field == f"metadata.annotations[{MARK}]"
+
+
+def test_other_updates_are_allowed() -> None:
+    """Of other keys, beside a mark that stays; of pods without devices; and where nothing is enforced."""
+    assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
+    assert updated({}, {MARK: "x"}, cpu="1").allowed
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
+    assert updated({}, {MARK: "x"}, Context(namespace)).allowed
+
+
+@pytest.mark.parametrize(
+    "container, code",
+    [
+        ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}, "VGW605"),
+        ({"env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}, "VGW605"),
+        ({"securityContext": {"privileged": True}}, "VGW506"),
+        ({"env": [{"name": "TERM", "value": "xterm"}]}, None),
+    ],
+)
+@pytest.mark.parametrize("guard", [None, "strip", "allow"])
+def test_ephemeral_containers(container: Json, code: str | None, guard: str | None) -> None:
+    """By the same lists; what would be removed from a new pod cannot be removed here, so it is denied, too."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
+    pod = {"spec": {"containers": [{"name": "shell", "resources": resources, **container}], "nodeName": "n"}}
+    annotations = {} if guard is None else {"vgpu-webhook.io/guard": guard}
+    context = Context(Namespace("team", OPTED_IN, annotations), "privileged")
+    denial = judge_ephemeral([decode_pod(json.dumps(pod).encode())], context, POLICY).denial
+    if guard == "allow" and code == "VGW605":
+        code = None
+    assert (None if denial is None else denial.reason.code) == code

@@ -66,7 +66,12 @@ async def test_a_workload_gets_warnings() -> None:
         pytest.param(validation({"spec": {"template": {"spec": {"containers": 3}}}}), id="no pod"),
         pytest.param(validation([1]), id="no object"),
         pytest.param(validation({"a": [{} for _ in range(70_000)]}), id="too many parts"),
-        pytest.param(validation(pod(), "Pod", operation="UPDATE"), id="update of a pod"),
+        pytest.param(validation(pod(), "Pod", operation="UPDATE", oldObject=pod()), id="update of a pod"),
+        pytest.param(
+            validation(pod(), "Pod", operation="UPDATE", oldObject=pod(), subResource="ephemeralcontainers"),
+            id="none new",
+        ),
+        pytest.param(validation(pod(), "Pod", operation="UPDATE", subResource="status"), id="status"),
         pytest.param(review().replace(b'"object"', b'"other"').replace(b"CREATE", b"DELETE"), id="nothing"),
     ],
 )
@@ -93,3 +98,20 @@ async def test_a_bug_is_no_denial() -> None:
         metrics = (await get(server, "/metrics")).body.decode()
     assert "vgpu_webhook_bugs_total 1.0" in metrics
     assert 'vgpu_webhook_validations_total{outcome="failed",reason="internal_error"} 1.0' in metrics
+
+
+async def test_updates_of_pods() -> None:
+    """A mark of a scheduler, and an ephemeral container that sees every device."""
+    old: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [SHARE], "nodeName": "n"}}
+    marked = {**old, "metadata": {"name": "p", "annotations": {"hami.io/vgpu-devices-allocated": "x"}}}
+    every = {"name": "shell", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    debugged = {**old, "spec": {**old["spec"], "ephemeralContainers": [every]}}
+    async with serving(policy=POLICY) as server:
+        more: dict[str, Any]
+        for new, more, code in ((marked, {}, "VGW613"), (debugged, {"subResource": "ephemeralcontainers"}, "VGW605")):
+            body = validation(new, "Pod", operation="UPDATE", oldObject=old, **more)
+            response = (await validated(server, body)).json["response"]
+            assert response["allowed"] is False
+            assert response["status"]["message"].startswith(f"{code}: ")
+        present = validation(debugged, "Pod", operation="UPDATE", oldObject=debugged, subResource="ephemeralcontainers")
+        assert (await validated(server, present)).json["response"]["allowed"] is True

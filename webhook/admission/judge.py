@@ -65,6 +65,59 @@ def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: P
     return Decision(allowed=True, reason=reason, warnings=found, audit=audit)
 
 
+def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
+    """Judge an update of a pod: denied if it changes what `decide` would remove from a new pod as a scheduler's own.
+
+    Args:
+        old: the stored pod.
+        new: the pod as it would be stored.
+        context: with the user who updates it.
+        policy: as for `decide`.
+    """
+    for before, after in ((old, new), (new, old)):
+        decision = decide(after, context, policy)
+        for finding in () if decision.would_be else decision.warnings:
+            if finding.reason is Reason.OWNED_STRIPPED and _differs(finding.field or "", before, after):
+                message = (
+                    f"{finding.field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
+                    "or list that user under `ownedBy` of the mapping"
+                )
+                return denied(Finding(Reason.OWNED_CHANGED, message, field=finding.field))
+    return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _differs(field: str, before: Pod, after: Pod) -> bool:
+    """Whether an annotation or label (``metadata.labels[KEY]``) differs in two pods."""
+    what, _, key = field.removeprefix("metadata.").partition("[")
+    maps = [each.metadata.labels if what == "labels" else each.metadata.annotations for each in (before, after)]
+    one, other = ((each or {}).get(key[:-1]) for each in maps)
+    return one != other
+
+
+def judge_ephemeral(pods: Iterable[Pod], context: Context, policy: Policy) -> Decision:
+    """Judge ephemeral containers: denied if `decide` would deny or remove something in them as lifting a limit.
+
+    Args:
+        pods: for each new ephemeral container and each container that requests devices, a pod with the first alone and the
+            resources of the second: an ephemeral container has none, and the devices of the pod.
+        context: as for `decide`.
+        policy: likewise.
+    """
+    for pod in pods:
+        decision = decide(pod, context, policy)
+        denial = decision.denial
+        if denial is not None and not decision.allowed and denial.reason in _LIFTING:
+            return denied(denial)
+        for finding in decision.warnings:
+            if finding.reason is Reason.GUARD_STRIPPED:
+                message = f"{finding.message.partition(' and was removed')[0]}: remove it"
+                return denied(msgspec.structs.replace(finding, reason=Reason.GUARDED, message=message))
+    return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+_LIFTING: Final = frozenset({Reason.GUARDED, Reason.PRIVILEGED, Reason.PRELOAD_BY_REFERENCE})
+
+
 def _in_template(path: str, finding: Finding, lead: str = "") -> Finding:
     where = f"{path}: " if path else ""
     return msgspec.structs.replace(finding, message=f"{where}{lead}{finding.message}") if where or lead else finding

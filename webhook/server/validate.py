@@ -12,7 +12,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, untouched
-from webhook.admission.judge import judge_templates
+from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
 from webhook.mapping.document.problem import FieldPath
 from webhook.pod import Pod, decode_pod
 from webhook.quantity import MIB
@@ -60,13 +60,20 @@ class Validate(Mutate):
         return answer
 
     async def _judge(self, change: ObjectReview) -> Decision:
-        data = _workload(change)
-        if data is None:
+        is_pod = (change.kind.group, change.kind.kind) == ("", "Pod")
+        data = _decoded(change.object)
+        if data is None or change.sub_resource not in {None, "", "ephemeralcontainers" if is_pod else ""}:
             return _NOTHING_TO_JUDGE
         if (change.kind.group, change.kind.kind) == ("", "ConfigMap"):
             judged = None if self.peers is None else await self.peers.judge_config_map(namespace_of(change), data)
             return judged or _NOTHING_TO_JUDGE
-        context = Context(await self._namespace(change), self.pod_security_default)
+        user = change.user_info.username if is_pod else ""
+        context = Context(await self._namespace(change), self.pod_security_default, user)
+        policy = self.current.policy
+        if is_pod and change.sub_resource:
+            return judge_ephemeral(_debugging(data, _decoded(change.old_object)), context, policy)
+        if is_pod:
+            return judge_update(decode_pod(change.old_object), decode_pod(change.object), context, policy)
         return judge_templates(_templates(data, change), context, self.current.policy)
 
     async def _namespace(self, change: ObjectReview) -> Namespace:
@@ -94,10 +101,10 @@ def validating(mutate: Mutate, decide: Decide, metrics: ReviewMetrics, log: Filt
     )
 
 
-def _workload(change: ObjectReview) -> dict[str, Any] | None:
-    """The object of a review; None if it is larger than any that is stored, or belongs to a subresource."""
-    raw = memoryview(change.object)
-    if change.sub_resource or not 0 < raw.nbytes <= MAX_WORKLOAD or bytes(raw).count(b"{") > MAX_PARTS:
+def _decoded(encoded: msgspec.Raw) -> dict[str, Any] | None:
+    """An object of a review; None if there is none, or it is larger than any that is stored."""
+    raw = memoryview(encoded)
+    if not 0 < raw.nbytes <= MAX_WORKLOAD or bytes(raw).count(b"{") > MAX_PARTS:
         return None
     data = msgspec.json.decode(raw)
     return data if isinstance(data, dict) else None
@@ -110,6 +117,18 @@ def _templates(data: dict[str, Any], change: ObjectReview) -> Iterator[tuple[str
         # What the kind's own schema lets through, and no pod can have, is its controller's problem.
         with contextlib.suppress(*UNDECODABLE):
             yield (_text(path) if len(found) > 1 else ""), decode_pod(msgspec.json.encode(pod))
+
+
+def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> Iterator[Pod]:
+    """The pods that `judge_ephemeral` judges: each new ephemeral container with the resources of each that requests some."""
+    spec = dict(data.get("spec") or {})
+    known = {each.get("name") for each in ((old or {}).get("spec") or {}).get("ephemeralContainers") or ()}
+    added = [each for each in spec.pop("ephemeralContainers", None) or () if each.get("name") not in known]
+    requested = [each.get("resources") for each in spec.get("containers") or () if "/" in str(each.get("resources"))]
+    spec.pop("initContainers", None)
+    for container, resources in itertools.islice(itertools.product(added, requested), MAX_TEMPLATES):
+        pod = {**data, "spec": {**spec, "containers": [{**container, "resources": resources}]}}
+        yield decode_pod(msgspec.json.encode(pod))
 
 
 def _text(path: FieldPath) -> str:

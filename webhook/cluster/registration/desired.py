@@ -19,6 +19,7 @@ from webhook.cluster.registration.match_conditions import (
     POD_CONDITIONS,
     WORKLOAD_CONDITIONS,
     MatchedNames,
+    change_expression,
     conditions,
     match_expression,
     matched_names_of,
@@ -67,6 +68,7 @@ NAME: Final = "00-vgpu-webhook"
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
+UPDATES: Final = "updates.validate.vgpu-webhook.io"
 CONFIG_MAPS: Final = "configmaps.validate.vgpu-webhook.io"
 WORKLOADS: Final = "workloads.validate.vgpu-webhook.io"
 PODS: Final = "pods.validate.vgpu-webhook.io"
@@ -150,6 +152,10 @@ def _workload_conditions() -> tuple[tuple[str, str], ...]:
     return ("known-kind", known), *WORKLOAD_CONDITIONS
 
 
+def _update_rules() -> tuple[Object, ...]:
+    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods", "pods/ephemeralcontainers"]},)
+
+
 def _document_rules() -> tuple[Object, ...]:
     return ({**NEW_PODS, "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]},)
 
@@ -200,6 +206,7 @@ VALIDATING: Final = ConfigurationKind(
     (
         Webhook(PODS, FAIL, "enforcing", "pods"),
         Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
+        Webhook(UPDATES, IGNORE, "enforcing", "updates", _update_rules, change_expression),
         Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda: DOCUMENT_CONDITIONS),
     ),
     {},

@@ -318,6 +318,23 @@ def template_expression(let_through: MatchedNames) -> str:
 ))"""
 
 
+def change_expression(let_through: MatchedNames) -> str:
+    """The same for an update: it changes a label or annotation of these, or adds ephemeral containers to a pod with a name."""
+    maps = [
+        [f"{pod}.metadata.?{field}.orValue({{}})" for pod in pods]
+        for field in ("annotations", "labels")
+        for pods in (("object", "oldObject"), ("oldObject", "object"))
+    ]
+    pairs = ",".join(f"\n  [{one}, {other}]" for one, other in maps)
+    return f"""\
+request.?subResource.orValue('') == 'ephemeralcontainers' ? (
+{match_expression(let_through)}
+) : [{pairs}
+].exists(maps, maps[0].exists(key, !(key in maps[1] && maps[1][key] == maps[0][key]) && (
+  {key_test(let_through)}
+)))"""
+
+
 def conditions(
     let_through: MatchedNames,
     expression: Callable[[MatchedNames], str] | None = match_expression,

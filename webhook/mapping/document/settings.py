@@ -28,7 +28,7 @@ VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0
 BareDevices: TypeAlias = Literal["whole", "share"]
 """What a count of devices alone requests."""
 
-ValidationSubject: TypeAlias = Literal["pods", "workloads", "configMaps"]
+ValidationSubject: TypeAlias = Literal["pods", "workloads", "updates", "configMaps"]
 """What the validating webhook looks at."""
 
 SUBJECTS: Final[tuple[ValidationSubject, ...]] = get_args(ValidationSubject)
@@ -100,11 +100,12 @@ class Settings(Strict):
         INJECT, description="the label that opts a namespace in if its value is `enabled`"
     )
     validation: list[ValidationSubject] = Field(
-        [*SUBJECTS],
+        ["pods", "workloads", "configMaps"],
         max_length=len(SUBJECTS),
         description="what the validating webhook looks at; `[]` switches it off: `pods` denies pods that other webhooks have "
         "changed so that they would be changed or denied again; `workloads` warns whoever applies a workload of what would "
-        "become of its pods; `configMaps` denies ConfigMaps with an invalid mapping or settings document",
+        "become of its pods; `configMaps` denies ConfigMaps with an invalid mapping or settings document; `updates` denies "
+        "changes of what schedulers own by anybody outside `ownedBy`, and ephemeral containers that lift a limit",
     )
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
 
