@@ -263,13 +263,19 @@ class InCluster:
             await self.synced()
             await self._certificates.published.wait()
             if not self._off:
-                for reconciler in self._reconcilers:
-                    tasks.create_task(reconciler.run())
+                tasks.create_task(self._reconciler.run())
+                tasks.create_task(self._validate())
                 await self._certificates.served()
                 for reconciler in self._reconcilers:
                     reconciler.check()
-                await asyncio.sleep(SETTLE)
-                self._validation.check()
+
+    async def _validate(self) -> None:
+        """Reconcile the validating webhook configuration, once it is known whether older replicas may be called."""
+        await self._registrations.synced.wait()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._validation.run())
+            await asyncio.sleep(SETTLE)
+            self._validation.check()
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
@@ -399,7 +405,6 @@ class InCluster:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
         self._observe_bundles()
-        self._validation.check()
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
