@@ -26,13 +26,24 @@ MEMORY = "nvidia.com/gpumem"
 SETTLE = ("--ca-settle", "1")
 
 
+SETTINGS: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "vgpu-webhook-settings", "namespace": OWN},
+    "data": {"settings.yaml": "validation: [pods, workloads]\n"},
+}
+"""Documents are not judged, so that invalid ones are stored."""
+
+
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane with the webhook's own namespace and one that has opted in."""
     control_plane.create_namespace(namespace(OWN))
     control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
+    control_plane.client.create(SETTINGS).accepted()
     yield control_plane
     control_plane.client.delete(GROUP, KIND, NAME)
+    control_plane.client.delete("v1", "configmaps", SETTINGS["metadata"]["name"], OWN)
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     settings = {
         "settings.yaml": f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\n"
+        "validation: [pods, workloads]\n"
     }
     metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}).accepted()
