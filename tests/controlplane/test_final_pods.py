@@ -1,5 +1,6 @@
 """Pods as they are stored: whatever a later webhook undoes or adds is denied, and nothing else is."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -155,6 +156,21 @@ def test_another_webhook_undoes_the_scheduler(plane: ControlPlane, tmp_path: Pat
         )
     )
     assert stored["spec"]["schedulerName"] == "default-scheduler"
+
+
+def test_switched_off_it_rests(plane: ControlPlane) -> None:
+    """A configuration without webhooks is written once, and not again and again."""
+    switch(plane, "[]", [])
+    path = f"{VALIDATING.collection}/{NAME}"
+    plane.wait_until(
+        lambda: (plane.client.call("GET", path).status == 200 and not validating(plane)) or None, "empty", 30
+    )
+    versions = set()
+    for _ in range(6):
+        time.sleep(0.5)
+        versions.add(plane.client.call("GET", path).accepted()["metadata"]["resourceVersion"])
+    switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
+    assert len(versions) == 1
 
 
 def test_another_webhook_adds_a_request(plane: ControlPlane, tmp_path: Path) -> None:

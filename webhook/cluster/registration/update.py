@@ -120,7 +120,9 @@ def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: b
     metadata = _metadata(updated)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **made["metadata"]["annotations"]}
     _set_owner(updated, writer.owner)
-    return None if updated == found else Update(updated, _change(read, desired, writer, dropped=dropped))
+    # An API server returns no empty list.
+    same = updated == {**found, "webhooks": list_of(found.get("webhooks"))}
+    return None if same else Update(updated, _change(read, desired, writer, dropped=dropped))
 
 
 def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
