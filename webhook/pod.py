@@ -100,8 +100,10 @@ class PodSpec(View, frozen=True):
 class OwnerReference(View, frozen=True):
     """The owner of the pod, such as a ReplicaSet."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 

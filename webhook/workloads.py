@@ -99,7 +99,7 @@ def children(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(value)
 
 
-def owner_of(kind: str, name: str) -> tuple[str, str]:
+def controller_of(kind: str, name: str) -> tuple[str, str]:
     """The kind and name of the owner that controllers write into the pods of an object, with an arbitrary hash or time."""
     if kind == "Deployment":
         return "ReplicaSet", f"{name}-5d4f8c7b9"
@@ -165,7 +165,7 @@ def pods_in(data: Any, group: str, kind: str) -> Iterator[tuple[FieldPath, dict[
         for path, value in matches(data, shape.at):
             if isinstance(value, dict):
                 pod = scheduled(data, value, workload) if shape.template else assembled(value, shape)[0]
-                yield path, _owned(pod, *owner_of(kind, str(name)))
+                yield path, _owned(pod, *controller_of(kind, str(name)))
     for pattern in workload.objects:
         for path, inner in matches(data, pattern):
             if isinstance(inner, dict):

@@ -52,25 +52,19 @@ def test_examples(run: Run, golden: Callable[[str, str], None], file: Path, monk
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_no_line_is_too_wide(folder: Path) -> None:
-    """Whatever becomes of a pod, its explanation fits the terminal, and holds nothing that would command it."""
-    text = object_text(ObjectExplained("pod/demo", (), (("", explained_case(folder)),)))
+def test_text_of_a_case(folder: Path) -> None:
+    """It fits the terminal, holds nothing that would command it, and lists each finding once."""
+    explained = explained_case(folder)
+    text = object_text(ObjectExplained("pod/demo", (), (("", explained),)))
     plain = [line.replace("\x1b[0m", "") for line in text.splitlines()]
     for line in plain:
         shown = "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b[")))
         assert len(shown) <= WIDTH, shown
         assert shown.isprintable()
         assert shown == shown.rstrip()
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_each_finding_is_listed_once(folder: Path) -> None:
-    """Warnings and notes are one list: whatever else shows what happened, each stands there, and none twice."""
-    printed = explained_case(folder)
-    text = click.unstyle(object_text(ObjectExplained("pod/p", (), (("", printed),))))
-    words = " ".join(text.split())
-    told = Counter(" ".join(f"{finding.reason.code} {finding.message}".split()) for finding in printed.findings)
-    assert {line: words.count(line) for line in told} == dict(told)
+    words = " ".join(click.unstyle(text).split())
+    listed = Counter(" ".join(f"{finding.reason.code} {finding.message}".split()) for finding in explained.findings)
+    assert {line: words.count(line) for line in listed} == dict(listed)
 
 
 def test_whole_devices_that_are_denied(run: Run, tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ def test_overview_names_every_command(run: Run, flag: str) -> None:
     """With a line on each."""
     result = run(flag)
     assert result.exit_code == 0
-    for name, entry in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         assert name in result.stdout
-        assert entry.summary in result.stdout
+        assert summary in result.stdout
 
 
 def test_summaries_agree_with_the_commands(run: Run) -> None:

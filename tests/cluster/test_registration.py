@@ -53,7 +53,7 @@ def test_what_both_webhooks_have() -> None:
     assert NAME < "hami-webhook"
     for webhook in configuration["webhooks"]:
         assert webhook["admissionReviewVersions"] == ["v1"]
-        assert webhook["sideEffects"] == "None"
+        assert webhook["sideEffects"] == "NoneOnDryRun"
         assert webhook["reinvocationPolicy"] == "IfNeeded"
         assert webhook["matchPolicy"] == "Equivalent"
         assert webhook["timeoutSeconds"] == 5

@@ -28,7 +28,7 @@ from tests.controlplane.in_cluster import serve_command, stop_validating, wait_r
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
-from webhook.cli.commands.certs import Cluster, request_new
+from webhook.cli.commands.certs import ClusterLocation, request_new
 from webhook.cluster.secret import NAME as SECRET
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -215,7 +215,7 @@ def test_nobody_notices(place: Place) -> None:
 
     Connections of the API server keep the certificate with which they began, so after each CA all of them are made anew.
     """
-    cluster = Cluster(place.plane.kubeconfig, OWN)
+    cluster = ClusterLocation(place.plane.kubeconfig, OWN)
     processes = [place.replica(), place.replica()]
     with ended(processes):
         for process in processes:
@@ -261,7 +261,7 @@ def test_nobody_notices(place: Place) -> None:
         assert set(restarts.statuses) == {0}
 
 
-def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
+def rotate_authority(place: Place, cluster: ClusterLocation, seen: Seen) -> None:
     """Ask as a person would; wait until a certificate under the new CA is seen and the old one is still trusted."""
     before, old = len(seen.authorities), place.stored_state()
     assert old is not None

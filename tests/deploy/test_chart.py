@@ -200,17 +200,24 @@ def test_rights_are_the_least(helm: Chart) -> None:
         | rights("", "get", "clusterroles", "vgpu-webhook")
         | rights(NAMESPACE, "list watch", "configmaps")
         | rights(NAMESPACE, "get create patch update", "configmaps", LAST_GOOD_NAME)
-        | rights(NAMESPACE, "create get update", "events")
     )
+    everywhere = (
+        rights("", "create get update", "events") | rights("", "get", "replicasets") | rights("", "get", "jobs")
+    )
+    own_events = rights(NAMESPACE, "create get update", "events")
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
-    watched, written = rights("default", "create get update", "events"), set()
+    watched, written = set(), set()
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         watched |= rights("", "get list watch", kind, REGISTRATION)
         written |= rights("", "create patch update", kind, REGISTRATION)
-    assert rules(helm.render({}), names) == always | secret | watched | written
-    assert rules(helm.render(VALUES["static"]), names) == always | secret | watched
-    assert rules(helm.render(VALUES["off"]), names) == always | secret
-    assert rules(helm.render(VALUES["secret"]), names) == always | watched | written
+    assert rules(helm.render({}), names) == always | everywhere | secret | watched | written
+    assert rules(helm.render(VALUES["static"]), names) == always | everywhere | secret | watched
+    assert rules(helm.render(VALUES["off"]), names) == always | everywhere | secret
+    assert rules(helm.render(VALUES["secret"]), names) == always | everywhere | watched | written
+    quiet = {"ownerEvents": False}
+    of_default = rights("default", "create get update", "events")
+    assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written
+    assert rules(helm.render({**VALUES["off"], **quiet}), names) == always | own_events | secret
 
 
 def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:

@@ -33,7 +33,7 @@ from webhook.doctor.facts import (
     DryRun,
     HandshakeResult,
     Node,
-    Reported,
+    ReportedEvent,
     Scheduler,
     StoredCertificates,
     Workload,
@@ -82,9 +82,19 @@ def configuration(name: str, **changes: Any) -> Object:
 
 def pod(name: str, limits: dict[str, str] | None = None, **metadata: Any) -> Pod:
     """A pod with one container."""
-    container = {"name": "main", "image": "app", "resources": {"limits": limits or {}}}
-    data = {"metadata": {"name": name, **metadata}, "spec": {"containers": [container], "nodeName": "n1"}}
-    return decode_pod(msgspec.json.encode(data))
+    resources = {"limits": limits or {}, "requests": limits or {}}
+    container = {"name": "main", "image": "app", "resources": resources}
+    spec = {"containers": [container], "nodeName": "n1", "schedulerName": metadata.pop("scheduler", None)}
+    return decode_pod(msgspec.json.encode({"metadata": {"name": name, **metadata}, "spec": spec}))
+
+
+DONE = pod(
+    "done",
+    {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5000"},
+    annotations={"vgpu-webhook.io/status": "{}"},
+    scheduler="hami-scheduler",
+)
+"""A pod as the webhook has left it."""
 
 
 def space(name: str, **ours: str) -> Namespace:
@@ -104,10 +114,10 @@ def device_class(name: str, resource: str | None = None) -> DeviceClass:
     return msgspec.convert({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}, DeviceClass)
 
 
-def event(reason: str, kind: str, name: str, message: str, **more: Any) -> Reported:
+def event(reason: str, kind: str, name: str, message: str, **more: Any) -> ReportedEvent:
     """A Warning Event of the webhook."""
     data = {"reason": reason, "involvedObject": {"kind": kind, "name": name}, "message": message, **more}
-    return msgspec.convert(data, Reported)
+    return msgspec.convert(data, ReportedEvent)
 
 
 def secret(serving: Pair | None, *cas: Pair) -> StoredCertificates:
@@ -153,7 +163,7 @@ HEALTHY = ClusterFacts(
     handshakes=[HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
     stored=secret(LEAF, AUTHORITY),
     namespaces=[space("team"), Namespace("else")],
-    pods={"team": [pod("done", {"nvidia.com/gpu": "1"}, annotations={"vgpu-webhook.io/status": "{}"}), pod("plain")]},
+    pods={"team": [DONE, pod("plain")]},
     dry_run=DryRun("team", "nvidia.com/gpu: 1", 201, touched=True),
     nodes=[node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
     schedulers={"hami-scheduler": Scheduler(3, 0)},

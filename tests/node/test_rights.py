@@ -64,6 +64,7 @@ def scene(any_release: Release) -> Iterator[Scene]:
     any_release.serving(TEAM)
     mapping_comes_and_goes_bad(scene)
     registration_is_taken_over(scene)
+    workloads_are_told(scene)
     yield scene
     scene.client.delete("v1", "configmaps", "acme", NAMESPACE)
 
@@ -110,6 +111,22 @@ def registration_is_taken_over(scene: Scene) -> None:
     scene.release.plane.wait_until(lambda: any(map(_is_look_at_event, scene.uses())), "counted on", 60)
     scene.client.delete(GROUP, KIND, REGISTRATION).accepted()
     scene.release.plane.wait_until(scene.release.registration, "registered again", 60)
+
+
+def workloads_are_told(scene: Scene) -> None:
+    """Of pods that get a default: the owners of ReplicaSet and Job are looked up."""
+    container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    labels = {"app": "told"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "told"}, "spec": spec}
+    job_spec = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "told"}, "spec": job_spec}
+    for each in (deployment, job):
+        scene.client.create(each, TEAM).accepted()
+    scene.wait_for(f"create events in {TEAM}", f"get jobs.batch told in {TEAM}")
+    for version, resource in (("apps/v1", "deployments"), ("batch/v1", "jobs")):
+        scene.client.delete(version, resource, "told", TEAM)
 
 
 def _is_look_at_event(use: Used) -> bool:

@@ -57,8 +57,8 @@ def warm_program(folder: Path) -> Iterator[Path]:
 
 def _serve(listening: socket.socket) -> None:
     """Run each command in a process of its own."""
-    for entry in COMMANDS.values():
-        import_module(entry.module)
+    for name in COMMANDS:
+        import_module(f"webhook.cli.commands.{name.replace('-', '_')}")
     load_policy()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:

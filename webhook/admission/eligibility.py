@@ -21,7 +21,7 @@ from webhook.finding import Finding
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import MAX_KEY
-from webhook.pod import MIRROR, WINDOWS, OverfullPod, Pod, decode_env
+from webhook.pod import MIRROR, WINDOWS, OverfullPod, OwnerReference, Pod, decode_env
 from webhook.quantity import MIB
 from webhook.reasons import Reason
 
@@ -120,11 +120,15 @@ def _mode_of(pod: Pod, context: Context) -> Enforcement:
     return Enforcement(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
 
 
+def owner_of(pod: Pod) -> OwnerReference | None:
+    """The controller of a pod, or else its first owner."""
+    owners = pod.metadata.owner_references or []
+    return next((reference for reference in owners if reference.controller), owners[0] if owners else None)
+
+
 def workload(pod: Pod, namespace: str) -> str:
     """The workload of a pod, the same for all its pods and at every roll-out: a Deployment, a CronJob, else the pod."""
-    metadata = pod.metadata
-    owners = metadata.owner_references or []
-    owner = next((reference for reference in owners if reference.controller), owners[0] if owners else None)
+    metadata, owner = pod.metadata, owner_of(pod)
     if owner is not None:
         name = owner.name
         if owner.kind == "ReplicaSet":

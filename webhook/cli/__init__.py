@@ -5,7 +5,6 @@ Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate`, `exp
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
@@ -18,41 +17,19 @@ USAGE: Final = 1
 """Exit code for usage errors; click's own is 2, which here means denied."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """A command of the group: where it is defined, and its line in the overview, which must not import it."""
-
-    module: str
-    attribute: str
-    summary: str
-
-
-COMMANDS: Final[Mapping[str, CommandEntry]] = {
-    "serve": CommandEntry("webhook.cli.commands.serve", "serve", "Serve admission reviews over TLS."),
-    "mutate": CommandEntry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
-    "explain": CommandEntry(
-        "webhook.cli.commands.explain", "explain", "Explain what becomes of manifests, or what a key means."
-    ),
-    "preview": CommandEntry(
-        "webhook.cli.commands.preview", "preview", "Show what the next pods of workloads would be."
-    ),
-    "vendors": CommandEntry(
-        "webhook.cli.commands.vendors", "vendors", "Show the mappings in force: keys, units, targets."
-    ),
-    "check": CommandEntry(
-        "webhook.cli.commands.check", "check", "Check an installation, or mapping and settings documents."
-    ),
-    "registration": CommandEntry(
-        "webhook.cli.commands.registration", "registration", "Print the webhook configuration of a policy, for GitOps."
-    ),
-    "admission-policies": CommandEntry(
-        "webhook.cli.commands.admission_policies",
-        "admission_policies",
-        "Print policies that API servers apply themselves.",
-    ),
-    "certs": CommandEntry("webhook.cli.commands.certs", "certs", "Show the certificates, or request new ones."),
-    "codes": CommandEntry("webhook.cli.commands.codes", "codes", "Explain the reason codes (VGW###)."),
+COMMANDS: Final[Mapping[str, str]] = {
+    "serve": "Serve admission reviews over TLS.",
+    "mutate": "Print manifests as the cluster would store them.",
+    "explain": "Explain what becomes of manifests, or what a key means.",
+    "preview": "Show what the next pods of workloads would be.",
+    "vendors": "Show the mappings in force: keys, units, targets.",
+    "check": "Check an installation, or mapping and settings documents.",
+    "registration": "Print the webhook configuration of a policy, for GitOps.",
+    "admission-policies": "Print policies that API servers apply themselves.",
+    "certs": "Show the certificates, or request new ones.",
+    "codes": "Explain the reason codes (VGW###).",
 }
+"""The commands, each in the module of its name, with their lines in the overview, which must not import them."""
 
 
 class Program(click.Group):
@@ -62,16 +39,16 @@ class Program(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(entry.module), entry.attribute)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"webhook.cli.commands.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
         return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+            formatter.write_dl([*COMMANDS.items()])
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object

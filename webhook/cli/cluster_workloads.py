@@ -2,13 +2,14 @@
 
 import datetime as dt
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.preview import NextPod, Preview, preview_objects
 from webhook.cli.manifests.simulate import simulate_under
 from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
-from webhook.doctor import nodes
+from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
@@ -28,11 +29,10 @@ _COLLECTIONS: Final[Mapping[tuple[str, str], str]] = {
 _OVER: Final = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
 """Conditions of a workload that makes no further pod."""
 
-READINESS: Final = (
-    Check("resources", "before you opt namespaces in", "", nodes.resources),
-    Check("sharing", "before you opt namespaces in", "", nodes.sharing),
-    Check("scheduler", "before you opt namespaces in", "", nodes.scheduler),
-    Check("shim", "before you opt namespaces in", "", nodes.shim),
+READINESS: Final = tuple(
+    replace(check, section="before you opt namespaces in", needs="")
+    for check in CHECKS
+    if check.name in {"resources", "sharing", "scheduler", "shim"}
 )
 """The checks of an installation that need no installation."""
 

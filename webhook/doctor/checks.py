@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.cluster.client.events import COMPONENT, shortened
 from webhook.doctor import certificates, nodes, pods, registration
-from webhook.doctor.facts import ClusterFacts, Reported
+from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.values import unreadable
@@ -92,7 +92,7 @@ def reported(facts: ClusterFacts) -> Result:
     )
 
 
-def _line(event: Reported) -> str:
+def _line(event: ReportedEvent) -> str:
     last = "" if event.last is None else f", last at {event.last.astimezone(dt.UTC):%H:%M:%S} UTC"
     times = f" ({counted(event.count or 1, 'time')}{last})"
     return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_EVENT_TEXT)}{times}"

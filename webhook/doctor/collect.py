@@ -46,7 +46,7 @@ from webhook.doctor.facts import (
     Lease,
     Node,
     PlacedPod,
-    Reported,
+    ReportedEvent,
     Scheduler,
     ServiceObject,
     StoredCertificates,
@@ -322,7 +322,7 @@ def _value(text: str, path: Iterable[str]) -> str | None:
     return node if isinstance(node, str) else None
 
 
-async def read_reported(api: Api, release: str, now: dt.datetime) -> list[Reported]:
+async def read_reported(api: Api, release: str, now: dt.datetime) -> list[ReportedEvent]:
     """Read the webhook's Warning Events of the last hour, the newest first.
 
     Raises:
@@ -333,7 +333,7 @@ async def read_reported(api: Api, release: str, now: dt.datetime) -> list[Report
         event
         for namespace in dict.fromkeys((release, CLUSTER_WIDE))
         for event in await list_objects(
-            api, f"/api/v1/namespaces/{namespace}/events", Reported, {"fieldSelector": SELECTOR}
+            api, f"/api/v1/namespaces/{namespace}/events", ReportedEvent, {"fieldSelector": SELECTOR}
         )
     ]
     recent = [event for event in found if event.last is None or now - event.last < RECENT]

@@ -140,7 +140,7 @@ class DeviceClass(View, frozen=True):
         return self.spec.extended_resource_name
 
 
-class Reported(View, frozen=True):
+class ReportedEvent(View, frozen=True):
     """A Warning Event of the webhook; its reason is a CamelCase word, its message for people."""
 
     involved_object: dict[str, str] = {}  # noqa: RUF012  (msgspec copies it)
@@ -429,7 +429,7 @@ class ClusterFacts:
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     variables: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
-    reported: Sequence[Reported] | Missing = NOT_TRIED
+    reported: Sequence[ReportedEvent] | Missing = NOT_TRIED
     reachable: bool = True
 
     @cached_property

@@ -88,20 +88,27 @@ def namespaces(facts: ClusterFacts) -> Result:
 
 
 def untreated_pods(facts: ClusterFacts) -> Result:
-    """Are there GPU pods in opted-in namespaces that the webhook has not reviewed?
+    """Are there GPU pods in opted-in namespaces that are not as the policy would have them?
 
-    They were created before it, or while it was not called.
+    They were created before the webhook, while it was not called, or under an older policy.
     """
     spaces = {space.name: space for space in _opted_in(facts)}
     let_through = matched_names_of(facts.policy)
     carrying = [
         (spaces[name], pod) for name, pod in _all_pods(facts) if name in spaces and carries_name(pod, let_through)
     ]
-    missed = [f"{space.name}/{pod.metadata.name}" for space, pod in carrying if _missed(pod, space, facts.policy)]
-    if missed:
+    found = [(space, pod) for space, pod in carrying if _would_change(pod, space, facts.policy)]
+    missed = [f"{space.name}/{pod.metadata.name}" for space, pod in found if not _has_status(pod)]
+    older = [f"{space.name}/{pod.metadata.name}" for space, pod in found if _has_status(pod)]
+    said = [
+        *([f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status"] if missed else ()),
+        *([f"{counted(len(older), 'GPU pod')} that the present policy would change or deny"] if older else ()),
+    ]
+    if said:
         return warning(
-            f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status",
+            "; ".join(said),
             *first_of(missed),
+            *first_of(older),
             hint="pods are changed only when they are created: kubectl rollout restart, or create them again",
         )
     _require_pods(facts)
@@ -193,11 +200,13 @@ def _noted(pod: Pod) -> set[Reason]:
     return {BY_CODE[code] for code in codes if code in BY_CODE}
 
 
-def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-    """Whether the webhook would have changed or denied a pod, regardless of what was added after its creation."""
+def _has_status(pod: Pod) -> bool:
+    return STATUS in (pod.metadata.annotations or ())
+
+
+def _would_change(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
+    """Whether the webhook would change or deny a pod, regardless of what was added after its creation."""
     metadata, spec = pod.metadata, pod.spec
-    if metadata.annotations and STATUS in metadata.annotations:
-        return False
     owned = [vendor.owned for vendor in policy.vendors.values()]
     as_created = msgspec.structs.replace(
         pod,

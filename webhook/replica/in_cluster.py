@@ -21,7 +21,7 @@ from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
 from webhook.admission.decision import Decision, Namespace
-from webhook.admission.eligibility import opted_in
+from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
@@ -36,6 +36,7 @@ from webhook.cluster.configuration.config_maps import (
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
+from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 from webhook.cluster.registration import desired as registration
 from webhook.cluster.registration.desired import (
     KINDS,
@@ -179,12 +180,18 @@ class ReplicaPlace:
         site: how API servers reach the webhook.
         registration: who maintains the webhook configuration.
         owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
+        owner_events: whether Events about workloads are written.
     """
 
     release_namespace: str
     site: Site
     registration: RegistrationMode
     owner: str | None = None
+    owner_events: bool = True
+
+
+_UNWRITTEN: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET, Reason.SCHEDULER_OVERRIDDEN})
+"""Changes that the author of a pod did not ask for."""
 
 
 class InCluster:
@@ -207,6 +214,7 @@ class InCluster:
         self._managed = place.registration is RegistrationMode.MANAGED
         self._release_namespace = place.release_namespace
         self._events = EventQueue(Events(api), log)
+        self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
         self._live = LivePolicy(
             api,
             place.release_namespace,
@@ -260,6 +268,8 @@ class InCluster:
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
             tasks.create_task(self._events.run())
+            if self._owner_events is not None:
+                tasks.create_task(self._owner_events.run())
             await self.synced()
             await self._certificates.published.wait()
             if not self._off:
@@ -359,6 +369,22 @@ class InCluster:
         names = {name for side in sides for name in side or ()}
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
         return known_to_peers(names, keys, policy, self._matched_names, registered)
+
+    def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
+        """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
+        owner = owner_of(pod)
+        if self._owner_events is None or owner is None:
+            return
+        if not self._owner_events.is_new(owner.uid, policy.digest, decision.audit.get("reasons", "")):
+            return
+        of_api = WorkloadReference(owner.api_version, owner.kind, owner.name, owner.uid)
+        found = [finding.text for finding in decision.warnings if finding.reason in _UNWRITTEN]
+        if decision.denial is not None:
+            message = f"pods of this template are denied: {decision.denial.text}"
+            self._owner_events.put(WorkloadEvent(namespace, of_api, "PodsDenied", message, "Warning"))
+        elif found:
+            message = f"pods of this template are changed: {'; '.join(found)}"
+            self._owner_events.put(WorkloadEvent(namespace, of_api, "PodsChanged", message, "Normal"))
 
     def lines(self) -> list[str]:
         """What is in force and in contact, for people."""
@@ -472,6 +498,7 @@ class ClusterOptions:
     url: str | None
     service: str | None
     registration: str
+    owner_events: bool = True
 
 
 def serve_clustered(
@@ -486,9 +513,8 @@ def serve_clustered(
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
     mode = RegistrationMode(where.registration)
-    place = ReplicaPlace(
-        release_namespace, Site(address, b"", release_namespace, certificate_options.inject_ca_from), mode, WEBHOOK
-    )
+    site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
+    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events)
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
     watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
     log = logger(log_level)

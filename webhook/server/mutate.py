@@ -196,6 +196,9 @@ class Peers(Protocol):
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether other replicas know keys of a pod that this one does not know yet."""
 
+    def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
+        """Report a pod that is changed or denied to whoever looks at its workload; not called for dry runs."""
+
 
 _NOT_A_POD: Final = untouched(Reason.NOT_A_POD_CREATION)
 _FAILED: Final = ("failed", Reason.INTERNAL_ERROR.slug, "none")
@@ -317,6 +320,8 @@ class Mutate:
             raise NotNowError("another replica knows keys of this pod that this one does not know yet")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
+        if self.peers is not None and (decision.patch_json or not decision.allowed) and not review.dry_run:
+            self.peers.report(namespace.name, pod, decision, policy)
         if not decision.allowed or decision.would_be or self.log.is_enabled_for(_DEBUG):
             self._log_review(review, pod, decision)
         return decision

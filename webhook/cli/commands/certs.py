@@ -43,14 +43,14 @@ OPTION: Final = "--certificate-dir"
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterLocation:
     """Certificates in the Secret of an installation."""
 
     kubeconfig: Path | None
     release_namespace: str | None
 
 
-Location: TypeAlias = Cluster | Path
+Location: TypeAlias = ClusterLocation | Path
 """An installation in a cluster, or the folder of a server."""
 
 
@@ -122,7 +122,7 @@ def _failures() -> Iterator[None]:
 
 def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None) -> Location:
     if state_dir is None:
-        return Cluster(kubeconfig, release_namespace)
+        return ClusterLocation(kubeconfig, release_namespace)
     if kubeconfig is not None or release_namespace is not None:
         raise click.UsageError("--state-dir replaces a cluster: remove --kubeconfig and --release-namespace")
     if not state_dir.is_dir():

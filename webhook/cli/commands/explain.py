@@ -112,11 +112,11 @@ def explain(
 def _objects(
     manifests: "list[Manifest]", outcome: "Simulated", policy: "Policy", target: str | None
 ) -> Iterator[ObjectExplained]:
-    from webhook.cli.manifests.simulate import allocations
+    from webhook.cli.manifests.simulate import claims_in
     from webhook.cluster.registration.match_conditions import NOT_SENT, matched_names_of, sends
     from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
 
-    known, match = allocations(manifests), matched_names_of(policy)
+    known, match = claims_in(manifests), matched_names_of(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
         notes = (*each.notes, *each.unjudged, *known.notes(each.pods))

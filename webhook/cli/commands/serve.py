@@ -82,6 +82,13 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     help="Whether the webhook maintains its webhook configuration (managed), only reports differences (static), or does "
     "neither (off).",
 )
+@click.option(
+    "--owner-events",
+    metavar="BOOLEAN",
+    type=bool,
+    default=True,
+    help="Whether Events on workloads, such as Deployments, tell that their pods are changed or denied.",
+)
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
     "--state-dir",
@@ -169,6 +176,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     url: str | None,
     service: str | None,
     registration: str,
+    owner_events: bool,
     reuse_port: bool,
     state_dir: Path | None,
     certificate_dir: Path | None,
@@ -227,7 +235,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
 
     file_options = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
     _reject(file_options, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
-    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration)
+    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events)
     with _failures():
         serve_clustered(options, where, certificate_options, log_level, _announce)
 

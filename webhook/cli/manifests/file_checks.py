@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.own_keys import unread_keys
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
-from webhook.cli.manifests.simulate import Allocations, Simulated, allocations, namespaces_in, simulate_under
+from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in, namespaces_in, simulate_under
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
@@ -355,7 +355,7 @@ def _conflicts(files: ReadFiles) -> Iterator[str]:
 
     A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
     """
-    policy, known = files.valid, allocations(files.objects)
+    policy, known = files.valid, claims_in(files.objects)
     for resource, name in known.served.items():
         owners = policy.resources.owners(resource)
         if owners:
@@ -368,7 +368,7 @@ def _conflicts(files: ReadFiles) -> Iterator[str]:
             yield from (f"{source}: {each.title}: {text}" for text in (*problems, *classes))
 
 
-def _beside(pod: Pod, policy: Policy, known: Allocations) -> Iterator[str]:
+def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
     """Find claims beside requests whose device class only other manifests reveal: that of a claim, or of a resource name."""
     others = policy.settings.other_device_classes
     if policy.settings.resource_claims == "warn":

@@ -403,7 +403,7 @@ GROUP: Final = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Allocations:
+class ManifestClaims:
     """The DeviceClasses and claims in manifests.
 
     Attributes:
@@ -445,7 +445,7 @@ class Allocations:
                     yield f"container {container.name}: {name} is served by the DeviceClass {self.served[name]}"
 
 
-def allocations(manifests: Iterable[Manifest]) -> Allocations:
+def claims_in(manifests: Iterable[Manifest]) -> ManifestClaims:
     """Collect the DeviceClasses and claims in manifests; other objects are skipped."""
     served: dict[str, str] = {}
     claims: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -461,7 +461,7 @@ def allocations(manifests: Iterable[Manifest]) -> Allocations:
         elif obj.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
             inner = spec if obj.kind == "ResourceClaim" else _map(spec.get("spec"))
             claims[obj.kind, obj.name] = tuple(dict.fromkeys(_classes(_map(inner.get("devices")))))
-    return Allocations(served, claims, sources)
+    return ManifestClaims(served, claims, sources)
 
 
 def _objects(manifests: Iterable[Manifest]) -> Iterator[KubeObject]:

@@ -13,9 +13,9 @@ from webhook.workloads import (
     PodPath,
     assembled,
     children,
+    controller_of,
     known_workloads,
     matches,
-    owner_of,
     parse_path,
     scheduled,
 )
@@ -197,7 +197,7 @@ def pointer(path: FieldPath) -> str:
 
 
 def _owner(obj: KubeObject) -> PodOwner:
-    return PodOwner(*owner_of(obj.kind, obj.name))
+    return PodOwner(*controller_of(obj.kind, obj.name))
 
 
 def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:

@@ -128,7 +128,7 @@ class EventQueue:
 
     def put(self, subject: Subject, reason: str, message: str, type_: Type = "Warning") -> None:
         """Have an Event written."""
-        self._waiting[subject.kind, subject.name, reason] = subject, type_, reason, message
+        self._waiting[subject.kind, subject.namespace, subject.name, reason] = subject, type_, reason, message
         self._wake.set()
 
     async def run(self) -> None:

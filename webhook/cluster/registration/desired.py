@@ -342,7 +342,8 @@ def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> 
         "objectSelector": {},
         **desired.kind.fields,
         "rules": [dict(rule) for rule in webhook.rules()],
-        "sideEffects": "None",
+        # Events about workloads are none of a dry run.
+        "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": desired.timeout,
     }
 

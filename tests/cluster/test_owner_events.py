@@ -1,0 +1,95 @@
+"""Events about workloads: each once, and never more than the API server can be given."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from webhook.cluster import owner_events
+from webhook.cluster.client.api import UnreachableError
+from webhook.cluster.owner_events import MAX_REMEMBERED, MAX_WAITING, OwnerEvents, WorkloadEvent, WorkloadReference
+
+OWNER = WorkloadReference("apps/v1", "ReplicaSet", "train-5d4f", "uid")
+
+
+class Queue:
+    """Collects what would be written."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, str, str]] = []
+        self.some = asyncio.Event()
+
+    def put(self, subject: Any, reason: str, message: str, _type: str) -> None:
+        self.written.append((f"{subject.kind}/{subject.name}", reason, message))
+        self.some.set()
+
+
+def of(api: Any = None) -> tuple[OwnerEvents, Queue]:
+    """Events through an API server."""
+    queue = Queue()
+    return OwnerEvents(cast("Any", api), cast("Any", queue)), queue
+
+
+def test_the_same_is_new_once() -> None:
+    """By owner, and by whatever was said; the oldest is forgotten first."""
+    events, _ = of()
+    assert [events.is_new("a", "p", "x"), events.is_new("a", "p", "x"), events.is_new("a", "q", "x")] == [
+        True,
+        False,
+        True,
+    ]
+    for number in range(MAX_REMEMBERED - 1):
+        events.is_new(str(number))
+    assert not events.is_new("a", "q", "x")
+    assert events.is_new("a", "p", "x")
+
+
+async def written(events: OwnerEvents, queue: Queue) -> None:
+    """Run until something is written."""
+    task = asyncio.create_task(events.run())
+    await queue.some.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_too_many_wait_for_a_later_pod() -> None:
+    """What cannot be written now is not remembered as written."""
+    events, queue = of()
+    for number in range(MAX_WAITING):
+        assert events.is_new(str(number))
+        events.put(WorkloadEvent("n", WorkloadReference("v1", "Other", "o", "u"), "PodsChanged", "m", "Normal"))
+    assert not events.is_new("late")
+    await written(events, queue)
+    assert events.is_new("late")
+
+
+@pytest.mark.parametrize(
+    "answer, subject",
+    [
+        (
+            {"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "train", "controller": True}]}},
+            "Deployment/train",
+        ),
+        ({"metadata": {"ownerReferences": [{"kind": "Other", "name": "o"}]}}, "ReplicaSet/train-5d4f"),
+        ({"metadata": {}}, "ReplicaSet/train-5d4f"),
+        (None, "ReplicaSet/train-5d4f"),
+    ],
+)
+async def test_the_owner_of_the_owner(monkeypatch: pytest.MonkeyPatch, answer: Any, subject: str) -> None:
+    """Where it can be read; otherwise the owner itself."""
+    paths: list[str] = []
+
+    async def read(_api: object, path: str, kind: Any) -> Any:
+        paths.append(path)
+        if answer is None:
+            raise UnreachableError("away")
+        return msgspec.convert(answer, kind)
+
+    monkeypatch.setattr(owner_events, "read_object", read)
+    events, queue = of(SimpleNamespace())
+    events.put(WorkloadEvent("team", OWNER, "PodsChanged", "m", "Normal"))
+    await written(events, queue)
+    assert queue.written == [(subject, "PodsChanged", "m")]
+    assert paths == ["/apis/apps/v1/namespaces/team/replicasets/train-5d4f"]

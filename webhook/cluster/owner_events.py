@@ -1,0 +1,110 @@
+"""Events about the workloads whose pods are changed or denied: the warnings of a pod reach a controller, which drops them.
+
+A pod often names an owner that nobody looks at, such as a ReplicaSet; the Event is about what owns that, such as a Deployment.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from webhook.cluster.client.api import Api, ApiError, read_object
+from webhook.cluster.client.events import EventQueue, Subject, Type
+
+MAX_REMEMBERED: Final = 4096
+"""Workloads whose Event is not written again."""
+
+MAX_WAITING: Final = 256
+"""Events that wait to be written: beyond them, workloads get theirs with a later pod."""
+
+PAUSE: Final = 0.2
+"""Seconds between two Events, each of which takes two or three calls of the API server."""
+
+_OWNED: Final[Mapping[tuple[str, str], str]] = {("apps/v1", "ReplicaSet"): "replicasets", ("batch/v1", "Job"): "jobs"}
+"""API version and kind of what other workloads make, with the resource."""
+
+
+class WorkloadReference(msgspec.Struct, frozen=True, rename="camel"):
+    """An owner reference."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    owner_references: list[WorkloadReference] = []
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+class WorkloadEvent(NamedTuple):
+    """What became of the pods of a workload."""
+
+    namespace: str
+    owner: WorkloadReference
+    reason: str
+    message: str
+    type: Type
+
+
+class OwnerEvents:
+    """Finds the workloads, and has their Events written in the background.
+
+    Args:
+        api: reads the owners of owners.
+        events: writes.
+    """
+
+    def __init__(self, api: Api, events: EventQueue) -> None:
+        self._api = api
+        self._events = events
+        self._remembered: dict[tuple[str, ...], None] = {}
+        self._waiting: deque[WorkloadEvent] = deque()
+        self._wake = asyncio.Event()
+
+    def is_new(self, uid: str, *what: str) -> bool:
+        """Return whether nothing was written about this owner and these texts, and remember them; called for every pod."""
+        key = (uid, *what)
+        if key in self._remembered or len(self._waiting) >= MAX_WAITING:
+            return False
+        if len(self._remembered) >= MAX_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[key] = None
+        return True
+
+    def put(self, event: WorkloadEvent) -> None:
+        """Have an Event written."""
+        self._waiting.append(event)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Find workloads until cancelled, one after the other."""
+        while True:
+            await self._wake.wait()
+            if not self._waiting:
+                self._wake.clear()
+                continue
+            namespace, owner, reason, message, type_ = self._waiting.popleft()
+            workload = await self._workload(namespace, owner)
+            subject = Subject(workload.api_version, workload.kind, namespace, workload.name, workload.uid, "")
+            self._events.put(subject, reason, message, type_)
+            await asyncio.sleep(PAUSE)
+
+    async def _workload(self, namespace: str, owner: WorkloadReference) -> WorkloadReference:
+        """The owner of an owner; the owner itself if it has none, or cannot be read."""
+        resource = _OWNED.get((owner.api_version, owner.kind))
+        if resource is None:
+            return owner
+        try:
+            path = f"/apis/{owner.api_version}/namespaces/{namespace}/{resource}/{owner.name}"
+            found = await read_object(self._api, path, _Owned)
+        except ApiError:
+            return owner
+        return next((each for each in found.metadata.owner_references if each.controller), owner)
