@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
@@ -32,6 +33,14 @@ def wait_ready(plane: ControlPlane, process: Process) -> None:
     plane.wait_until(ready, "webhook ready", 60)
 
 
+def _registered(plane: ControlPlane, path: str) -> bool:
+    """Whether a configuration has been written, with the CA in each webhook."""
+    found = plane.client.call("GET", path)
+    webhooks = found.body.get("webhooks") or []
+    written = "annotations" in found.body.get("metadata", {})
+    return found.status == 200 and written and all(each["clientConfig"].get("caBundle") for each in webhooks)
+
+
 def stop_validating(plane: ControlPlane) -> None:
     """Delete the validating configuration, which would hold back the pods of whatever test comes next."""
     plane.client.delete(API_VERSION, VALIDATING.plural, NAME)
@@ -46,7 +55,8 @@ def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Proces
     (port,) = free_ports(1)
     with Process(serve_command(plane, port, *options, "--drain-grace", "0"), folder / "webhook.log") as process:
         wait_ready(plane, process)
-        plane.wait_until(lambda: plane.client.call("GET", f"{COLLECTION}/{NAME}").status == 200, "registered", 30)
+        for collection in (COLLECTION, VALIDATING.collection):
+            plane.wait_until(partial(_registered, plane, f"{collection}/{NAME}"), "registered", 30)
         yield process
         process.check()
         assert process.stop() == 0

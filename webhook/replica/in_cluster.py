@@ -282,6 +282,8 @@ class InCluster:
     async def _validate(self) -> None:
         """Reconcile the validating webhook configuration, once it is known whether older replicas may be called."""
         await self._registrations.synced.wait()
+        # API servers learn of each configuration on its own, and must know the mutating one first.
+        await asyncio.sleep(LEAD)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._validation.run())
             await asyncio.sleep(SETTLE)
@@ -483,6 +485,9 @@ def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | No
 def _namespace(view: NamespaceView) -> Namespace:
     return Namespace(view.name, view.labels, view.annotations)
 
+
+LEAD: Final = 2.0
+"""Seconds within which API servers have learned of a new webhook configuration."""
 
 CA_NAME: Final = "vgpu-webhook CA"
 WEBHOOK: Final = "vgpu-webhook"
