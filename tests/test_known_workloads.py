@@ -7,7 +7,7 @@ import pytest
 
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
-from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path
+from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path, pods_in
 
 WORKLOADS = known_workloads()
 CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
@@ -57,6 +57,8 @@ def test_every_path_of_every_kind(group: str, kind: str, pod: PodPath) -> None:
         tuple("*" if isinstance(part, int) else part for part in place.path): place for place in pod_places(obj, ())
     }
     place = places[pod.at]
+    judged = {path: judged["spec"] for path, judged in pods_in(obj.data, group, kind)}
+    assert judged[place.path] == place.pod["spec"]
     containers = [each for key in ("containers", "initContainers") for each in place.pod["spec"].get(key, ())]
     assert len(containers) == max(1, len(pod.containers) + len(pod.resources))
     for key in ("containers", "initContainers"):

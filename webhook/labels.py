@@ -31,6 +31,9 @@ KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
 
+SETTINGS_NAME: Final = "vgpu-webhook-settings"
+"""The name of the ConfigMap with the settings, which has no label."""
+
 Place: TypeAlias = Literal["label", "annotation"]
 ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
 

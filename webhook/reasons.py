@@ -249,6 +249,14 @@ class Reason(enum.Enum):
         "does nothing about it.",
         "Write what the message suggests, unless the cluster runs that system.",
     )
+    DOCUMENT_UNUSED = _(
+        "VGW118",
+        ReasonKind.WARNING,
+        "document not in force",
+        "A ConfigMap is in a namespace where the webhook does not read it, or its document contradicts others, so that what "
+        "was in force stays.",
+        "Write it into the webhook's own namespace, or correct what the message names.",
+    )
     ROUNDED = _(
         "VGW201",
         ReasonKind.WARNING,
@@ -532,6 +540,32 @@ class Reason(enum.Enum):
         "resource that no node reports",
         "The device plugin of the system does not report this resource, so the pod would stay Pending.",
         "Write what the message names, or, where nodes report it, set the key's `unreported: null` in the mapping.",
+        422,
+    )
+    UNDONE = _(
+        "VGW326",
+        ReasonKind.DENIAL,
+        "changed after the webhook",
+        "The pod as it would be stored is not what this webhook wrote: another one, called later, undid a change or added a "
+        "request.",
+        "Have that webhook called before `00-vgpu-webhook`, or exclude the pod from it. `validation` in the settings switches "
+        "the check off.",
+        403,
+    )
+    OWNED_CHANGED = _(
+        "VGW613",
+        ReasonKind.DENIAL,
+        "scheduler's own mark changed",
+        "An update changes a label or annotation that only the scheduler may write.",
+        "Leave it. If a scheduler does so, list its user under `ownedBy` of the mapping.",
+        403,
+    )
+    INVALID_DOCUMENT = _(
+        "VGW327",
+        ReasonKind.DENIAL,
+        "invalid document",
+        "A ConfigMap with a mapping or the settings is invalid in itself.",
+        "Correct what the message names, with its line. `vgpu-webhook check FILE` prints all of it.",
         422,
     )
     UNKNOWN_TARGET = _(

@@ -16,7 +16,7 @@ import msgspec
 
 from webhook.admission.decision import Decision
 from webhook.finding import Finding
-from webhook.pod import MAX_TEXTS, OverfullPod, Pod, RawPod
+from webhook.pod import ABSENT, MAX_TEXTS, OverfullPod, Pod, RawPod
 from webhook.text import shorten
 
 MAX_UID: Final = 128
@@ -98,6 +98,19 @@ class Review(_Request, frozen=True):
     pod: Pod | None = msgspec.field(default=None, name="object")
 
 
+class ObjectReview(_Request, frozen=True):
+    """``request`` of a review whose objects may be of any kind, and stay undecoded."""
+
+    object: msgspec.Raw = ABSENT
+    old_object: msgspec.Raw = ABSENT
+
+
+class _ObjectEnvelope(_Wire, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    request: ObjectReview | None = None
+
+
 class _Envelope(_Wire, frozen=True):
     api_version: str = ""
     kind: str = ""
@@ -120,6 +133,7 @@ class _RawEnvelope(_Wire, frozen=True):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _raw_envelope = msgspec.json.Decoder(_RawEnvelope)
+_object_envelope = msgspec.json.Decoder(_ObjectEnvelope)
 _bare_envelope = msgspec.json.Decoder(_BareEnvelope)
 
 
@@ -151,13 +165,30 @@ def decode_review(body: bytes) -> Review:
     return review
 
 
-def namespace_of(review: Review) -> str:
-    """Return the namespace in which a pod is created.
+def decode_object_review(body: bytes) -> ObjectReview:
+    """Decode the review in the body of a request, without its objects.
+
+    Raises:
+        NotAReviewError: not an AdmissionReview v1.
+    """
+    try:
+        envelope = _object_envelope.decode(body)
+    except UNDECODABLE as error:
+        raise NotAReviewError(f"no {KIND}: {_why(error)}") from None
+    change = envelope.request
+    if change is None or not _is_v1(envelope) or not 0 < len(change.uid) <= MAX_UID:
+        raise _not_a_review(envelope)
+    return change
+
+
+def namespace_of(review: Review | ObjectReview) -> str:
+    """Return the namespace of a review.
 
     Raises:
         NotAReviewError: the name is not a DNS label, so no such namespace can exist.
     """
-    name = review.namespace or (review.pod.metadata.namespace if review.pod is not None else None) or "default"
+    pod = review.pod if isinstance(review, Review) else None
+    name = review.namespace or (None if pod is None else pod.metadata.namespace) or "default"
     if _LABEL.fullmatch(name) is None:
         raise NotAReviewError("the namespace of the request is no DNS label")
     return name
@@ -191,11 +222,11 @@ def _review(request: _Request, pod: Pod | None) -> Review:
     return Review(**{field: getattr(request, field) for field in request.__struct_fields__}, pod=pod)
 
 
-def _is_v1(envelope: _Envelope | _BareEnvelope) -> bool:
+def _is_v1(envelope: _Envelope | _BareEnvelope | _ObjectEnvelope) -> bool:
     return envelope.kind == KIND and envelope.api_version == API_VERSION
 
 
-def _not_a_review(envelope: _Envelope | _BareEnvelope) -> NotAReviewError:
+def _not_a_review(envelope: _Envelope | _BareEnvelope | _ObjectEnvelope) -> NotAReviewError:
     missing = (
         f"a request with a uid of at most {MAX_UID} characters is missing"
         if _is_v1(envelope)

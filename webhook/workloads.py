@@ -15,6 +15,8 @@ FILE: Final = "workloads.yaml"
 Pattern: TypeAlias = tuple[str, ...]
 """The parts of a path; ``*`` is any key or element."""
 
+Parts: TypeAlias = tuple[tuple[FieldPath, FieldPath], ...]
+
 _PARTS: Final = re.compile(r"(?:\\.|[^.\\])+")
 
 
@@ -95,6 +97,88 @@ def children(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from value.items()
     elif isinstance(value, list):
         yield from enumerate(value)
+
+
+def controller_of(kind: str, name: str) -> tuple[str, str]:
+    """The kind and name of the owner that controllers write into the pods of an object, with an arbitrary hash or time."""
+    if kind == "Deployment":
+        return "ReplicaSet", f"{name}-5d4f8c7b9"
+    if kind == "CronJob":
+        return "Job", f"{name}-28000000"
+    return kind, name
+
+
+def scheduled(data: Any, template: Any, workload: KnownKind) -> Any:
+    """The pod template in an object, with the scheduler that its controller gives to pods without one."""
+    spec = template.get("spec") if isinstance(template, dict) else None
+    if workload.scheduler is None or not isinstance(spec, dict) or spec.get("schedulerName"):
+        return template
+    found = next((value for _, value in matches(data, workload.scheduler) if value), workload.absent_scheduler)
+    return {**template, "spec": {**spec, "schedulerName": found}}
+
+
+_CONTAINERS: Final = ("containers", "initContainers")
+
+
+def assembled(value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tuple[dict[str, Any], Parts]:
+    """Assemble the pod that is described at a path without a template, and where its parts are, as pairs of paths."""
+    spec = dict(value)
+    parts: dict[FieldPath, FieldPath] = {("spec",): path}
+    extra: list[tuple[FieldPath, dict[str, Any], FieldPath]] = [
+        (inner, container, ())
+        for pattern in shape.containers
+        for inner, container in matches(value, pattern)
+        if isinstance(container, dict)
+    ]
+    extra += [
+        (inner, {"resources": resources}, ("resources",))
+        for pattern in shape.resources
+        for inner, resources in matches(value, pattern)
+    ]
+    if extra:
+        # What else the webhook writes into a pod spec may have no place beside the fields of this kind.
+        parts = {
+            ("spec", key, i): (*path, key, i)
+            for key in _CONTAINERS
+            for i, _ in (children(value.get(key)) if isinstance(value.get(key), list) else ())
+        }
+    for inner, container, within in extra:
+        containers = list(spec.get("containers") or ())
+        name = container.get("name") or next((part for part in reversed(inner) if isinstance(part, str)), "main")
+        parts["spec", "containers", len(containers), *within] = (*path, *inner)
+        spec["containers"] = [*containers, {**container, "name": name}]
+    pod: dict[str, Any] = {"spec": spec}
+    for _, metadata in () if shape.metadata is None else matches(value, shape.metadata):
+        if isinstance(metadata, dict):
+            pod["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+    return pod, tuple(parts.items())
+
+
+def pods_in(data: Any, group: str, kind: str) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """Yield the pods of a known kind in an object, with their paths and owners; whatever has another shape is skipped."""
+    workload = known_workloads().get((group, kind))
+    if workload is None:
+        return
+    metadata = data.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    for shape in workload.pods:
+        for path, value in matches(data, shape.at):
+            if isinstance(value, dict):
+                pod = scheduled(data, value, workload) if shape.template else assembled(value, shape)[0]
+                yield path, _owned(pod, *controller_of(kind, str(name)))
+    for pattern in workload.objects:
+        for path, inner in matches(data, pattern):
+            if isinstance(inner, dict):
+                inner_group, slash, _ = str(inner.get("apiVersion")).rpartition("/")
+                found = pods_in(inner, inner_group if slash else "", str(inner.get("kind")))
+                yield from (((*path, *own), pod) for own, pod in found)
+
+
+def _owned(pod: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+    metadata = pod.get("metadata")
+    owner = {"kind": kind, "name": name, "controller": True}
+    own = {"name": None, "generateName": f"{name}-", "ownerReferences": [owner]}
+    return {**pod, "metadata": {**(metadata if isinstance(metadata, dict) else {}), **own}}
 
 
 def _workload(entry: Mapping[str, Any]) -> KnownKind:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.gpu_pods import many_vendors
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import Desired, ServiceReference, Site, registration
+from webhook.cluster.registration.desired import MUTATING, Desired, ServiceReference, Site, registration
 from webhook.cluster.registration.match_conditions import (
     GPU_KEYS,
     MatchedNames,
@@ -42,7 +42,7 @@ def test_other_texts_are_no_names(text: object) -> None:
 
 def read(configuration: Object) -> MatchedNames | None:
     """The names in the conditions of a configuration's first webhook."""
-    return matched_names_in(configuration, configuration["webhooks"][0])
+    return matched_names_in(configuration, MUTATING.webhooks[0])
 
 
 def made(let_through: MatchedNames) -> Object:
@@ -101,7 +101,7 @@ def test_changed_annotation_is_not_believed() -> None:
     for annotations in ({}, {MATCHED_NAMES: names_set(keys=["a.b/x"]).as_json}):
         configuration = made(REACH)
         configuration["metadata"]["annotations"] = annotations
-        webhook = configuration["webhooks"][0]
+        webhook = MUTATING.webhooks[0]
         assert matched_names_in(configuration, webhook) is None
         assert matched_names_in(configuration, webhook, REACH) == REACH
 

@@ -13,7 +13,7 @@ from tests.depth import costly
 from webhook.cluster.configuration import documents
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.cluster.configuration.policies import PolicyOutcome, judge_document
 from webhook.mapping import load
 from webhook.mapping.compile import probes
 from webhook.mapping.document.problem import Problem, nearest_known
@@ -486,3 +486,27 @@ def test_lines_for_people() -> None:
         "configmap/bad: rejected; in force: nothing",
         "  configmap/bad/mapping.yaml:1: not YAML: did not find expected node content, while parsing a flow node",
     ]
+
+
+def test_documents_that_are_about_to_be_stored() -> None:
+    """Wrong in themselves, wrong beside the others, or right; the current version of the ConfigMap does not count."""
+    memo = DocumentCache()
+    label = {"vgpu-webhook.io/mapping": "true"}
+    header = "apiVersion: vgpu-webhook.io/v1alpha1\n"
+
+    def judged(name: str, key: str, text: str, *others: ConfigMap) -> tuple[list[str], list[str]]:
+        candidate = ConfigMap(name, {key: text}, label if key == "mapping.yaml" else {}, created="2026-01-02T00:00:00Z")
+        invalid, unused = judge_document(candidate, others, {}, memo)
+        return [str(each) for each in invalid], [str(each) for each in unused]
+
+    acme = ConfigMap("acme", {"mapping.yaml": "extends: nvidia\nnothing: 1\n"}, label, created="2026-01-01T00:00:00Z")
+    assert judged("acme", "mapping.yaml", "extends: nvidia\n", acme) == ([], [])
+    (problem,), unused = judged("acme", "mapping.yaml", "extends: nvidia\ndeflauts: {}\n", acme)
+    assert problem.startswith("configmap/acme/mapping.yaml:2: deflauts: unknown key")
+    assert unused == []
+    invalid, (problem,) = judged("vgpu-webhook-settings", "settings.yaml", f"{header}target: acme\n")
+    assert invalid == []
+    assert problem.startswith("configmap/vgpu-webhook-settings/settings.yaml:2: target: ")
+    (problem,), unused = judged("vgpu-webhook-settings", "settings.yaml", f"{header}tagret: acme\n")
+    assert "did you mean `target`?" in problem
+    assert unused == []

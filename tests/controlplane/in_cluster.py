@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from webhook.cluster.registration.desired import COLLECTION, NAME
+from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
 
 from .plane import ControlPlane
 from .processes import Process, free_ports
@@ -32,13 +33,31 @@ def wait_ready(plane: ControlPlane, process: Process) -> None:
     plane.wait_until(ready, "webhook ready", 60)
 
 
+def _registered(plane: ControlPlane, path: str) -> bool:
+    """Whether a configuration has been written, with the CA in each webhook."""
+    found = plane.client.call("GET", path)
+    webhooks = found.body.get("webhooks") or []
+    written = "annotations" in found.body.get("metadata", {})
+    return found.status == 200 and written and all(each["clientConfig"].get("caBundle") for each in webhooks)
+
+
+def stop_validating(plane: ControlPlane) -> None:
+    """Delete the validating configuration, which would hold back the pods of whatever test comes next."""
+    plane.client.delete(API_VERSION, VALIDATING.plural, NAME)
+
+
 @contextmanager
 def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Process]:
-    """Run it until the end of the block; it is ready and registered, and nothing may end it but us."""
+    """Run it until the end of the block; it is ready and registered, and nothing may end it but us.
+
+    Afterwards the mutating configuration is left, for tests of an outage, but not the validating one.
+    """
     (port,) = free_ports(1)
     with Process(serve_command(plane, port, *options, "--drain-grace", "0"), folder / "webhook.log") as process:
         wait_ready(plane, process)
-        plane.wait_until(lambda: plane.client.call("GET", f"{COLLECTION}/{NAME}").status == 200, "registered", 30)
+        for collection in (COLLECTION, VALIDATING.collection):
+            plane.wait_until(partial(_registered, plane, f"{collection}/{NAME}"), "registered", 30)
         yield process
         process.check()
         assert process.stop() == 0
+    stop_validating(plane)

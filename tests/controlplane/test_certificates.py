@@ -15,9 +15,10 @@ import pytest
 from cryptography import x509
 
 from certs.state import State, decode, fingerprint
+from webhook.cluster.registration.desired import VALIDATING
 
 from .client import Answer
-from .in_cluster import serve_command
+from .in_cluster import serve_command, stop_validating
 from .plane import ControlPlane
 from .processes import Process, free_ports
 
@@ -150,6 +151,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
     def clean() -> None:
         places.client.delete(GROUP, KIND, NAME)
+        stop_validating(places)
         places.client.delete("v1", "secrets", SECRET, OWN)
 
     clean()
@@ -237,9 +239,11 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
         stored = site.stored_state
         assert stored is not None
         assert not replica.ready()
-        for webhook in configuration["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
-        site.plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+        for each in (configuration, site.plane.client.get(GROUP, VALIDATING.plural, NAME).accepted()):
+            for webhook in each["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
+            path = f"/apis/{GROUP}/{each['kind'].lower()}s/{NAME}"
+            site.plane.client.call("PUT", path, each).accepted()
         site.plane.wait_until(replica.ready, "ready", 20)
         assert site.treated()
 

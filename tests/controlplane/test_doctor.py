@@ -84,6 +84,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     settings = {
         "settings.yaml": f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\n"
+        "validation: [pods, workloads]\n"
     }
     metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}).accepted()
@@ -308,7 +309,7 @@ def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> 
         plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)
         process.stop()
-    bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error"}
+    bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error", "validation": "error"}
     assert diagnosis.bad() == bad
     assert "no caBundle" in diagnosis.checks["bundle"]["message"]
     assert "a webhook without a certificate" in diagnosis.checks["served"]["message"]

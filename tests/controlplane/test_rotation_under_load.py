@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.state import RotationRequest, State, decode
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
-from tests.controlplane.in_cluster import serve_command, wait_ready
+from tests.controlplane.in_cluster import serve_command, stop_validating, wait_ready
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
@@ -120,6 +120,7 @@ def place(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Place]:
             )
     yield Place(control_plane, tmp_path, free_ports(1)[0])
     client.delete(GROUP, KIND, REGISTRATION)
+    stop_validating(control_plane)
     client.delete("v1", "secrets", SECRET, OWN)
 
 

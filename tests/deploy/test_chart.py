@@ -206,8 +206,10 @@ def test_rights_are_the_least(helm: Chart) -> None:
     )
     own_events = rights(NAMESPACE, "create get update", "events")
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
-    watched = rights("", "get list watch", "mutatingwebhookconfigurations", REGISTRATION)
-    written = rights("", "create patch update", "mutatingwebhookconfigurations", REGISTRATION)
+    watched, written = set(), set()
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        watched |= rights("", "get list watch", kind, REGISTRATION)
+        written |= rights("", "create patch update", kind, REGISTRATION)
     assert rules(helm.render({}), names) == always | everywhere | secret | watched | written
     assert rules(helm.render(VALUES["static"]), names) == always | everywhere | secret | watched
     assert rules(helm.render(VALUES["off"]), names) == always | everywhere | secret
@@ -377,5 +379,6 @@ def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: P
     printed = subprocess.check_output([*PROGRAM, *command], text=True)
     (tmp_path / "registration.yaml").write_text(printed)
     values = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
-    rendered = one(helm.render({"registration": {"mode": "static"}}, *values), "MutatingWebhookConfiguration")
-    assert rendered["webhooks"] == yaml.safe_load(printed)["webhooks"]
+    rendered = helm.render({"registration": {"mode": "static"}}, *values)
+    for document in yaml.safe_load_all(printed):
+        assert one(rendered, document["kind"])["webhooks"] == document["webhooks"]

@@ -16,7 +16,15 @@ from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.config_maps import ConfigMap
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.registration.desired import ServiceReference, Site, desired_from, registration
+from webhook.cluster.registration.desired import (
+    MUTATING,
+    VALIDATING,
+    ConfigurationKind,
+    ServiceReference,
+    Site,
+    desired_from,
+    registration,
+)
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
 from webhook.doctor.facts import (
@@ -56,11 +64,13 @@ def outcome(**texts: str) -> PolicyOutcome:
     return policy_of(maps, {}, DocumentCache())
 
 
-def registered(made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: bool = False) -> Object:
+def registered(
+    made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: bool = False, kind: ConfigurationKind = MUTATING
+) -> Object:
     """The webhook configuration as the webhook writes it."""
     address = ServiceReference("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
-    return registration(desired_from(made.policy), site, version=__version__)
+    return registration(desired_from(made.policy, kind), site, version=__version__)
 
 
 def configuration(name: str, **changes: Any) -> Object:
@@ -148,6 +158,7 @@ HEALTHY = ClusterFacts(
     server="v1.36.3",
     outcome=OUTCOME,
     configurations=[configuration("later"), registered(OUTCOME)],
+    validations=[registered(OUTCOME, kind=VALIDATING)],
     backend=None,
     handshakes=[HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
     stored=secret(LEAF, AUTHORITY),

@@ -40,7 +40,7 @@ from tests.doctor.scene import (
 from webhook.admission.decision import Namespace
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
-from webhook.cluster.registration.desired import ENFORCE
+from webhook.cluster.registration.desired import ENFORCE, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, ClusterFacts, DryRun, ForeignVariable, HandshakeResult, Scheduler
 from webhook.doctor.result import Level, Missing
@@ -136,6 +136,12 @@ def bundles(text: str | None, *, service: bool = False) -> list[dict[str, Any]]:
     )
 
 
+def validating(**changes: Any) -> list[dict[str, Any]]:
+    """The validating webhook configuration with changes in each webhook."""
+    found = registered(OUTCOME, kind=VALIDATING)
+    return [found | {"webhooks": [webhook | changes for webhook in found["webhooks"]]}]
+
+
 def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     """What the URL shows."""
     return [HandshakeResult(ADDRESS, end, "why", leaf)]
@@ -179,6 +185,13 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),
     ("match-conditions", ERROR, "are not sent", but(configurations=both(matchConditions=ANY_POD))),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
+    ("validation", OK, "written by version", HEALTHY),
+    ("validation", OK, "switched off", but(outcome=outcome(settings="validation: []\n"), validations=[])),
+    ("validation", WARNING, "could not be read", but(validations=REFUSED)),
+    ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
+    ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
+    ("validation", ERROR, "has no webhook pods.validate", but(validations=[validating()[0] | {"webhooks": []}])),
+    ("validation", ERROR, "does not select", but(validations=validating(rules=[]))),
     ("order", OK, "may append twice: 00-a", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", rules=[{"resources": ["services"]}])])),
@@ -188,17 +201,17 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("order", ERROR, "only for pods of a scheduler", but(configurations=[configuration("00-kai", **BY_SCHEDULER)])),
     ("order", OK, "before all", but(configurations=[configuration("mutating-kai", **BY_SCHEDULER)])),
     ("bundle", OK, "trusts 1 CA", HEALTHY),
-    ("bundle", OK, "trusts 2 CAs", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
+    ("bundle", OK, "trusts 2 CAs", but(validations=[], configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
     ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER))),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
-    ("bundle", WARNING, "expires in 19 days", but(configurations=bundles(bundle(SHORT)), stored=None)),
-    ("bundle", WARNING, "has no caBundle", but(configurations=bundles(""))),
-    ("bundle", ERROR, "has no caBundle", but(configurations=bundles(""), handshakes=shown("untrusted"))),
-    ("bundle", ERROR, "has no caBundle", but(configurations=bundles(None, service=True))),
-    ("bundle", ERROR, "other than certificates", but(configurations=bundles("bm9uZQ=="))),
-    ("bundle", ERROR, "is valid now", but(configurations=bundles(bundle(GONE)), stored=None)),
+    ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=None)),
+    ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
+    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), handshakes=shown("untrusted"))),
+    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(None, service=True))),
+    ("bundle", ERROR, "other than certificates", but(validations=[], configurations=bundles("bm9uZQ=="))),
+    ("bundle", ERROR, "is valid now", but(validations=[], configurations=bundles(bundle(GONE)), stored=None)),
     ("served", OK, ADDRESS, HEALTHY),
     ("served", OK, ADDRESS, but(backend=Backend(2, 1), handshakes=[*shown("unreachable", None), *shown("verified")])),
     ("served", WARNING, "could not be read", but(configurations=REFUSED)),

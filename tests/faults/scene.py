@@ -33,6 +33,9 @@ LATE = "late-team"
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
+SETTINGS = "vgpu-webhook-settings"
+UNJUDGED = "validation: []\n"
+"""The faults are those of mutation: judged, pods that go by the webhook would be denied, and invalid documents not stored."""
 NAME = "00-vgpu-webhook"
 SECRET = "vgpu-webhook-certificates"
 LAST_GOOD = "vgpu-webhook-last-good"
@@ -82,6 +85,7 @@ class Scene:
         for name, labels in ((OWN, {}), (TEAM, OPTED_IN), (LATE, {})):
             metadata = {"name": name, "labels": labels}
             self.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.config_map(SETTINGS, {"settings.yaml": UNJUDGED})
         config = json.loads(self.plane.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.ways.relay_port}"
         self.kubeconfig.write_text(json.dumps(config))

@@ -42,7 +42,7 @@ from tests.project.warm import warm_program
 from webhook.cli import main
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster.configuration.config_maps import DocumentKind
-from webhook.cluster.registration.desired import RegistrationMode, Site
+from webhook.cluster.registration.desired import KINDS, RegistrationMode, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
 from webhook.mapping.document import schema
@@ -430,6 +430,7 @@ def test_metrics_are_those_of_the_server() -> None:
     place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
+    metrics.validations()
     metrics.also(certificates.metrics)
     metrics.also(lambda: ready_metric(ready=True))
     metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
@@ -562,8 +563,7 @@ def test_checks_of_the_doctor_are_documented() -> None:
 def test_permissions_are_those_that_are_used() -> None:
     """The table of permissions names each kind of object that `webhook.cluster` requests."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").rglob("*.py"))
-    used = set(
-        re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)
-    )
+    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles)\b", source))
+    used |= {kind.plural for kind in KINDS}
     section = TEXTS["docs/reference.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

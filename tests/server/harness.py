@@ -125,6 +125,7 @@ async def serving(
     decide: Decide = engine,
     namespaces: NamespaceSource | None = None,
     client_authorities: bytes | None = None,
+    policy: Policy = POLICY,
 ) -> AsyncIterator[Server]:
     """Give a running server."""
     log_file = io.BytesIO()
@@ -132,7 +133,7 @@ async def serving(
     tls.swap(LEAF.certificate_pem, LEAF.key_pem, NOW)
     service = Service(
         decide=decide,
-        current=Current(POLICY),
+        current=Current(policy),
         namespaces=namespaces or Described({}),
         pod_security_default="privileged",
         certificates=Certificates(tls, log),

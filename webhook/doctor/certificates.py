@@ -7,7 +7,7 @@ from typing import Final
 from cryptography import x509
 
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, ServiceReference
+from webhook.cluster.registration.desired import KINDS, NAME, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import ClusterFacts, Handshake, address_of
@@ -24,9 +24,14 @@ CA_LEFT: Final = dt.timedelta(days=30)
 def bundle(facts: ClusterFacts) -> Result:
     """Does the webhook configuration trust valid CAs, and those of the Secret?"""
     configurations(facts)
-    webhooks = {} if facts.registered is None else webhooks_of(facts.registered)
-    ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
-    if not ours:
+    ours = {
+        each.name: webhooks[each.name]
+        for kind in KINDS
+        for webhooks in (webhooks_of(facts.configuration_of(kind) or {}),)
+        for each in kind.webhooks
+        if each.name in webhooks
+    }
+    if facts.registered is None or not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
     running = f"is a replica running? {logs(facts)}"
     trusted: list[x509.Certificate] = []
@@ -49,7 +54,7 @@ def bundle(facts: ClusterFacts) -> Result:
             hint=f"a replica adds it within a minute; if not: {logs(facts)}",
         )
     if len(set(map(bundle_of, ours.values()))) > 1:
-        return warning(f"the two webhooks of {NAME} trust different CAs", hint=running)
+        return warning(f"the webhooks of {NAME} trust different CAs", hint=running)
     left = max(ca.not_valid_after_utc for ca in good) - facts.now
     if left < CA_LEFT:
         return warning(f"the last CA of the caBundle expires in {_days(left)}", hint=running)

@@ -110,6 +110,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     ),
     Check("selectors", "registration", "`list` `mutatingwebhookconfigurations`", registration.selectors),
     Check("match-conditions", "registration", "`list` `mutatingwebhookconfigurations`", registration.matched_names),
+    Check("validation", "registration", "`list` `validatingwebhookconfigurations`", registration.validation),
     Check("order", "registration", "`list` `mutatingwebhookconfigurations`", registration.order),
     Check(
         "bundle",

@@ -29,7 +29,7 @@ from webhook.cluster.client.api import (
 )
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
-from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, ServiceReference
+from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
@@ -95,9 +95,11 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
             return ClusterFacts(now, release, server, reachable=False)
-    outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed, reported) = await asyncio.gather(
+    outcome, (configurations, validations), namespaces, nodes, daemon_sets, own = await asyncio.gather(
         tried(policy_now(api, release)),
-        tried(list_objects(api, COLLECTION, Object)),
+        asyncio.gather(
+            tried(list_objects(api, COLLECTION, Object)), tried(list_objects(api, VALIDATING.collection, Object))
+        ),
         tried(_namespaces(api)),
         tried(list_objects(api, "/api/v1/nodes", Node)),
         tried(_daemon_sets(api)),
@@ -105,6 +107,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
             tried(_stored(api, release)), tried(_deployed(api, release)), tried(read_reported(api, release, now))
         ),
     )
+    stored, deployed, reported = own
     return await _read_dependent(
         api,
         ClusterFacts(
@@ -113,6 +116,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
             server,
             outcome,
             configurations,
+            validations,
             stored=stored,
             namespaces=namespaces,
             nodes=nodes,

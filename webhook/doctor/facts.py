@@ -19,7 +19,7 @@ from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import ApiError, Object, StatusError
 from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.cluster.registration.desired import NAME, ServiceReference
+from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference
 from webhook.doctor.result import NOT_TRIED, Missing, T
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -391,6 +391,7 @@ class ClusterFacts:
         server: the version of the API server.
         outcome: the policy of the release's ConfigMaps, and the verdicts on them.
         configurations: all MutatingWebhookConfigurations, in no order.
+        validations: all ValidatingWebhookConfigurations, likewise.
         backend: the endpoints of the webhook configuration's Service; None if it has a URL.
         handshakes: the results with its addresses.
         stored: the Secret; None if there is none.
@@ -413,6 +414,7 @@ class ClusterFacts:
     server: str | Missing
     outcome: PolicyOutcome | Missing = NOT_TRIED
     configurations: Sequence[Object] | Missing = NOT_TRIED
+    validations: Sequence[Object] | Missing = NOT_TRIED
     backend: Backend | Missing | None = NOT_TRIED
     handshakes: Sequence[HandshakeResult] | Missing = NOT_TRIED
     stored: StoredCertificates | Missing | None = NOT_TRIED
@@ -438,9 +440,14 @@ class ClusterFacts:
     @property
     def registered(self) -> Object | None:
         """This webhook's configuration; None if there is none, or it could not be read."""
-        if isinstance(self.configurations, Missing):
+        return self.configuration_of(MUTATING)
+
+    def configuration_of(self, kind: ConfigurationKind) -> Object | None:
+        """This webhook's configuration of a kind; None if there is none, or it could not be read."""
+        found = self.configurations if kind is MUTATING else self.validations
+        if isinstance(found, Missing):
             return None
-        return next((each for each in self.configurations if each.get("metadata", {}).get("name") == NAME), None)
+        return next((each for each in found if each.get("metadata", {}).get("name") == NAME), None)
 
     @cached_property
     def opted_in(self) -> list[Namespace] | Missing:

@@ -5,29 +5,37 @@ from typing import Final
 
 from webhook import __version__
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, ServiceReference, Site, desired_from, selects
+from webhook.cluster.registration.desired import (
+    MUTATING,
+    NAME,
+    VALIDATING,
+    ConfigurationKind,
+    ServiceReference,
+    Site,
+    desired_from,
+    selects,
+)
 from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
 from webhook.doctor.facts import ClusterFacts, address_of
-from webhook.doctor.result import Missing, Result, UnansweredError, error, known, listed, ok, warning
+from webhook.doctor.result import Level, Missing, Result, UnansweredError, error, known, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
 INSTALL: Final = (
     "helm install vgpu-webhook deploy/chart --namespace {release} --create-namespace … (docs/install.md); "
     "if it is installed in another namespace: --release-namespace NS"
 )
-_SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 
-def configurations(facts: ClusterFacts) -> Sequence[Object]:
-    """All webhook configurations.
+def configurations(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Sequence[Object]:
+    """All webhook configurations of a kind.
 
     Raises:
         UnansweredError: they could not be read.
     """
-    needs = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
-    return known(facts.configurations, "the webhook configurations", needs)
+    found = facts.configurations if kind is MUTATING else facts.validations
+    return known(found, f"the {kind.noun}s", f"list {kind.plural}.admissionregistration.k8s.io")
 
 
 def logs(facts: ClusterFacts) -> str:
@@ -35,24 +43,26 @@ def logs(facts: ClusterFacts) -> str:
     return f"kubectl logs --namespace {facts.release} --selector app.kubernetes.io/component=webhook"
 
 
-def registered(facts: ClusterFacts) -> Result:
+def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
     """Does it exist with both webhooks, written for the current policy?"""
-    configurations(facts)
+    configurations(facts, kind)
     if facts.nothing_installed:
         return error(
             f"the webhook is not installed: there is no {NAME}, and the namespace {facts.release} has none of its objects",
             hint=INSTALL.format(release=facts.release),
         )
-    found = facts.registered
+    found = facts.configuration_of(kind)
     if found is None:
-        return error(f"there is no {NAME}: no pod is sent to the webhook", hint=f"is a replica running? {logs(facts)}")
-    missing = [name for name in (ENFORCE, AUDIT) if name not in webhooks_of(found)]
+        unsent = "no pod is sent to the webhook" if kind is MUTATING else "nothing is sent to it"
+        absent = f"there is no {NAME}" if kind is MUTATING else f"there is no {kind.noun} {NAME}"
+        return error(f"{absent}: {unsent}", hint=f"is a replica running? {logs(facts)}")
+    missing = [each.name for each in desired_from(facts.policy, kind).webhooks if each.name not in webhooks_of(found)]
     if missing:
         return error(
             f"{NAME} has no webhook {' and none '.join(missing)}",
-            hint=f"kubectl delete mutatingwebhookconfiguration {NAME}: a replica creates it again",
+            hint=f"kubectl delete {kind.kind.lower()} {NAME}: a replica creates it again",
         )
-    read = read_observed(found, facts.policy.settings.opt_in_label)
+    read = read_observed(found, facts.policy.settings.opt_in_label, kind)
     if read.version is None:
         return ok(f"{NAME} exists, maintained by hand")
     if read.digest != facts.policy.digest and not isinstance(facts.outcome, Missing):
@@ -64,10 +74,21 @@ def registered(facts: ClusterFacts) -> Result:
     return ok(f"{NAME} exists, written by version {read.version.text}{other} for policy {read.digest}")
 
 
-def selectors(facts: ClusterFacts) -> Result:
+def validation(facts: ClusterFacts) -> Result:
+    """Is the validating webhook configuration, checked in the same three ways, as the setting `validation` requires?"""
+    if not desired_from(facts.policy, VALIDATING).webhooks:
+        return ok("switched off by the setting validation")
+    exists = registered(facts, VALIDATING)
+    if exists.level is not Level.OK:
+        return exists
+    others = [answer(facts, VALIDATING) for answer in (selectors, matched_names)]
+    return next((each for each in others if each.level is not Level.OK), exists)
+
+
+def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
     """Does it select opted-in namespaces, but not the cluster's own and the webhook's?"""
-    found = _complete(facts)
-    desired = desired_from(facts.policy)
+    found = _complete(facts, kind)
+    desired = desired_from(facts.policy, kind)
     site = Site("", own_namespace=facts.release)
     faults = [fault for fault in differences(found, desired, site, _labels(facts)) if fault.field != GPU_KEYS]
     # Without one of our terms, more pods are sent to the webhook than should be.
@@ -81,7 +102,7 @@ def selectors(facts: ClusterFacts) -> Result:
     if serious:
         hint = f"compare with {_printed(facts)}{f'; written by {writers}' if writers else ''}"
         return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
-    read = read_observed(found, desired.opt_in)
+    read = read_observed(found, desired.opt_in, kind)
     foreign = read.foreign
     if slight or foreign:
         why = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
@@ -89,18 +110,22 @@ def selectors(facts: ClusterFacts) -> Result:
         title = f"it was changed by {writers or 'others'}"
         if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
             title = "it was written for another policy"
-        return warning(title, *slight, *narrowed, hint=f"if that was not intended: {_SHOW}")
+        return warning(title, *slight, *narrowed, hint=f"if that was not intended: {_show(kind)}")
     return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
 
 
-def matched_names(facts: ClusterFacts) -> Result:
+def _show(kind: ConfigurationKind) -> str:
+    return f"kubectl get {kind.kind.lower()} {NAME} --output yaml"
+
+
+def matched_names(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
     """Do match conditions send every pod with a name of the policy?"""
-    found = _complete(facts)
-    desired, ours = desired_from(facts.policy), webhooks_of(found)
+    found = _complete(facts, kind)
+    desired, ours = desired_from(facts.policy, kind), webhooks_of(found)
     lacking, more = [], []
     strange = f"its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
-    for name in (ENFORCE, AUDIT):
-        through = matched_names_in(found, ours[name], desired.matched_names)
+    for webhook in desired.webhooks:
+        name, through = webhook.name, matched_names_in(found, webhook, desired.matched_names)
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, because it has no match conditions")
         elif through is None:
@@ -170,15 +195,16 @@ def _waits_for_scheduler(configuration: Object) -> bool:
     return any("schedulerName" in str(condition.get("expression")) for condition in conditions)
 
 
-def _complete(facts: ClusterFacts) -> Object:
-    """The webhook configuration.
+def _complete(facts: ClusterFacts, kind: ConfigurationKind) -> Object:
+    """The webhook configuration of a kind.
 
     Raises:
-        UnansweredError: it could not be read, or has not both webhooks.
+        UnansweredError: it could not be read, or has not all webhooks.
     """
-    configurations(facts)
-    found = facts.registered
-    if found is None or not {ENFORCE, AUDIT} <= webhooks_of(found).keys():
+    configurations(facts, kind)
+    found = facts.configuration_of(kind)
+    required = {each.name for each in desired_from(facts.policy, kind).webhooks}
+    if found is None or not required <= webhooks_of(found).keys():
         missing = warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
         raise UnansweredError(missing)
     return found

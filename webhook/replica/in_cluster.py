@@ -4,12 +4,15 @@ After the first complete read, no review depends on the cluster's availability: 
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
@@ -19,20 +22,46 @@ from certs.store import Directory
 from webhook.admission import decide
 from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
+from webhook.admission.engine import denied
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.client.events import EventQueue, Events, Subject
-from webhook.cluster.configuration.config_maps import PolicyFaults, Verdict
-from webhook.cluster.configuration.live import LivePolicy
+from webhook.cluster.configuration.config_maps import (
+    SETTINGS_NAME,
+    ConfigMap,
+    PolicyFaults,
+    StoredConfigMap,
+    Verdict,
+    config_map,
+)
+from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 from webhook.cluster.registration import desired as registration
-from webhook.cluster.registration.desired import NAME, RegistrationMode, Site, desired_from
+from webhook.cluster.registration.desired import (
+    KINDS,
+    MUTATING,
+    NAME,
+    VALIDATING,
+    ConfigurationKind,
+    RegistrationMode,
+    Site,
+    desired_from,
+)
 from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
-from webhook.cluster.registration.reconciler import Reconciler, bundles_in, known_to_peers, watch_registration
+from webhook.cluster.registration.reconciler import (
+    SETTLE,
+    Reconciler,
+    bundles_in,
+    known_to_peers,
+    settled,
+    watch_registration,
+)
 from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
+from webhook.finding import Finding
+from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
@@ -113,26 +142,33 @@ def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
     return metric
 
 
-def registration_metrics(reconciler: Reconciler) -> Iterator[Metric]:
-    """The repairs of the webhook configuration, and whether it is as desired."""
+def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
+    """The repairs of the webhook configurations, and whether they are as desired."""
     repairs = CounterMetricFamily(
         "vgpu_webhook_configuration_repairs",
-        "How often the webhook configuration was repaired after others had changed or deleted it.",
-        labels=("change",),
+        "How often a webhook configuration was repaired after others had changed or deleted it.",
+        labels=("kind", "change"),
     )
-    for change, count in reconciler.repairs.items():
-        repairs.add_metric((change.name.lower(),), count)
-    yield repairs
     desired = GaugeMetricFamily(
         "vgpu_webhook_configuration_as_desired",
-        "1 if the webhook configuration sends every pod here that the policy is for.",
+        "1 if a webhook configuration sends everything here that the policy is for.",
+        labels=("kind",),
     )
-    if reconciler.as_desired is not None:
-        desired.add_metric((), float(reconciler.as_desired))
+    for reconciler in reconcilers:
+        kind = reconciler.desired.kind.kind.removesuffix("WebhookConfiguration").lower()
+        for change, count in reconciler.repairs.items():
+            repairs.add_metric((kind, change.name.lower()), count)
+        if reconciler.as_desired is not None:
+            desired.add_metric((kind,), float(reconciler.as_desired))
+    yield repairs
     yield desired
 
 
-REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
+def _subject(kind: ConfigurationKind) -> Subject:
+    return Subject("admissionregistration.k8s.io/v1", kind.kind, "", NAME, "", "")
+
+
+REGISTRATION: Final = _subject(MUTATING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +212,7 @@ class InCluster:
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
         self._managed = place.registration is RegistrationMode.MANAGED
+        self._release_namespace = place.release_namespace
         self._events = EventQueue(Events(api), log)
         self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
         self._live = LivePolicy(
@@ -189,18 +226,23 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._reconciler = Reconciler(
-            api,
-            self._site,
-            desired_from(builtin),
-            self._report_registration,
-            mode=place.registration,
-            owner=place.owner,
-            is_current=certificates.is_current,
-            opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
-            serving=lambda: certificates.failure() is None,
+        self._reconciler, self._validation = (
+            Reconciler(
+                api,
+                self._site,
+                desired_from(builtin, kind),
+                partial(self._report_registration, _subject(kind)),
+                mode=place.registration,
+                owner=place.owner,
+                is_current=certificates.is_current,
+                opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
+                serving=self._answers if kind is VALIDATING else lambda: certificates.failure() is None,
+            )
+            for kind in KINDS
         )
-        self._registrations = watch_registration(api, self._registration_changed, log)
+        self._registrations, self._validations = (
+            watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
+        )
         self._off = place.registration is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
@@ -221,6 +263,7 @@ class InCluster:
                 tasks.create_task(self._secret.reflector.run())
             if self._watches_registration:
                 tasks.create_task(self._registrations.run())
+                tasks.create_task(self._validations.run())
                 tasks.create_task(self._first_reading())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
@@ -231,8 +274,20 @@ class InCluster:
             await self._certificates.published.wait()
             if not self._off:
                 tasks.create_task(self._reconciler.run())
+                tasks.create_task(self._validate())
                 await self._certificates.served()
-                self._reconciler.check()
+                for reconciler in self._reconcilers:
+                    reconciler.check()
+
+    async def _validate(self) -> None:
+        """Reconcile the validating webhook configuration, once it is known whether older replicas may be called."""
+        await self._registrations.synced.wait()
+        # API servers learn of each configuration on its own, and must know the mutating one first.
+        await asyncio.sleep(LEAD)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._validation.run())
+            await asyncio.sleep(SETTLE)
+            self._validation.check()
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
@@ -285,6 +340,23 @@ class InCluster:
             self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
+    async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
+        """Judge a ConfigMap that is about to be stored; None if it contains no document, or cannot be decoded."""
+        try:
+            candidate = config_map(msgspec.convert(data, StoredConfigMap))
+        except msgspec.ValidationError:
+            return None
+        if namespace != self._release_namespace:
+            return _unread(candidate, namespace, self._release_namespace)
+        if not candidate.is_mapping and candidate.name != SETTINGS_NAME:
+            return None
+        invalid, unused = await self._live.judge(candidate)
+        if invalid:
+            text = "; ".join(map(str, invalid[:MAX_PROBLEMS]))
+            return denied(Finding(Reason.INVALID_DOCUMENT, text, field=candidate.name))
+        found = tuple(Finding(Reason.DOCUMENT_UNUSED, f"not in force: {each}") for each in unused)
+        return Decision(allowed=True, reason=Reason.DOCUMENT_UNUSED if found else Reason.ALREADY_RIGHT, warnings=found)
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether another replica knows keys of this pod that this one does not know yet."""
         registered = self._reconciler.registered
@@ -327,27 +399,45 @@ class InCluster:
         yield from policy_metrics(self._verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:
-            yield from registration_metrics(self._reconciler)
+            yield from registration_metrics(self._reconcilers)
+
+    @property
+    def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
+        return self._reconciler, self._validation
+
+    def _answers(self) -> bool:
+        """Whether validating reviews are answered, whichever replica gets them."""
+        now = dt.datetime.now(dt.UTC)
+        return self._certificates.failure() is None and settled(self._registrations, self._validations, now)
 
     @property
     def _watches_registration(self) -> bool:
         return not self._off or self._certificates.watched
 
     def _namespaces_changed(self) -> None:
-        self._reconciler.namespaces_changed()
+        for reconciler in self._reconcilers:
+            reconciler.namespaces_changed()
 
     def _registration_changed(self) -> None:
-        self._certificates.observe(bundles_in(self._registrations))
-        self._reconciler.check()
+        if self._registrations.synced.is_set():
+            self._observe_bundles()
+        for reconciler in self._reconcilers:
+            reconciler.check()
+
+    def _observe_bundles(self) -> None:
+        """Note what callers trust: the CAs in both webhook configurations, of which others may maintain only one."""
+        bundles = bundles_in(self._registrations)
+        self._certificates.observe(None if bundles is None else (*bundles, *(bundles_in(self._validations) or ())))
 
     async def _first_reading(self) -> None:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
-        self._certificates.observe(bundles_in(self._registrations))
+        self._observe_bundles()
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        self._reconciler.adopt(self._reconciler.desired, self._site)
+        for reconciler in self._reconcilers:
+            reconciler.adopt(reconciler.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
@@ -355,32 +445,49 @@ class InCluster:
         yield "configmaps", max((age for age in ages if age is not None), default=None)
         if self._watches_registration:
             yield "registration", self._registrations.age
+            yield "validation", self._validations.age
         if self._secret is not None:
             yield "secret", self._secret.reflector.age
 
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
-        self._reconciler.adopt(desired_from(policy))
+        for reconciler in self._reconcilers:
+            reconciler.adopt(desired_from(policy, reconciler.desired.kind))
 
     def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)
 
-    def _report_registration(self, notice: RegistrationReport) -> None:
+    def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:
             reason = notice.kind.name.title().replace("_", "")
-            self._events.put(REGISTRATION, f"Registration{reason}", notice.message)
+            self._events.put(subject, f"Registration{reason}", notice.message)
 
     def _troubled(self, notice: CertificateNotice) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject
         self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
 
 
+def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | None:
+    """The warning about a mapping in a namespace where it is not read."""
+    if not candidate.is_mapping:
+        return None
+    message = (
+        f"configmap/{candidate.name} has the label {MAPPING}, but mappings are read only in the namespace {release}: create "
+        f"it there, or remove the label in {namespace}"
+    )
+    finding = Finding(Reason.DOCUMENT_UNUSED, message)
+    return Decision(allowed=True, reason=finding.reason, warnings=(finding,))
+
+
 def _namespace(view: NamespaceView) -> Namespace:
     return Namespace(view.name, view.labels, view.annotations)
 
+
+LEAD: Final = 2.0
+"""Seconds within which API servers have learned of a new webhook configuration."""
 
 CA_NAME: Final = "vgpu-webhook CA"
 WEBHOOK: Final = "vgpu-webhook"

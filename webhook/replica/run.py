@@ -22,6 +22,7 @@ from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
 from webhook.admission.decision import PodSecurityLevel
+from webhook.admission.judge import judge_pod
 from webhook.mapping.model.policy import Policy
 from webhook.replica.certificates import Certificates
 from webhook.server import logs
@@ -31,7 +32,8 @@ from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
 from webhook.server.protocol import Watchdog
-from webhook.server.routes import MUTATE, ReadyCheck, dispatcher, failures, mutate_routes, plain_routes
+from webhook.server.routes import MUTATE, VALIDATE, ReadyCheck, dispatcher, failures, plain_routes, review_routes
+from webhook.server.validate import validating
 
 if TYPE_CHECKING:
     from webhook.replica.in_cluster import InCluster
@@ -183,7 +185,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The parts of a server: the engine and its input, certificates, and the log."""
+    """The parts of a server: the engine and its input, certificates, and the log; what judges pods that are stored next."""
 
     decide: Decide
     current: Current
@@ -194,6 +196,7 @@ class Service:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     in_flight: InFlight = field(default_factory=InFlight)
     cluster: "InCluster | None" = None
+    judge: Decide = judge_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         lines=ReviewLines(service.log),
         peers=service.cluster,
     )
+    validate = validating(mutate, service.judge, metrics.validations(), service.log.bind(path=VALIDATE))
     checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
     details = [certificates.lines]
     if service.cluster is not None:
@@ -247,7 +251,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     def verbose() -> list[str]:
         return [line for each in details for line in each()]
 
-    reviews = dispatcher(mutate_routes(mutate), limits)
+    reviews = dispatcher(review_routes(mutate, validate), limits)
     plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, verbose), limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))

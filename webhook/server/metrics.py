@@ -5,7 +5,7 @@ import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import (
@@ -71,6 +71,25 @@ class _Distribution:
         return HistogramMetricFamily(name, what, buckets=buckets, sum_value=self.total)
 
 
+class ReviewMetrics(Protocol):
+    """What one endpoint counts of its reviews."""
+
+    def review(self, series: Series, *, seconds: float, size: int) -> None:
+        """Count one review."""
+
+    def noted(self, reasons: Sequence[str]) -> None:
+        """Count the notes on one review, by the names of their reasons."""
+
+    def in_namespace(self, series: Series) -> None:
+        """Count a pod that requests devices, by its namespace, the outcome and the reason."""
+
+    def bug(self) -> None:
+        """Count a review that failed because of a bug."""
+
+    def http_error(self, status: int) -> None:
+        """Count a request that was answered with an HTTP error."""
+
+
 class Metrics(Collector):
     """The metrics of one server, in a registry of their own.
 
@@ -126,6 +145,12 @@ class Metrics(Collector):
         """Add metrics that another module counts."""
         self._others.append(others)
 
+    def validations(self) -> "ValidationMetrics":
+        """Make the counts of the validating endpoint."""
+        made = ValidationMetrics(self)
+        self.also(made.collect)
+        return made
+
     def text(self) -> bytes:
         """Format all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
@@ -151,6 +176,33 @@ class Metrics(Collector):
         yield GaugeMetricFamily(
             "vgpu_webhook_in_flight", "Reviews that are not answered yet.", value=self._in_flight.reviews
         )
+
+
+class ValidationMetrics:
+    """What is counted of validating reviews; bugs and HTTP errors together with those of other reviews."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.bug = metrics.bug
+        self.http_error = metrics.http_error
+        self._reviews: dict[tuple[str, str], int] = {}
+
+    def review(self, series: Series, *, seconds: float, size: int) -> None:
+        """Count one review."""
+        del seconds, size
+        outcome, reason, _ = series
+        outcome = outcome if outcome in {"denied", "failed"} else "allowed"
+        self._reviews[outcome, reason] = self._reviews.get((outcome, reason), 0) + 1
+
+    def noted(self, reasons: Sequence[str]) -> None:
+        """Do nothing: the mutating review has counted the notes."""
+
+    def in_namespace(self, series: Series) -> None:
+        """Do nothing: likewise."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        what = "Reviews of what is about to be stored, by outcome and reason (docs/codes.md)."
+        yield _counter("vgpu_webhook_validations", what, ("outcome", "reason"), self._reviews.items())
 
 
 def _counter(name: str, what: str, labels: Sequence[str], counts: Iterable[tuple[tuple[str, ...], int]]) -> Metric:

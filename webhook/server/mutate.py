@@ -1,4 +1,4 @@
-"""``POST /mutate``: answers a review.
+"""``POST /mutate``: answers a review; ``POST /validate`` does with the same handler and a `decide` that judges.
 
 A bug of the webhook is a 500 and never a denial, so that the API server's ``failurePolicy`` decides about the pod.
 
@@ -28,7 +28,7 @@ from webhook.reasons import Reason
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
 from webhook.server.limits import BodyReading, InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines, error_fields
-from webhook.server.metrics import Metrics
+from webhook.server.metrics import ReviewMetrics
 from webhook.server.protocol import JSON, RETRY_AFTER, STOPPING, HttpError, HttpProtocol, error_response
 
 
@@ -190,6 +190,9 @@ class Peers(Protocol):
             NotNowError: there is no answer, and the known state cannot be right.
         """
 
+    async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
+        """Judge a ConfigMap, decoded from JSON, that is about to be stored; None if it contains no document."""
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether other replicas know keys of a pod that this one does not know yet."""
 
@@ -212,7 +215,7 @@ class Mutate:
     lifecycle: Lifecycle
     limits: Limits
     in_flight: InFlight
-    metrics: Metrics
+    metrics: ReviewMetrics
     log: FilteringBoundLogger
     lines: ReviewLines
     peers: Peers | None = None
@@ -231,7 +234,7 @@ class Mutate:
             size = len(body)
             in_flight.bodies += size
             self._check_count()
-            response = await self._review(body)
+            response = await self.review(body)
         except HttpError as error:
             self.metrics.http_error(error.status)
             self.log.debug("http_error", status=error.status, error=error.message)
@@ -254,7 +257,12 @@ class Mutate:
         if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", RETRY_AFTER)
 
-    async def _review(self, body: bytes) -> ReviewAnswer:
+    async def review(self, body: bytes) -> ReviewAnswer:
+        """Answer one review.
+
+        Raises:
+            HttpError: it cannot be answered.
+        """
         started = time.perf_counter()
         try:
             review = decode_review(body)
@@ -274,22 +282,25 @@ class Mutate:
                     review = decode_review(body)
                 decision = self._decide(review, namespace)
             answer = encode_answer(uid, decision)
-        except ReviewError as error:
-            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
-        except NotNowError as error:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), RETRY_AFTER) from error
-        except UNDECODABLE:
-            # In a part that was not needed until now.
-            raise HttpError(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded") from None
         except Exception as error:
-            self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=len(body))
-            raise self._bug(uid, error) from error
+            raise self.failed(uid, error, started, len(body)) from error
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
         if decision.noted:
             self.metrics.noted(decision.noted)
         if decision.vendors or decision.would_be or not decision.allowed:
             self.metrics.in_namespace((review.namespace or "", *decision.series[:2]))
         return ReviewAnswer(answer)
+
+    def failed(self, uid: str, error: Exception, started: float, size: int) -> HttpError:
+        """Return the HTTP error for an exception in a review of `size` bytes; a bug is counted and logged."""
+        if isinstance(error, ReviewError):
+            return HttpError(HTTPStatus.BAD_REQUEST, str(error))
+        if isinstance(error, NotNowError):
+            return HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), RETRY_AFTER)
+        if isinstance(error, UNDECODABLE):  # in a part that was not needed until then
+            return HttpError(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded")
+        self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=size)
+        return self._bug(uid, error)
 
     def _contradicts_call(self, namespace: Namespace) -> bool:
         return self.peers is not None and self.peers.contradicts_call(namespace)

@@ -1,6 +1,6 @@
-"""The routes: ``POST /mutate`` over TLS; ``GET /healthz``, ``/readyz`` and ``/metrics`` over plain HTTP.
+"""The routes: ``POST`` to ``/mutate`` and ``/validate`` over TLS; ``GET`` of health, readiness and metrics over plain HTTP.
 
-There are four of them, each with one method, so they are a dictionary and not an application with a router, which would
+There are five of them, each with one method, so they are a dictionary and not an application with a router, which would
 take a tenth of the time of a review.
 """
 
@@ -18,6 +18,7 @@ from webhook.server.listener import Handler
 from webhook.server.metrics import Metrics
 from webhook.server.mutate import Mutate
 from webhook.server.protocol import HttpError, HttpProtocol, error_response
+from webhook.server.validate import Validate
 
 Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
 """Path → method and handler."""
@@ -25,11 +26,12 @@ ReadyCheck: TypeAlias = Callable[[], str | None]
 """A condition of readiness: returns None, or why it is not met."""
 
 MUTATE: Final = "/mutate"
+VALIDATE: Final = "/validate"
 
 
-def mutate_routes(mutate: Mutate) -> Routes:
+def review_routes(mutate: Mutate, validate: Validate) -> Routes:
     """The routes over TLS."""
-    return {MUTATE: (hdrs.METH_POST, mutate.handle)}
+    return {MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}
 
 
 def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str]:

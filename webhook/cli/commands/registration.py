@@ -38,19 +38,20 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     settings: Path | None,
     release_namespace: str | None,
 ) -> None:
-    """Print the MutatingWebhookConfiguration of a policy as YAML.
+    """Print the webhook configurations of a policy, mutating and validating, as YAML.
 
-    It selects the pods that carry GPU keys of these mappings, and no others. Print it again when mappings change; the
+    They select the pods that carry GPU keys of these mappings, and no others. Print them again when mappings change; the
     same policy gives the same bytes.
     """
     from webhook.cli.manifests.files import yaml_text
-    from webhook.cluster.registration.desired import ServiceReference, Site, desired_from
+    from webhook.cluster.registration.desired import KINDS, ServiceReference, Site, desired_from
     from webhook.cluster.registration.desired import registration as make
 
     address = _address(service, url)
     own = release_namespace or (address.namespace if isinstance(address, ServiceReference) else None)
     policy = configured_policy(mappings, settings)
-    click.echo(yaml_text(make(desired_from(policy), Site(address, _bundle(ca_file), own))), nl=False)
+    site = Site(address, _bundle(ca_file), own)
+    click.echo("---\n".join(yaml_text(make(desired_from(policy, kind), site)) for kind in KINDS), nl=False)
 
 
 def _address(service: str | None, url: str | None) -> "ServiceReference | str":

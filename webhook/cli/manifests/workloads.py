@@ -7,7 +7,18 @@ from typing import Any, Final, TypeAlias
 
 from webhook.cli.manifests.files import Manifest
 from webhook.mapping.document.problem import FieldPath, path_text
-from webhook.workloads import KnownKind, Pattern, PodPath, children, known_workloads, matches, parse_path
+from webhook.workloads import (
+    KnownKind,
+    Pattern,
+    PodPath,
+    assembled,
+    children,
+    controller_of,
+    known_workloads,
+    matches,
+    parse_path,
+    scheduled,
+)
 
 _TEMPLATE: Final = PodPath((), template=True)
 
@@ -186,12 +197,7 @@ def pointer(path: FieldPath) -> str:
 
 
 def _owner(obj: KubeObject) -> PodOwner:
-    """The owner as the controllers name it, with an arbitrary hash or time."""
-    if obj.kind == "Deployment":
-        return PodOwner("ReplicaSet", f"{obj.name}-5d4f8c7b9")
-    if obj.kind == "CronJob":
-        return PodOwner("Job", f"{obj.name}-28000000")
-    return PodOwner(obj.kind, obj.name)
+    return PodOwner(*controller_of(obj.kind, obj.name))
 
 
 def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:
@@ -204,22 +210,13 @@ def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:
                     continue
                 what = "a pod template" if pod.template else "a pod spec"
                 raise obj.manifest.error((*obj.path, *path), f"{what} is not a mapping of keys")
-            place = _place(obj, path, _scheduled(obj, value, workload) if pod.template else value, pod)
+            place = _place(obj, path, scheduled(obj.data, value, workload) if pod.template else value, pod)
             if pod.template or any(place.pod["spec"].get(key) for key in _CONTAINERS):
                 yield place
     for path, inner in inner_objects(obj, workload):
         for place in pod_places(inner, ()):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
             yield PodPlace((*path, *place.path), place.owner or PodOwner(obj.kind, obj.name), place.pod, parts)
-
-
-def _scheduled(obj: KubeObject, template: dict[str, Any], workload: KnownKind) -> dict[str, Any]:
-    """The template with the scheduler that its controller gives to pods without one."""
-    spec = template.get("spec")
-    if workload.scheduler is None or not isinstance(spec, dict) or spec.get("schedulerName"):
-        return template
-    found = next((value for _, value in matches(obj.data, workload.scheduler) if value), workload.absent_scheduler)
-    return {**template, "spec": {**spec, "schedulerName": found}}
 
 
 def inner_objects(obj: KubeObject, workload: KnownKind) -> Iterator[tuple[FieldPath, KubeObject]]:
@@ -250,36 +247,8 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
     """Assemble the pod that is described at a path."""
     if shape.template:
         return PodPlace(path, _owner(obj), value, (((), path),))
-    spec = dict(value)
-    parts: dict[FieldPath, FieldPath] = {("spec",): path}
-    extra: list[tuple[FieldPath, dict[str, Any], FieldPath]] = [
-        (inner, container, ())
-        for pattern in shape.containers
-        for inner, container in matches(value, pattern)
-        if isinstance(container, dict)
-    ]
-    extra += [
-        (inner, {"resources": resources}, ("resources",))
-        for pattern in shape.resources
-        for inner, resources in matches(value, pattern)
-    ]
-    if extra:
-        # What else the webhook writes into a pod spec may have no place beside the fields of this kind.
-        parts = {
-            ("spec", key, i): (*path, key, i)
-            for key in _CONTAINERS
-            for i, _ in (children(value.get(key)) if isinstance(value.get(key), list) else ())
-        }
-    for inner, container, within in extra:
-        containers = list(spec.get("containers") or ())
-        name = container.get("name") or next((part for part in reversed(inner) if isinstance(part, str)), "main")
-        parts["spec", "containers", len(containers), *within] = (*path, *inner)
-        spec["containers"] = [*containers, {**container, "name": name}]
-    pod: dict[str, Any] = {"spec": spec}
-    for _, metadata in () if shape.metadata is None else matches(value, shape.metadata):
-        if isinstance(metadata, dict):
-            pod["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-    return PodPlace(path, _owner(obj), pod, tuple(parts.items()))
+    pod, parts = assembled(value, shape, path)
+    return PodPlace(path, _owner(obj), pod, parts)
 
 
 _TEMPLATE_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})

@@ -6,13 +6,14 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from webhook import labels
 from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.labels import MAPPING
 from webhook.mapping.document.problem import Problem
 
 MAPPING_KEY: Final = "mapping.yaml"
 SETTINGS_KEY: Final = "settings.yaml"
-SETTINGS_NAME: Final = "vgpu-webhook-settings"
+SETTINGS_NAME: Final = labels.SETTINGS_NAME
 LAST_GOOD_NAME: Final = "vgpu-webhook-last-good"
 """The ConfigMap that stores accepted documents."""
 

@@ -29,9 +29,9 @@ from webhook.cluster.configuration.config_maps import (
     Verdict,
     config_map,
 )
-from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.documents import DocumentCache, DocumentProblems
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
-from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.cluster.configuration.policies import PolicyOutcome, judge_document, policy_of
 from webhook.mapping.model.policy import Policy
 
 
@@ -237,6 +237,7 @@ class LivePolicy:
         self._report = report
         self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
+        self._compiling = asyncio.Lock()
         self._last_good: Mapping[str, str] = {}
         self._faults = PolicyFaults()
         self._adopted = NOTHING
@@ -261,6 +262,11 @@ class LivePolicy:
     def faults(self) -> PolicyFaults:
         """What is wrong now beside the documents in ConfigMaps."""
         return replace(self._faults, lost=len(self.lost))
+
+    async def judge(self, candidate: ConfigMap) -> tuple[DocumentProblems, DocumentProblems]:
+        """Judge a ConfigMap that is about to be stored; see `judge_document`."""
+        async with self._compiling:  # the cache has one user at a time
+            return await asyncio.to_thread(judge_document, candidate, self.sources.all(), self._last_good, self._memo)
 
     def lines(self) -> list[str]:
         """What is in force and what is not: a line for each ConfigMap and each problem."""
@@ -324,7 +330,8 @@ class LivePolicy:
             self._dirty.clear()
             adopted, self._adopted = self._adopted.texts, NOTHING
             try:
-                invalid = await asyncio.to_thread(invalid_in, adopted, self._last_good, self._memo)
+                async with self._compiling:
+                    invalid = await asyncio.to_thread(invalid_in, adopted, self._last_good, self._memo)
                 if adopted:
                     self._report_invalid(invalid)
                 valid = {name: text for name, text in adopted.items() if name not in invalid}
@@ -332,7 +339,8 @@ class LivePolicy:
                 present = await self._lost.completed(self.sources.all, self._last_good)
                 if self._lost.undecided:
                     asyncio.get_running_loop().call_later(RECHECK_PAUSE, self._compile_again)
-                outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
+                async with self._compiling:
+                    outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._faults = replace(self._faults, not_compiled=True)

@@ -259,6 +259,32 @@ def _settings_instead(problems: DocumentProblems, effective: EffectivePolicy, be
     return "the default settings" if effective.applied == DEFAULT.settings else "the keys that apply"
 
 
+def judge_document(
+    candidate: ConfigMap, others: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache
+) -> tuple[DocumentProblems, DocumentProblems]:
+    """Judge a ConfigMap that is about to be stored.
+
+    Args:
+        candidate: the ConfigMap.
+        others: the current ones, which may include its previous version.
+        last_good: as for `policy_of`.
+        memo: likewise.
+
+    Returns:
+        What is wrong with the document itself, and, if that is nothing, why it would not be in force beside the others: what
+        it lacks may be in the next ConfigMap of the same ``kubectl apply``.
+    """
+    name = candidate.name
+    read = (
+        settings_now(candidate) if name == SETTINGS_NAME else read_mappings({name: candidate}, {}, memo).read.get(name)
+    )
+    if isinstance(read, tuple):
+        return read, ()
+    present = [*(each for each in others if each.name != name), candidate]
+    verdicts = policy_of(present, last_good, memo).verdicts
+    return (), next((verdict.problems for verdict in verdicts if verdict.config_map.name == name), ())
+
+
 async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
     """Read the ConfigMaps of a namespace and the record of the last good ones, and compile the policy.
 

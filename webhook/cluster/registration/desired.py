@@ -1,19 +1,33 @@
-"""The desired webhook configuration: which new pods the API server sends here, as a pure function of policy and site.
+"""The desired webhook configurations: what the API server sends here, as a pure function of policy and site.
 
-It contains two webhooks, which differ in the effect of an outage. In a namespace that enforces, a pod that needs the webhook
-is not created without it (``Fail``); in a namespace that only audits or warns, it is (``Ignore``).
+The mutating one contains two webhooks, which differ in the effect of an outage. In a namespace that enforces, a pod that needs
+the webhook is not created without it (``Fail``); in a namespace that only audits or warns, it is (``Ignore``).
+
+The validating one contains a webhook for each subject of the setting `validation`. Both are made, compared and updated by the
+same functions: everything that differs is data of their `ConfigurationKind`.
 """
 
 import base64
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.match_conditions import MatchedNames, conditions, matched_names_of
+from webhook.cluster.registration.match_conditions import (
+    DOCUMENT_CONDITIONS,
+    POD_CONDITIONS,
+    WORKLOAD_CONDITIONS,
+    MatchedNames,
+    change_expression,
+    conditions,
+    match_expression,
+    matched_names_of,
+    template_expression,
+)
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
+from webhook.workloads import known_workloads
 
 
 class RegistrationMode(enum.Enum):
@@ -52,10 +66,12 @@ NAME: Final = "00-vgpu-webhook"
 """API servers call webhooks in the order of these names, and the vendors' own webhooks must see our changes."""
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
-COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
-KIND: Final = "MutatingWebhookConfiguration"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
+UPDATES: Final = "updates.validate.vgpu-webhook.io"
+CONFIG_MAPS: Final = "configmaps.validate.vgpu-webhook.io"
+WORKLOADS: Final = "workloads.validate.vgpu-webhook.io"
+PODS: Final = "pods.validate.vgpu-webhook.io"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
 
@@ -71,6 +87,133 @@ INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 
 PATH: Final = "/mutate"
 PORT: Final = 443
+
+NEW_PODS: Final[Object] = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+    "scope": "Namespaced",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Webhook:
+    """One webhook of a configuration.
+
+    Attributes:
+        name: its name, a DNS name.
+        failure_policy: what the API server does without an answer.
+        modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
+            all namespaces.
+        subject: the entry of the setting `validation` that switches it on; None: it is always on.
+        rules: returns what is sent.
+        expression: the match condition of matched names; None if it has none.
+        conditions: returns the other match conditions, by name.
+    """
+
+    name: str
+    failure_policy: str
+    modes: Literal["enforcing", "auditing", "any"] | None
+    subject: str | None = None
+    rules: Callable[[], tuple[Object, ...]] = lambda: (NEW_PODS,)
+    expression: Callable[[MatchedNames], str] | None = match_expression
+    conditions: Callable[[], tuple[tuple[str, str], ...]] = lambda: POD_CONDITIONS
+
+    def is_for(self, mode: str | None) -> bool:
+        """Whether it is for namespaces with a value of the label for the mode."""
+        return self.modes in {"any", None} or (mode in AUDIT_MODES) == (self.modes == "auditing")
+
+
+_OF_KUBERNETES: Final = {
+    "": ["podtemplates", "replicationcontrollers"],
+    "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+    "batch": ["cronjobs", "jobs"],
+}
+"""The resources of the workloads in each API group of Kubernetes."""
+
+
+def _workload_rules() -> tuple[Object, ...]:
+    """The workloads of Kubernetes, and in the groups of other known kinds, whose plurals are not known, everything."""
+    common = {"operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}
+    others = {group for group, _ in _kinds_with_pods()} - _OF_KUBERNETES.keys() - {"extensions"}
+    return (
+        *(
+            {"apiGroups": [group], "apiVersions": ["v1"], "resources": list(resources), **common}
+            for group, resources in _OF_KUBERNETES.items()
+        ),
+        {"apiGroups": sorted(others), "apiVersions": ["*"], "resources": ["*"], **common},
+    )
+
+
+def _workload_conditions() -> tuple[tuple[str, str], ...]:
+    kinds = ",".join(f"\n  '{group}/{kind}'" for group, kind in sorted(_kinds_with_pods()))
+    known = f"request.kind.group + '/' + request.kind.kind in [{kinds}\n]"
+    return ("known-kind", known), *WORKLOAD_CONDITIONS
+
+
+def _update_rules() -> tuple[Object, ...]:
+    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods", "pods/ephemeralcontainers"]},)
+
+
+def _document_rules() -> tuple[Object, ...]:
+    return ({**NEW_PODS, "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]},)
+
+
+def _kinds_with_pods() -> list[tuple[str, str]]:
+    return [name for name, known in known_workloads().items() if known.pods or known.objects]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfigurationKind:
+    """The mutating or the validating webhook configuration.
+
+    Attributes:
+        kind: of the API.
+        path: where it sends reviews.
+        webhooks: all webhooks that it may have.
+        fields: further fields of each webhook.
+        noun: what messages call it.
+    """
+
+    kind: str
+    path: str
+    webhooks: tuple[Webhook, ...]
+    fields: Mapping[str, str]
+    noun: str
+
+    @property
+    def plural(self) -> str:
+        """The name of the resource."""
+        return f"{self.kind.lower()}s"
+
+    @property
+    def collection(self) -> str:
+        """The path of all objects of the kind."""
+        return f"/apis/{API_VERSION}/{self.plural}"
+
+
+MUTATING: Final = ConfigurationKind(
+    "MutatingWebhookConfiguration",
+    PATH,
+    (Webhook(ENFORCE, FAIL, "enforcing"), Webhook(AUDIT, IGNORE, "auditing")),
+    {"reinvocationPolicy": "IfNeeded"},
+    "webhook configuration",
+)
+VALIDATING: Final = ConfigurationKind(
+    "ValidatingWebhookConfiguration",
+    "/validate",
+    (
+        Webhook(PODS, FAIL, "enforcing", "pods"),
+        Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
+        Webhook(UPDATES, IGNORE, "enforcing", "updates", _update_rules, change_expression),
+        Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda: DOCUMENT_CONDITIONS),
+    ),
+    {},
+    "validating webhook configuration",
+)
+KINDS: Final = (MUTATING, VALIDATING)
+COLLECTION: Final = MUTATING.collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +252,21 @@ class Desired:
         matched_names: the names that let pods through.
         opt_in: the key of the label by which a namespace opts in.
         timeout: seconds that the API server waits for an answer, from 1 to 30.
+        kind: which webhook configuration.
+        subjects: what the validating webhooks look at.
     """
 
     digest: str
     matched_names: MatchedNames
     opt_in: str = INJECT
     timeout: int = TIMEOUT
+    kind: ConfigurationKind = MUTATING
+    subjects: frozenset[str] = frozenset()
+
+    @property
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """The webhooks that are on."""
+        return tuple(each for each in self.kind.webhooks if each.subject is None or each.subject in self.subjects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +289,18 @@ def _term_text(term: Object) -> str:
     return f"{term.get('key')} {term.get('operator')}" + (f" ({values})" if values else "")
 
 
-def desired_from(policy: Policy) -> Desired:
+def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
     """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
-    return Desired(policy.digest, matched_names_of(policy), settings.opt_in_label, settings.timeout_seconds)
+    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(settings.validation)
+    return Desired(
+        policy.digest,
+        matched_names_of(policy),
+        settings.opt_in_label,
+        settings.timeout_seconds,
+        kind,
+        frozenset(subjects),
+    )
 
 
 def registration(
@@ -162,50 +322,43 @@ def registration(
     foreign = foreign or {}
     return {
         "apiVersion": API_VERSION,
-        "kind": KIND,
+        "kind": desired.kind.kind,
         "metadata": {"name": NAME, "annotations": annotations},
         "webhooks": [
-            {
-                "name": name,
-                "failurePolicy": failure_policy,
-                "namespaceSelector": selector,
-                **_common_fields(desired, site),
-            }
-            for name, failure_policy, selector in (
-                # `NotIn` also selects namespaces without the label.
-                (ENFORCE, FAIL, _selector("NotIn", desired, site, foreign.get(ENFORCE, Terms()))),
-                (AUDIT, IGNORE, _selector("In", desired, site, foreign.get(AUDIT, Terms()))),
-            )
+            _webhook(webhook, desired, site, foreign.get(webhook.name, Terms())) for webhook in desired.webhooks
         ],
     }
 
 
-def _common_fields(desired: Desired, site: Site) -> Object:
-    """The fields that are the same in both webhooks."""
+def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
     return {
+        "name": webhook.name,
+        "failurePolicy": webhook.failure_policy,
+        "namespaceSelector": _selector(webhook, desired, site, foreign),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": _client_config(site),
-        "matchConditions": conditions(desired.matched_names),
+        "clientConfig": _client_config(site, desired.kind),
+        "matchConditions": conditions(desired.matched_names, webhook.expression, webhook.conditions()),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
-        "reinvocationPolicy": "IfNeeded",
-        "rules": [
-            {
-                "apiGroups": [""],
-                "apiVersions": ["v1"],
-                "operations": ["CREATE"],
-                "resources": ["pods"],
-                "scope": "Namespaced",
-            }
-        ],
+        **desired.kind.fields,
+        "rules": [dict(rule) for rule in webhook.rules()],
         # Events about workloads are none of a dry run.
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": desired.timeout,
     }
 
 
-def _client_config(site: Site) -> Object:
-    address = site.address
+def address_for(address: ServiceReference | str, kind: ConfigurationKind) -> ServiceReference | str:
+    """Where API servers send the reviews of a configuration: the address is that of the mutating one."""
+    if kind is MUTATING or not address:
+        return address
+    if isinstance(address, ServiceReference):
+        return replace(address, path=f"{address.path.removesuffix(PATH)}{kind.path}")
+    return f"{address.rstrip('/').removesuffix(PATH)}{kind.path}"
+
+
+def _client_config(site: Site, kind: ConfigurationKind) -> Object:
+    address = address_for(site.address, kind)
     if isinstance(address, ServiceReference):
         service = {"namespace": address.namespace, "name": address.name, "path": address.path, "port": address.port}
         config: Object = {"service": service}
@@ -216,14 +369,18 @@ def _client_config(site: Site) -> Object:
     return config
 
 
-def _selector(modes: str, desired: Desired, site: Site, foreign: Terms) -> Object:
+def _selector(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
+    if webhook.modes is None:
+        return {}
     own = {site.own_namespace} if site.own_namespace else set()
+    # `NotIn` also selects namespaces without the label.
+    modes = {"enforcing": "NotIn", "auditing": "In", "any": None}[webhook.modes]
     selector: Object = {
         "matchExpressions": [
             # `observed.py` recognizes the opt-in label of another policy by this operator and value.
             {"key": desired.opt_in, "operator": "In", "values": [ENABLED]},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(CLUSTER_NAMESPACES | own)},
-            {"key": MODE, "operator": modes, "values": list(AUDIT_MODES)},
+            *([] if modes is None else [{"key": MODE, "operator": modes, "values": list(AUDIT_MODES)}]),
             *foreign.expressions,
         ]
     }

@@ -9,13 +9,14 @@ match by whole keys or patterns, never by a domain alone: half of the domains of
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
+from webhook.labels import MAPPING, SETTINGS_NAME
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import MIRROR, WINDOWS, Pod
@@ -191,11 +192,43 @@ NOT_SENT: Final = "the cluster would not send this pod: no key of it is in the m
 MAX_EXPRESSION: Final = 100_000
 """The most code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
 
-_EXCLUDED: Final = (
+POD_CONDITIONS: Final = (
     ("no-mirror-pod", f"!('{MIRROR}' in object.metadata.?annotations.orValue({{}}))"),
     ("no-windows-pod", f"object.spec.?os.?name.orValue('') != '{WINDOWS}'"),
 )
 """They exclude pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
+
+DOCUMENT_CONDITIONS: Final = (
+    (
+        "document",
+        f"object.metadata.?labels['{MAPPING}'].orValue('') == 'true' || object.metadata.name == '{SETTINGS_NAME}'",
+    ),
+    (
+        "changed-document",
+        """\
+oldObject == null || object.?data.orValue({}) != oldObject.?data.orValue({})
+|| object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({})""",
+    ),
+)
+"""They let through ConfigMaps that are written as a mapping or as the settings, in any namespace."""
+
+WORKLOAD_CONDITIONS: Final = (
+    ("no-controlled-object", "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))"),
+    (
+        "changed-template",
+        """\
+oldObject == null || (
+  object.?spec.?template.hasValue() && oldObject.?spec.?template.hasValue()
+  ? object.spec.template != oldObject.spec.template
+  : object.?spec.?jobTemplate.hasValue() && oldObject.?spec.?jobTemplate.hasValue()
+  ? object.spec.jobTemplate != oldObject.spec.jobTemplate
+  : object.?spec.orValue({}) != oldObject.?spec.orValue({})
+    || object.?template.orValue({}) != oldObject.?template.orValue({})
+    || object.?inference.orValue({}) != oldObject.?inference.orValue({})
+)""",
+    ),
+)
+"""They leave out objects that a controller made, whose author nobody is, and updates of anything but the pods."""
 
 _CONTAINERS: Final = """\
 [
@@ -222,12 +255,6 @@ _KEYS: Final = """\
 _OR: Final = "\n  || "
 
 
-def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
-    """The match conditions of a webhook; a pod must meet all of them."""
-    named = (*_EXCLUDED, (GPU_KEYS, match_expression(let_through)))
-    return [{"name": name, "expression": text} for name, text in named]
-
-
 def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
     """Whether a pod has one of the names, as `match_expression` says it to the API server."""
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
@@ -245,7 +272,7 @@ def sends(pod: Pod, let_through: MatchedNames) -> bool:
 
 def fits(let_through: MatchedNames) -> bool:
     """Whether the API server accepts the conditions: the length of an expression is limited."""
-    return len(match_expression(let_through)) <= MAX_EXPRESSION
+    return len(template_expression(let_through)) <= MAX_EXPRESSION
 
 
 def match_expression(let_through: MatchedNames) -> str:
@@ -276,6 +303,46 @@ def any_key(names: MatchedNames) -> str:
 def key_test(names: MatchedNames) -> str:
     """A CEL expression that is true for the ``key`` of one of these labels or annotations."""
     return _OR.join(_key_tests(names)) or "false"
+
+
+def template_expression(let_through: MatchedNames) -> str:
+    """The same for the pod template of a workload of Kubernetes; it is true for all kinds whose templates are elsewhere."""
+    return f"""\
+!(request.kind.group in ['', 'apps', 'batch'])
+|| [
+  request.kind.kind == 'CronJob' ? object.spec.jobTemplate.spec.template
+  : request.kind.kind == 'PodTemplate' ? object.template
+  : object.spec.template
+].exists(object, object.?spec.hasValue() && object.?metadata.hasValue() && (
+{match_expression(let_through)}
+))"""
+
+
+def change_expression(let_through: MatchedNames) -> str:
+    """The same for an update: it changes a label or annotation of these, or adds ephemeral containers to a pod with a name."""
+    maps = [
+        [f"{pod}.metadata.?{field}.orValue({{}})" for pod in pods]
+        for field in ("annotations", "labels")
+        for pods in (("object", "oldObject"), ("oldObject", "object"))
+    ]
+    pairs = ",".join(f"\n  [{one}, {other}]" for one, other in maps)
+    return f"""\
+request.?subResource.orValue('') == 'ephemeralcontainers' ? (
+{match_expression(let_through)}
+) : [{pairs}
+].exists(maps, maps[0].exists(key, !(key in maps[1] && maps[1][key] == maps[0][key]) && (
+  {key_test(let_through)}
+)))"""
+
+
+def conditions(
+    let_through: MatchedNames,
+    expression: Callable[[MatchedNames], str] | None = match_expression,
+    others: Iterable[tuple[str, str]] = POD_CONDITIONS,
+) -> list[dict[str, str]]:
+    """The match conditions of a webhook; a pod must meet all of them."""
+    named = (*others, *(() if expression is None else ((GPU_KEYS, expression(let_through)),)))
+    return [{"name": name, "expression": text} for name, text in named]
 
 
 def _resource_tests(let_through: MatchedNames) -> Iterator[str]:

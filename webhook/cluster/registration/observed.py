@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import total_ordering
 from http import HTTPStatus
 from typing import Any, Final
@@ -15,36 +15,39 @@ from certs.ca import by_der
 from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, Object, StatusError
 from webhook.cluster.registration.desired import (
     API_VERSION,
-    AUDIT,
-    COLLECTION,
-    ENFORCE,
-    KIND,
+    MUTATING,
     NAME,
     NAMESPACE_NAME,
+    ConfigurationKind,
     Desired,
     Terms,
+    Webhook,
 )
-from webhook.cluster.registration.match_conditions import GPU_KEYS, MatchedNames, match_expression, parse_names
+from webhook.cluster.registration.match_conditions import GPU_KEYS, MatchedNames, parse_names
 from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
-_PATH = f"{COLLECTION}/{NAME}"
 _QUERY = {"fieldManager": FIELD_MANAGER}
 _LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConfiguration:
-    """The webhook configuration of a cluster.
+    """The webhook configuration of a kind in a cluster.
 
     All methods raise `StatusError` if the server answers with an error, and `UnreachableError` if there is no answer.
     """
 
     api: Api
+    kind: ConfigurationKind = MUTATING
+
+    @property
+    def _path(self) -> str:
+        return f"{self.kind.collection}/{NAME}"
 
     async def read(self) -> Object | None:
         """Read it; None if there is none."""
-        answer = await self.api.request("GET", _PATH)
+        answer = await self.api.request("GET", self._path)
         return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
 
     async def create(self, configuration: Object) -> Object | None:
@@ -53,9 +56,9 @@ class StoredConfiguration:
         It is applied without webhooks and filled afterwards: an apply would overwrite what another replica has just written.
         """
         # After an apply that owns no field, the API server would not record managers of fields.
-        bare = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "labels": _LABELS}}
+        bare = {"apiVersion": API_VERSION, "kind": self.kind.kind, "metadata": {"name": NAME, "labels": _LABELS}}
         answer = await self.api.request(
-            "PATCH", _PATH, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
+            "PATCH", self._path, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
         )
         made = _object(answer)
         if made.get("webhooks"):
@@ -69,7 +72,7 @@ class StoredConfiguration:
 
     async def replace(self, configuration: Object) -> Object | None:
         """Replace it; None if it has changed in the meantime."""
-        answer = await self.api.request("PUT", _PATH, query=_QUERY, body=msgspec.json.encode(configuration))
+        answer = await self.api.request("PUT", self._path, query=_QUERY, body=msgspec.json.encode(configuration))
         return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
 
 
@@ -185,16 +188,17 @@ class Observed:
     injected: bool = False
 
 
-def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
+def read_observed(configuration: Object, opt_in: str = INJECT, kind: ConfigurationKind = MUTATING) -> Observed:
     """Read a configuration, even if others have changed it.
 
     Args:
         configuration: from the API server.
         opt_in: the reader's own opt-in label; the writer's may be another.
+        kind: of the configuration.
     """
     stamp = _STAMP.fullmatch(str(annotations_of(configuration).get(WRITTEN_BY, "")))
     webhooks = webhooks_of(configuration)
-    ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
+    ours = {each.name: webhooks[each.name] for each in kind.webhooks if each.name in webhooks}
     foreign: dict[str, Terms] = {
         name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
     }
@@ -202,9 +206,16 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
     filled_in = injected(configuration)
     if stamp is None:
         return Observed(foreign=foreign, bundles=bundles, injected=filled_in)
-    made_from = {_made_from(configuration, webhook, stamp[2], opt_in) for webhook in ours.values()}
-    complete = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
-    return Observed(Version(stamp[1]), stamp[2], made_from.pop() if complete else None, foreign, bundles, filled_in)
+    subjects = frozenset(each.subject for each in kind.webhooks if each.subject is not None and each.name in ours)
+    unnamed = Desired(stamp[2], MatchedNames(), opt_in, kind=kind, subjects=subjects)
+    named = [each for each in kind.webhooks if each.name in ours and each.expression is not None]
+    made_from = {_made_from(configuration, each, unnamed) for each in named}
+    if not named and all(each.subject is not None for each in kind.webhooks):  # those are switched off
+        names = parse_names(annotations_of(configuration).get(MATCHED_NAMES))
+        made_from = {None if names is None else replace(unnamed, matched_names=names)}
+    missing = any(each.subject is None and each.name not in ours for each in kind.webhooks)
+    desired = made_from.pop() if len(made_from) == 1 and not missing else None
+    return Observed(Version(stamp[1]), stamp[2], desired, foreign, bundles, filled_in)
 
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:
@@ -213,32 +224,36 @@ def webhooks_of(configuration: Object) -> dict[str, Object]:
 
 
 def matched_names_in(
-    configuration: Object, webhook: Object, expected: MatchedNames | None = None
+    configuration: Object, webhook: Webhook, expected: MatchedNames | None = None
 ) -> MatchedNames | None:
     """The names in the match conditions of a webhook: those in the annotation, if the conditions are made from them.
 
     Args:
         configuration: from the API server.
-        webhook: one of its webhooks.
+        webhook: one of ours.
         expected: names that are recognized without the annotation.
 
     Returns:
         None if the annotation is missing, or it or the conditions were changed.
     """
-    conditions = map(dict_of, list_of(webhook.get("matchConditions")))
+    found = webhooks_of(configuration).get(webhook.name, {})
+    if webhook.expression is None:
+        return expected
+    conditions = map(dict_of, list_of(found.get("matchConditions")))
     expressions = {condition.get("name"): condition.get("expression") for condition in conditions}
     for names in (parse_names(annotations_of(configuration).get(MATCHED_NAMES)), expected):
-        if names is not None and match_expression(names) == expressions.get(GPU_KEYS):
+        if names is not None and webhook.expression(names) == expressions.get(GPU_KEYS):
             return names
     return None
 
 
-def _made_from(configuration: Object, webhook: Object, digest: str, opt_in: str) -> Desired | None:
-    names, found_opt_in = matched_names_in(configuration, webhook), _opt_in(webhook, opt_in)
-    timeout = webhook.get("timeoutSeconds")
-    if names is None or found_opt_in is None or not isinstance(timeout, int):
+def _made_from(configuration: Object, webhook: Webhook, unnamed: Desired) -> Desired | None:
+    found = webhooks_of(configuration)[webhook.name]
+    names, opt_in = matched_names_in(configuration, webhook), _opt_in(found, unnamed.opt_in)
+    timeout = found.get("timeoutSeconds")
+    if names is None or opt_in is None or not isinstance(timeout, int):
         return None
-    return Desired(digest, names, found_opt_in, timeout)
+    return replace(unnamed, matched_names=names, opt_in=opt_in, timeout=timeout)
 
 
 def _opt_in(webhook: Object, expected: str) -> str | None:

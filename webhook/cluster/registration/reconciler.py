@@ -5,13 +5,14 @@ nothing is written. If something keeps undoing repairs, they slow down to one pe
 """
 
 import asyncio
+import datetime as dt
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -22,7 +23,15 @@ from webhook import __version__
 from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError, owner_reference
 from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
-from webhook.cluster.registration.desired import COLLECTION, NAME, Desired, ReconcileConfig, RegistrationMode, Site
+from webhook.cluster.registration.desired import (
+    MUTATING,
+    NAME,
+    ConfigurationKind,
+    Desired,
+    ReconcileConfig,
+    RegistrationMode,
+    Site,
+)
 from webhook.cluster.registration.match_conditions import MatchedNames
 from webhook.cluster.registration.observed import (
     Observed,
@@ -82,6 +91,12 @@ class RepairPace:
 ATTEMPTS: Final = 5
 """Attempts of one pass that may lose against other writers: that many replicas may start at once."""
 
+SETTLE: Final = 300.0
+"""Seconds within which the pods of an older version are replaced."""
+
+SAME_TIME: Final = 60.0
+"""Seconds within which an installation creates both webhook configurations."""
+
 CONTESTED: Final = 4
 """Repairs in a row after which it is clear that two writers undo each other's changes."""
 
@@ -130,8 +145,8 @@ class Reconciler:
         self._api = api
         self._registered: Observed | None = None
         self._writer = Writer(Version(version), desired, site)
-        self._reporter = RegistrationReporter(report)
-        self._stored = StoredConfiguration(api)
+        self._reporter = RegistrationReporter(report, desired.kind)
+        self._stored = StoredConfiguration(api, desired.kind)
         self._mode = mode
         self._owner = owner
         self._timing = timing or ReconcileConfig()
@@ -232,7 +247,7 @@ class Reconciler:
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
             # Pods of opted-in namespaces are created without a call, or without an answer.
-            urgent = found is None or keeps_out(faults) or fails_open(found)
+            urgent = found is None or keeps_out(faults) or fails_open(found, writer.desired)
             quiet = not urgent and await self._may_narrow(read)
             update = update_for(found, self._to_keep(found, read), writer, quiet=quiet)
             written = found
@@ -240,7 +255,7 @@ class Reconciler:
                 # Whatever is written: pods must not wait as long as names that are removed may.
                 change = Change.REPAIRED if urgent and update.change.narrows else update.change
                 # It is not a repair if the webhook has just become able to answer.
-                answered = self._failing_open and not fails_open(update.configuration)
+                answered = self._failing_open and not fails_open(update.configuration, writer.desired)
                 repair = writer.announced and not self._moved and not answered
                 pace = self._narrowing if change.narrows else self._widening
                 if repair and (wait := pace.wait(self._clock())) > 0:
@@ -259,7 +274,7 @@ class Reconciler:
                     self._reporter.repaired(change, found, faults, first=first)
                 self._observe(written)
                 self._reporter.written(change)
-            self._failing_open = written is not None and fails_open(written)
+            self._failing_open = written is not None and fails_open(written, writer.desired)
             self.as_desired = not self._failing_open
             self._reporter.failing_open(failing_open=self._failing_open)
             # Only if no other policy was adopted in the meantime.
@@ -272,7 +287,7 @@ class Reconciler:
 
     def _observe(self, found: Object | None) -> Observed:
         """Note the configuration that was found, and whether it has changed."""
-        read = Observed() if found is None else read_observed(found, self.desired.opt_in)
+        read = Observed() if found is None else read_observed(found, self.desired.opt_in, self.desired.kind)
         self._registered = read
         seen = read.version, read.digest, read.desired, read.bundles
         if seen != self._seen:
@@ -292,7 +307,9 @@ class Reconciler:
         else:
             opted_in = self._opted_in() if read.foreign else ()
             allowed = {
-                name: harmless(terms, opted_in_as(name, self.desired, opted_in)) for name, terms in read.foreign.items()
+                each.name: harmless(read.foreign[each.name], opted_in_as(each, self.desired, opted_in))
+                for each in self.desired.kind.webhooks
+                if each.name in read.foreign
             }
             foreign = {name: terms for name, terms in allowed.items() if terms}
         self._reporter.foreign_terms(foreign)
@@ -373,17 +390,21 @@ class Configuration(msgspec.Struct, frozen=True):
     webhooks: tuple[Object, ...] | None = None
 
 
-Watched: TypeAlias = tuple[str, tuple[frozenset[bytes], ...]]
-"""The part of the webhook configuration that is stored: its resourceVersion, and the CAs (DER) of each webhook."""
+class Watched(NamedTuple):
+    """The part of a webhook configuration that is stored: its version, the CAs (DER) of each webhook, when it was created."""
+
+    version: str
+    bundles: tuple[frozenset[bytes], ...]
+    created: str
 
 
 def watch_registration(
-    api: Api, changed: Callable[[], None], log: FilteringBoundLogger
+    api: Api, changed: Callable[[], None], log: FilteringBoundLogger, kind: ConfigurationKind = MUTATING
 ) -> Reflector[Configuration, Watched]:
     """Make a reflector that calls `changed` whenever the webhook configuration changes; see also `bundles_in`."""
     return Reflector(
         api,
-        COLLECTION,
+        kind.collection,
         Configuration,
         _watched,
         log,
@@ -395,9 +416,32 @@ def watch_registration(
 def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
     """The CAs (DER) of each webhook; None if there is no webhook configuration."""
     found = next(iter(reflector.objects.values()), None)
-    return None if found is None else found[1]
+    return None if found is None else found.bundles
 
 
 def _watched(configuration: Configuration) -> Watched:
     bundles = (frozenset(by_der(bundle_of(webhook))) for webhook in configuration.webhooks or ())
-    return configuration.metadata.resource_version, tuple(bundles)
+    metadata = configuration.metadata
+    return Watched(metadata.resource_version, tuple(bundles), metadata.creation_timestamp)
+
+
+def settled(
+    mutating: Reflector[Configuration, Watched], validating: Reflector[Configuration, Watched], now: dt.datetime
+) -> bool:
+    """Whether every replica can be expected to answer the reviews of the validating webhook configuration.
+
+    During an upgrade from a version without it, replicas of that version are still called, and answer 404: for `SETTLE`
+    seconds from its creation, pods must not wait for an answer. An installation that creates both at once has no such
+    replicas.
+    """
+    if not mutating.synced.is_set():
+        return False
+    ours, theirs = _created(validating) or now, _created(mutating)
+    if theirs is None or ours - theirs < dt.timedelta(seconds=SAME_TIME):
+        return True
+    return now - ours >= dt.timedelta(seconds=SETTLE)
+
+
+def _created(reflector: Reflector[Configuration, Watched]) -> dt.datetime | None:
+    found = next(iter(reflector.objects.values()), None)
+    return None if found is None else dt.datetime.fromisoformat(found.created)

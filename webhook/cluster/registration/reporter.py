@@ -8,7 +8,7 @@ from typing import Final
 from certs.report import Once
 from webhook.cluster.client.api import Object
 from webhook.cluster.client.events import shortened
-from webhook.cluster.registration.desired import IGNORE, NAME, Terms
+from webhook.cluster.registration.desired import IGNORE, MUTATING, NAME, ConfigurationKind, Terms
 from webhook.cluster.registration.update import Change, Difference, keeps_out, other_writers
 
 MAX_MESSAGE: Final = 1000
@@ -46,34 +46,33 @@ class RegistrationReport:
         }
 
 
-_SUBJECT: Final = f"the webhook configuration {NAME}"
-
-
 class RegistrationReporter:
     """The reports of one reconciler.
 
     Args:
         report: called with each report; it must not block.
+        kind: of the configuration.
     """
 
-    def __init__(self, report: Callable[[RegistrationReport], None]) -> None:
+    def __init__(self, report: Callable[[RegistrationReport], None], kind: ConfigurationKind = MUTATING) -> None:
+        self._subject = f"the {kind.noun} {NAME}"
         self._lasting: Once[RegistrationEvent] = Once(
             lambda kind, message: report(RegistrationReport(kind, shortened(message, MAX_MESSAGE)))
         )
 
     def passed(self, error: Exception | None = None) -> None:
         """Report that a pass failed, or note that it succeeded."""
-        self._lasting.report_while(error, RegistrationEvent.FAILED, f"{_SUBJECT} cannot be updated: {error}")
+        self._lasting.report_while(error, RegistrationEvent.FAILED, f"{self._subject} cannot be updated: {error}")
 
     def removed(self, owner: str | None) -> None:
         """Report that the configuration was deleted with its release."""
         self._lasting.report_once(
-            RegistrationEvent.REMOVED, f"{_SUBJECT} is not created again: the ClusterRole {owner} is gone"
+            RegistrationEvent.REMOVED, f"{self._subject} is not created again: the ClusterRole {owner} is gone"
         )
 
     def failing_open(self, *, failing_open: bool) -> None:
         """Report that pods are admitted without an answer, or note that they no longer are."""
-        message = f"{_SUBJECT} has failurePolicy {IGNORE}: pods are admitted unchanged until a replica can answer"
+        message = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted unchanged until a replica can answer"
         self._lasting.report_while(failing_open, RegistrationEvent.FAILING_OPEN, message)
 
     def foreign_terms(self, foreign: Mapping[str, Terms]) -> None:
@@ -86,18 +85,18 @@ class RegistrationReporter:
     def static(self, faults: Sequence[Difference]) -> None:
         """Report what differs in a configuration that is maintained by hand."""
         self._lasting.report_while(
-            faults, RegistrationEvent.LACKING, f"{_SUBJECT} is maintained by hand, and {_sentences(faults)}"
+            faults, RegistrationEvent.LACKING, f"{self._subject} is maintained by hand, and {_sentences(faults)}"
         )
 
     def newer(self, faults: Sequence[Difference]) -> None:
         """Report what keeps pods out in a configuration that a newer version maintains."""
-        message = f"{_SUBJECT} is left to a newer version, but {_sentences(faults)}"
+        message = f"{self._subject} is left to a newer version, but {_sentences(faults)}"
         self._lasting.report_while(keeps_out(faults), RegistrationEvent.NEWER, message)
 
     def written(self, change: Change) -> None:
         """Report a write."""
         self._lasting.forget(RegistrationEvent.WRITTEN, RegistrationEvent.REMOVED)
-        self._lasting.report_once(RegistrationEvent.WRITTEN, f"{_SUBJECT} was {change.value}")
+        self._lasting.report_once(RegistrationEvent.WRITTEN, f"{self._subject} was {change.value}")
 
     def repaired(self, change: Change, found: Object | None, faults: Sequence[Difference], *, first: bool) -> None:
         """Report changes by others, but not those of replicas with different policies.
@@ -113,7 +112,7 @@ class RegistrationReporter:
         if first:
             self._lasting.forget(RegistrationEvent.REPAIRED, RegistrationEvent.CONTESTED)
         if done := _done(found, faults):
-            self._lasting.report_once(RegistrationEvent.REPAIRED, f"{_SUBJECT} was {done} and has been repaired")
+            self._lasting.report_once(RegistrationEvent.REPAIRED, f"{self._subject} was {done} and has been repaired")
 
     def contested(self, change: Change, found: Object | None, faults: Sequence[Difference], longest: float) -> None:
         """Report that others keep undoing repairs; the pause between these is `longest` seconds at most."""
@@ -121,7 +120,7 @@ class RegistrationReporter:
         if change.narrows:
             pace = "replicas have different policies: nothing is removed for now"
         done = _done(found, faults) or "changed"
-        self._lasting.report_once(RegistrationEvent.CONTESTED, f"{_SUBJECT} was {done} repeatedly: {pace}")
+        self._lasting.report_once(RegistrationEvent.CONTESTED, f"{self._subject} was {done} repeatedly: {pace}")
 
 
 def _done(found: Object | None, faults: Sequence[Difference]) -> str:

@@ -21,17 +21,17 @@ from certs.ca import by_der
 from webhook.cluster.client.api import FIELD_MANAGER, Object
 from webhook.cluster.client.events import shortened
 from webhook.cluster.registration.desired import (
-    AUDIT,
     AUDIT_MODES,
-    ENFORCE,
     FAIL,
     IGNORE,
     NAME,
     NAMESPACE_NAME,
+    NEW_PODS,
     PORT,
     Desired,
     Site,
     Terms,
+    Webhook,
     registration,
     selects,
 )
@@ -120,7 +120,9 @@ def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: b
     metadata = _metadata(updated)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **made["metadata"]["annotations"]}
     _set_owner(updated, writer.owner)
-    return None if updated == found else Update(updated, _change(read, desired, writer, dropped=dropped))
+    # An API server returns no empty list.
+    same = updated == {**found, "webhooks": list_of(found.get("webhooks"))}
+    return None if same else Update(updated, _change(read, desired, writer, dropped=dropped))
 
 
 def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
@@ -144,18 +146,24 @@ def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> boo
     return dropped
 
 
-def fails_open(configuration: Object) -> bool:
+def fails_open(configuration: Object, desired: Desired) -> bool:
     """Whether pods of namespaces that enforce are admitted without an answer during an outage."""
-    enforcing = webhooks_of(configuration).get(ENFORCE, {})
-    return enforcing.get("failurePolicy") != FAIL
+    found = webhooks_of(configuration)
+    return any(
+        found.get(each.name, {}).get("failurePolicy") != FAIL
+        for each in desired.webhooks
+        if each.failure_policy == FAIL
+    )
 
 
 def _fail_open(made: Object, found: Object, writer: Writer) -> None:
     """Let pods be admitted without an answer while no call can be answered, unless they already wait for one."""
-    enforcing = webhooks_of(made)[ENFORCE]
-    uncalled = injected(made) and not bundle_of(enforcing)
-    if (uncalled or not writer.serving) and fails_open(found):
-        enforcing["failurePolicy"] = IGNORE
+    if not fails_open(found, writer.desired):
+        return
+    for webhook in made["webhooks"]:
+        uncalled = injected(made) and not bundle_of(webhook)
+        if uncalled or not writer.serving:
+            webhook["failurePolicy"] = IGNORE
 
 
 def _agreed(read: Observed, writer: Writer, *, quiet: bool) -> tuple[Version, Desired]:
@@ -272,26 +280,35 @@ def differences(
     made = webhooks_of(registration(desired, site))
     keeps_terms = keeps_selectors(configuration)
     return [
-        Difference(name, *fault)
-        for name in (ENFORCE, AUDIT)
+        Difference(each.name, *fault)
+        for each in desired.webhooks
         for fault in (
             [
                 *_of_webhook(
-                    found[name], made[name], desired, site, () if keeps_terms else opted_in_as(name, desired, opted_in)
+                    found[each.name],
+                    made[each.name],
+                    desired,
+                    site,
+                    () if keeps_terms else opted_in_as(each, desired, opted_in),
                 ),
-                *_of_conditions(configuration, found[name], made[name], desired),
+                *_of_conditions(configuration, each, made[each.name], desired),
             ]
-            if name in found
-            else [("", "is missing", Severity.NO_VERSION_WRITES)]
+            if each.name in found
+            else [("", "is missing", _if_missing(each))]
         )
     ]
 
 
-def opted_in_as(name: str, desired: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
+def _if_missing(webhook: Webhook) -> Severity:
+    """Another policy of the same version writes a configuration without a webhook that a setting switches on."""
+    return Severity.NO_VERSION_WRITES if webhook.subject is None else Severity.KEEPS_OUT
+
+
+def opted_in_as(webhook: Webhook, desired: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
     """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
-    audits = name == AUDIT
-    bare = {desired.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if audits else {})}
-    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == audits)]
+    mode = {MODE: AUDIT_MODES[0]} if webhook.modes == "auditing" else {}
+    bare = {NAMESPACE_NAME: ""} if webhook.modes is None else {desired.opt_in: ENABLED, NAMESPACE_NAME: "", **mode}
+    return [bare, *(labels for labels in opted_in if webhook.is_for(labels.get(MODE)))]
 
 
 def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
@@ -328,8 +345,9 @@ def other_writers(configuration: Object) -> list[str]:
 def _of_webhook(
     found: Object, made: Object, desired: Desired, site: Site, namespaces: Sequence[Labels]
 ) -> Iterator[_Fault]:
-    if not any(creates_pods(rule) for rule in found.get("rules") or ()):
-        yield "rules", "has no rule for new pods", Severity.NO_VERSION_WRITES
+    for rule in made["rules"]:
+        if not any(includes_rule(theirs, rule) for theirs in found.get("rules") or ()):
+            yield "rules", f"has no rule for {_rule_text(rule)}", Severity.NO_VERSION_WRITES
     if found.get("objectSelector"):
         yield "objectSelector", "has an objectSelector, which keeps pods out", Severity.NO_VERSION_WRITES
     if "v1" not in (found.get("admissionReviewVersions") or ()):
@@ -340,14 +358,14 @@ def _of_webhook(
     if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
         yield "caBundle", "has a caBundle that does not contain this webhook's CA", Severity.KEEPS_OUT
     for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
-        if found.get(key) != made[key]:
+        if key in made and found.get(key) != made[key]:
             yield key, f"has {key} {shortened(str(found.get(key)), MAX_VALUE)}, not {made[key]}", Severity.SLIGHT
 
 
 def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
     """Find missing terms of our own, and any terms that keep out namespaces which ours select."""
     terms = expressions_of(found)
-    for ours in made["namespaceSelector"]["matchExpressions"]:
+    for ours in expressions_of(made):
         key, operator = ours["key"], ours["operator"]
         same = [term for term in terms if (term.get("key"), term.get("operator")) == (key, operator)]
         # What additional values keep out is found below.
@@ -378,7 +396,8 @@ def _without(terms: Terms, others: Terms) -> Terms:
     )
 
 
-def _of_conditions(configuration: Object, found: Object, made: Object, desired: Desired) -> Iterator[_Fault]:
+def _of_conditions(configuration: Object, webhook: Webhook, made: Object, desired: Desired) -> Iterator[_Fault]:
+    found = webhooks_of(configuration)[webhook.name]
     conditions = [dict_of(condition) for condition in list_of(found.get("matchConditions"))]
     if not conditions:
         return
@@ -396,7 +415,7 @@ def _of_conditions(configuration: Object, found: Object, made: Object, desired: 
                 f"has a match condition {condition['name']} that differs from what this version writes",
                 Severity.KEEPS_OUT,
             )
-    let_through = matched_names_in(configuration, found, desired.matched_names)
+    let_through = matched_names_in(configuration, webhook, desired.matched_names)
     if let_through is None:
         yield (
             GPU_KEYS,
@@ -408,18 +427,25 @@ def _of_conditions(configuration: Object, found: Object, made: Object, desired: 
         yield GPU_KEYS, f"does not let pods through for {', '.join(missing[:MAX_NAMES])}{more}", Severity.KEEPS_OUT
 
 
+def includes_rule(rule: Any, other: Object) -> bool:
+    """Whether a rule of a webhook matches everything that another one of ours does."""
+    rule = dict_of(rule)
+    any_of = {"apiGroups": {"*"}, "apiVersions": {"*"}, "operations": {"*"}, "resources": {"*", "*/*"}}
+    return rule.get("scope") in {None, "*", other["scope"]} and all(
+        set(rule.get(key) or ()) & wildcards or set(other[key]) <= set(rule.get(key) or ())
+        for key, wildcards in any_of.items()
+    )
+
+
 def creates_pods(rule: Any) -> bool:
     """Whether a rule of a webhook matches new pods."""
-    rule = dict_of(rule)
-    wanted_of = {
-        "apiGroups": {"", "*"},
-        "apiVersions": {"v1", "*"},
-        "operations": {"CREATE", "*"},
-        "resources": {"pods", "*", "*/*"},
-    }
-    return rule.get("scope") != "Cluster" and all(
-        set(rule.get(key) or ()) & any_of for key, any_of in wanted_of.items()
-    )
+    return includes_rule(rule, NEW_PODS)
+
+
+def _rule_text(rule: Object) -> str:
+    if rule == NEW_PODS:
+        return "new pods"
+    return f"{', '.join(rule['operations'])} of {', '.join(rule['resources'])}"
 
 
 def _address(webhook: Object) -> str:

@@ -1,7 +1,7 @@
 """The settings document: the cluster's target and rules, in addition to the mappings."""
 
 import copy
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -27,6 +27,11 @@ VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0
 
 BareDevices: TypeAlias = Literal["whole", "share"]
 """What a count of devices alone requests."""
+
+ValidationSubject: TypeAlias = Literal["pods", "workloads", "updates", "configMaps"]
+"""What the validating webhook looks at."""
+
+SUBJECTS: Final[tuple[ValidationSubject, ...]] = get_args(ValidationSubject)
 
 _TAKEN: Final = {*(key.name for key in KEYS), "kubernetes.io/metadata.name"} - {INJECT}
 """Keys with a meaning of their own: by one of these, no namespace could opt in."""
@@ -93,6 +98,14 @@ class Settings(Strict):
     )
     opt_in_label: Annotated[LabelKey, AfterValidator(_can_opt_in)] = Field(
         INJECT, description="the label that opts a namespace in if its value is `enabled`"
+    )
+    validation: list[ValidationSubject] = Field(
+        ["pods", "workloads", "configMaps"],
+        max_length=len(SUBJECTS),
+        description="what the validating webhook looks at; `[]` switches it off: `pods` denies pods that other webhooks have "
+        "changed so that they would be changed or denied again; `workloads` warns whoever applies a workload of what would "
+        "become of its pods; `configMaps` denies ConfigMaps with an invalid mapping or settings document; `updates` denies "
+        "changes of what schedulers own by anybody outside `ownedBy`, and ephemeral containers that lift a limit",
     )
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
 

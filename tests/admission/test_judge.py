@@ -1,0 +1,215 @@
+"""Judging pods that are about to be stored."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+
+from tests.generators.admissions import Admitted, admissions
+from tests.others.pod import DeniedThereError, with_defaults
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
+from webhook.mapping.load import load_policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+POLICY = load_policy()
+OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
+CONTEXT = Context(Namespace("team", OPTED_IN), "privileged")
+Json = dict[str, Any]
+
+
+def judged(pod: Json, context: Context = CONTEXT) -> Decision:
+    """The judgement of a pod."""
+    return judge_pod(decode_pod(json.dumps(pod).encode()), context, POLICY)
+
+
+def stored(limits: dict[str, str]) -> Json:
+    """A pod with one container, as it is stored after `decide`."""
+    resources = {"limits": limits, "requests": dict(limits)}
+    container = {"name": "main", "image": "app", "resources": resources, "env": [{"name": "A", "value": "1"}]}
+    pod: Json = {"metadata": {"name": "p"}, "spec": {"containers": [container], "schedulerName": "default-scheduler"}}
+    made: Json = apply_strictly(pod, decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICY).patch)
+    return made
+
+
+@given(admissions())
+def test_what_was_decided_is_allowed(admitted: Admitted) -> None:
+    """Any pod that was allowed, changed or not, with the API server's defaults, in any namespace and mode."""
+    if not admitted.decision.allowed:
+        return
+    try:
+        final = with_defaults(admitted.stored)
+    except DeniedThereError:
+        event("denied by the API server")
+        return
+    event("changed" if admitted.decision.patch_json else "as it was")
+    judgement = judge_pod(decode_pod(json.dumps(final).encode()), admitted.context, admitted.policy)
+    assert judgement.allowed, judgement.denial
+    assert not judgement.patch_json
+    assert not judgement.warnings
+
+
+def test_what_is_as_decided_is_one_object() -> None:
+    """Nearly every review: nothing is made or encoded anew."""
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+    assert judged(stored(share)) is judged(stored({**share, "nvidia.com/gpucores": "30"}))
+
+
+def test_fields_are_named() -> None:
+    """By container and key, with what must be there; at most four; our own annotations are left out."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    container = pod["spec"]["containers"][0]
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    for side in ("limits", "requests"):
+        del container["resources"][side]["nvidia.com/gpumem"]
+    container["env"] = [{"name": "A", "value": "s3cr3t"}]
+    judgement = judged(pod)
+    assert judgement.denial is not None
+    assert judgement.reason is Reason.UNDONE
+    message = judgement.denial.sentence
+    assert message.startswith("another webhook has changed the pod after this one: ")
+    assert "spec.schedulerName must be hami-scheduler" in message
+    assert "spec.containers[main].resources.limits[nvidia.com/gpumem] must be 5000" in message
+    assert "s3cr3t" not in message
+    assert "vgpu-webhook.io" not in message
+    assert judgement.denial.field
+
+
+def test_four_fields_are_enough() -> None:
+    """The others are counted."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    pod["spec"]["containers"][0]["env"] = []
+    pod["spec"]["containers"] = [{**pod["spec"]["containers"][0], "name": name} for name in "abcde"]
+    denial = judged(pod).denial
+    assert denial is not None
+    assert denial.message.count("; ") == 5
+    assert re.search(r"; and [0-9]+ more; have ", denial.message)
+
+
+def test_policy_has_changed_meanwhile() -> None:
+    """A pod that another policy changed: nobody else is to blame, and created again it is right."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    annotations = pod["metadata"]["annotations"]
+    annotations["vgpu-webhook.io/status"] = annotations["vgpu-webhook.io/status"].replace(POLICY.digest, "0" * 12)
+    assert judged(pod).allowed
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    denial = judged(pod).denial
+    assert denial is not None
+    assert "the policy has changed since the pod was changed for it: create the pod again" in denial.message
+
+
+@pytest.mark.parametrize("mode", ["warn", "audit"])
+def test_namespaces_that_only_report(mode: str) -> None:
+    """Nothing was changed there, so nothing was undone."""
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/mode": mode})
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    judgement = judged({"spec": {"containers": [container]}}, Context(namespace))
+    assert judgement.allowed
+    assert not judgement.would_be
+
+
+def test_denials_keep_their_code() -> None:
+    """And say that it came later."""
+    pod = stored({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    pod["spec"]["containers"][0]["env"].append({"name": "CUDA_DISABLE_CONTROL", "value": "true"})
+    denial = judged(pod).denial
+    assert denial is not None
+    assert denial.reason is Reason.GUARDED
+    assert denial.message.endswith("(added or changed after the mutating webhook was called)")
+
+
+def template(**limits: str) -> Any:
+    """A pod of a workload."""
+    names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cores": "nvidia.com/gpucores"}
+    resources = {"limits": {names[key]: value for key, value in limits.items()}}
+    return decode_pod(json.dumps({"spec": {"containers": [{"name": "main", "resources": resources}]}}).encode())
+
+
+def test_workloads_are_never_denied() -> None:
+    """What would be, comes first; each template has its path if there are several."""
+    good, bad = template(gpu="1"), template(gpu="1", cores="150")
+    judgement = judge_templates([("spec.a", good), ("spec.b", bad)], CONTEXT, POLICY)
+    assert judgement.allowed
+    assert not judgement.patch_json
+    assert [finding.reason for finding in judgement.warnings[:2]] == [Reason.TOO_LARGE, Reason.DEFAULT_FILLED]
+    first = judgement.warnings[0].sentence
+    assert first.startswith("container main: spec.b: the pods will be denied: nvidia.com/gpucores: 150 is ")
+    assert judgement.warnings[1].message.startswith("spec.a: no memory requested")
+    assert judgement.audit["reasons"].startswith("VGW303,VGW101")
+
+
+@pytest.mark.parametrize("mode, words", [("warn", "under enforce, denied: "), ("audit", "")])
+def test_workloads_where_nothing_is_enforced(mode: str, words: str) -> None:
+    """As pods there: in `warn` what would happen, in `audit` nothing."""
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/mode": mode})
+    pods = [("", template(gpu="1")), ("", template(gpu="1", cores="150"))]
+    found = judge_templates(pods, Context(namespace), POLICY).warnings
+    assert found[0].message.startswith(words) if words else found == ()
+
+
+def test_workloads_without_devices() -> None:
+    """Nothing to say."""
+    assert judge_templates([("", template())], CONTEXT, POLICY).warnings == ()
+    assert judge_templates([], CONTEXT, POLICY).warnings == ()
+
+
+MARK = "hami.io/vgpu-devices-allocated"
+
+
+def updated(old: dict[str, str], new: dict[str, str], context: Context = CONTEXT, **limits: str) -> Decision:
+    """The judgement of an update of a bound pod from some annotations to others."""
+    names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
+    resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
+    spec = {
+        "containers": [{"name": "main", "resources": resources}],
+        "schedulerName": "hami-scheduler",
+        "nodeName": "n",
+    }
+    pods = [
+        decode_pod(json.dumps({"metadata": {"annotations": annotations}, "spec": spec}).encode())
+        for annotations in (old, new)
+    ]
+    return judge_update(pods[0], pods[1], context, POLICY)
+
+
+@pytest.mark.parametrize("old, new", [({}, {MARK: "x"}), ({MARK: "x"}, {MARK: "y"}), ({MARK: "x"}, {})])
+def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str, str]) -> None:
+    """Neither added, changed nor removed; in a pod with a node, too."""
+    denial = updated(old, new).denial
+    assert denial is not None
+    assert denial.reason is Reason.OWNED_CHANGED
+    assert denial.field == f"metadata.annotations[{MARK}]"
+
+
+def test_other_updates_are_allowed() -> None:
+    """Of other keys, beside a mark that stays; of pods without devices; and where nothing is enforced."""
+    assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
+    assert updated({}, {MARK: "x"}, cpu="1").allowed
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
+    assert updated({}, {MARK: "x"}, Context(namespace)).allowed
+
+
+@pytest.mark.parametrize(
+    "container, code",
+    [
+        ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}, "VGW605"),
+        ({"env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}, "VGW605"),
+        ({"securityContext": {"privileged": True}}, "VGW506"),
+        ({"env": [{"name": "TERM", "value": "xterm"}]}, None),
+    ],
+)
+@pytest.mark.parametrize("guard", [None, "strip", "allow"])
+def test_ephemeral_containers(container: Json, code: str | None, guard: str | None) -> None:
+    """By the same lists; what would be removed from a new pod cannot be removed here, so it is denied, too."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
+    pod = {"spec": {"containers": [{"name": "shell", "resources": resources, **container}], "nodeName": "n"}}
+    annotations = {} if guard is None else {"vgpu-webhook.io/guard": guard}
+    context = Context(Namespace("team", OPTED_IN, annotations), "privileged")
+    denial = judge_ephemeral([decode_pod(json.dumps(pod).encode())], context, POLICY).denial
+    if guard == "allow" and code == "VGW605":
+        code = None
+    assert (None if denial is None else denial.reason.code) == code

@@ -1,0 +1,264 @@
+"""Pods as they are stored: whatever a later webhook undoes or adds is denied, and nothing else is."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.others.pod import Json, StandIn, copied
+from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
+
+from .client import Answer
+from .in_cluster import serving
+from .plane import ControlPlane
+from .stand_in import called
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+OWN = "final-own"
+TEAM = "final-team"
+WATCHED = "final-watched"
+LABEL = "final.example/gpu"
+"""A label of this file: namespaces of other tests are not concerned."""
+SETTINGS = "vgpu-webhook-settings"
+LATER = "zz-later"
+IN_TEAM = {"matchLabels": {"kubernetes.io/metadata.name": TEAM}}
+DENIED = 'admission webhook "pods.validate.vgpu-webhook.io" denied the request: '
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A cluster with the webhook, a namespace that enforces and one that only warns."""
+    for name, labels in (
+        (OWN, {}),
+        (TEAM, {LABEL: "enabled"}),
+        (WATCHED, {LABEL: "enabled", "vgpu-webhook.io/mode": "warn"}),
+    ):
+        metadata = {"name": name, "labels": labels}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    control_plane.client.create(settings("[pods]")).accepted()
+    folder = tmp_path_factory.mktemp("final-pods")
+    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
+    with serving(control_plane, folder, *options):
+        control_plane.wait_until(lambda: validating(control_plane), "validating", 30)
+        yield control_plane
+    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
+
+
+def settings(validation: str) -> Json:
+    """The settings ConfigMap."""
+    text = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\nvalidation: {validation}\n"
+    metadata = {"name": SETTINGS, "namespace": OWN}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+
+
+def validating(plane: ControlPlane) -> list[Json]:
+    """The webhooks of the validating configuration."""
+    found: list[Json] = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body.get("webhooks") or []
+    return found
+
+
+def pod(limits: dict[str, str], **spec: Any) -> Json:
+    """A pod with one container."""
+    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+    metadata = {"name": "final"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+SHARE = pod({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+PLAIN = pod({"cpu": "1"})
+
+
+def undo_scheduler(given: Json) -> Json:
+    """What a webhook does that knows no other scheduler."""
+    made = copied(given)
+    made["spec"]["schedulerName"] = "default-scheduler"
+    return made
+
+
+def add_request(given: Json) -> Json:
+    """A webhook that has a service of its own for who gets GPUs."""
+    made = copied(given)
+    for side in ("limits", "requests"):
+        made["spec"]["containers"][0]["resources"].setdefault(side, {})["nvidia.com/gpu"] = "1"
+    return made
+
+
+def as_hami(given: Json) -> Json:
+    """HAMi's: a number of devices beside their memory, and its core policy, at the end of the list."""
+    made = copied(given)
+    container = made["spec"]["containers"][0]
+    for side in ("limits", "requests"):
+        container["resources"][side].setdefault("nvidia.com/gpu", "1")
+    env = container.setdefault("env", [])
+    if not any(entry["name"] == "GPU_CORE_UTILIZATION_POLICY" for entry in env):
+        env.append({"name": "GPU_CORE_UTILIZATION_POLICY", "value": "force"})
+    return made
+
+
+@contextmanager
+def later(plane: ControlPlane, folder: Path, stand_in: StandIn) -> Iterator[None]:
+    """A webhook that is called after ours, once it is."""
+    with called(plane, folder, LATER, stand_in, IN_TEAM) as shown:
+        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called", 30)
+        yield
+
+
+def create(plane: ControlPlane, manifest: Json, namespace: str = TEAM) -> Answer:
+    """What the API server would store, or why not."""
+    return plane.client.create(manifest, namespace, dry_run=True)
+
+
+def switch(plane: ControlPlane, validation: str, names: list[str]) -> None:
+    """Change the setting, and return once the configuration has these webhooks."""
+    plane.client.patch("v1", "configmaps", SETTINGS, {"data": settings(validation)["data"]}, OWN).accepted()
+    plane.wait_until(
+        lambda: [each["name"] for each in validating(plane)] == names or None, f"{validation} in force", 60
+    )
+
+
+def test_what_is_registered(plane: ControlPlane) -> None:
+    """The same namespaces, rules and conditions as the mutating one that enforces, with the same CA, and `Fail`."""
+    (validates,) = validating(plane)
+    enforce = plane.client.call("GET", f"{COLLECTION}/{NAME}").accepted()["webhooks"][0]
+    for key in ("namespaceSelector", "objectSelector", "matchConditions", "rules", "timeoutSeconds", "failurePolicy"):
+        assert validates[key] == enforce[key], key
+    assert validates["clientConfig"]["url"] == enforce["clientConfig"]["url"].replace("/mutate", "/validate")
+    assert validates["clientConfig"]["caBundle"] == enforce["clientConfig"]["caBundle"]
+
+
+def test_a_pod_without_others_is_created(plane: ControlPlane) -> None:
+    """With the warnings of the mutating half, each once."""
+    answer = create(plane, pod({"nvidia.com/gpu": "1"}))
+    assert answer.status == 201
+    assert len(set(answer.warnings)) == len(answer.warnings) > 0
+    assert create(plane, PLAIN).status == 201
+
+
+def test_another_webhook_undoes_the_scheduler(plane: ControlPlane, tmp_path: Path) -> None:
+    """Denied with the field, what it must be and whose change it was; stored so with the judging half off."""
+    with later(plane, tmp_path, undo_scheduler):
+        refused = create(plane, SHARE)
+        switch(plane, "[]", [])
+        stored = plane.wait_until(lambda: passed(create(plane, SHARE)), "not judged", 30)
+        switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
+        again = plane.wait_until(lambda: denied(create(plane, SHARE)), "judged again", 30)
+    assert refused.status == 403
+    assert (
+        refused.message
+        == again
+        == (
+            f"{DENIED}VGW326: another webhook has changed the pod after this one: spec.schedulerName must be hami-scheduler; "
+            "have that webhook called before this one, or exclude the pod from it"
+        )
+    )
+    assert stored["spec"]["schedulerName"] == "default-scheduler"
+
+
+def test_switched_off_it_rests(plane: ControlPlane) -> None:
+    """A configuration without webhooks is written once, and not again and again."""
+    switch(plane, "[]", [])
+    path = f"{VALIDATING.collection}/{NAME}"
+    plane.wait_until(
+        lambda: (plane.client.call("GET", path).status == 200 and not validating(plane)) or None, "empty", 30
+    )
+    versions = set()
+    for _ in range(6):
+        time.sleep(0.5)
+        versions.add(plane.client.call("GET", path).accepted()["metadata"]["resourceVersion"])
+    switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
+    assert len(versions) == 1
+
+
+def test_another_webhook_adds_a_request(plane: ControlPlane, tmp_path: Path) -> None:
+    """Ours was never called for the pod, so its request would be stored as it is."""
+    with later(plane, tmp_path, add_request):
+        refused = create(plane, PLAIN)
+        switch(plane, "[]", [])
+        stored = plane.wait_until(lambda: passed(create(plane, PLAIN)), "not judged", 30)
+        switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
+    assert refused.status == 403
+    assert refused.message.startswith(
+        f"{DENIED}VGW326: the pod requests devices now, but not when the mutating webhook was called: "
+    )
+    assert "spec.containers[main].resources.limits[nvidia.com/gpumem] must be 5" in refused.message
+    assert stored["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "nvidia.com/gpu": "1"}
+    assert stored["spec"]["schedulerName"] == "default-scheduler"
+
+
+def test_another_webhook_lifts_a_limit(plane: ControlPlane, tmp_path: Path) -> None:
+    """What `decide` denies has its own code, and says that it came later."""
+
+    def lift(given: Json) -> Json:
+        made = copied(given)
+        env = made["spec"]["containers"][0].setdefault("env", [])
+        if not any(entry["name"] == "CUDA_DISABLE_CONTROL" for entry in env):
+            env.append({"name": "CUDA_DISABLE_CONTROL", "value": "true"})
+        return made
+
+    with later(plane, tmp_path, lift):
+        refused = create(plane, SHARE)
+    assert "VGW605: container main: " in refused.message
+
+
+def test_another_webhook_as_hami_is_left_alone(plane: ControlPlane, tmp_path: Path) -> None:
+    """A pod goes through both without a denial."""
+    with later(plane, tmp_path, as_hami):
+        translated = pod({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
+        translated["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
+        for manifest in (pod({"nvidia.com/gpumem": "3000"}), pod({"nvidia.com/gpu": "1"}), translated):
+            stored = create(plane, manifest).accepted()
+            assert stored["spec"]["schedulerName"] == "hami-scheduler"
+            assert "GPU_CORE_UTILIZATION_POLICY" in str(stored["spec"]["containers"][0]["env"])
+
+
+def test_modes_agree(plane: ControlPlane, tmp_path: Path) -> None:
+    """A namespace that only warns, a pod that opted out, and one outside the roll-out are judged as they are changed."""
+    assert create(plane, SHARE, WATCHED).status == 201
+    out = copied(SHARE)
+    out["metadata"]["labels"] = {"vgpu-webhook.io/inject": "disabled"}
+    assert create(plane, out).status == 201
+    plane.client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {"vgpu-webhook.io/rollout": "0"}}}).accepted()
+    try:
+        plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "default-scheduler" or None, "outside", 30)
+    finally:
+        labels = {"metadata": {"labels": {"vgpu-webhook.io/rollout": None}}}
+        plane.client.patch("v1", "namespaces", TEAM, labels).accepted()
+
+
+def test_the_configuration_is_repaired(plane: ControlPlane) -> None:
+    """Narrowed or deleted, it is back; nothing in it waits for an answer longer than the mutating one."""
+    path = f"{VALIDATING.collection}/{NAME}"
+    found = plane.client.call("GET", path).accepted()
+    found["webhooks"][0]["failurePolicy"] = "Ignore"
+    found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append({"key": "x", "operator": "Exists"})
+    plane.client.call("PUT", path, found).accepted()
+
+    def repaired() -> bool:
+        webhook = (validating(plane) or [{"failurePolicy": "", "namespaceSelector": {"matchExpressions": []}}])[0]
+        return webhook["failurePolicy"] == "Fail" and "x" not in str(
+            webhook["namespaceSelector"]["matchExpressions"][3:]
+        )
+
+    plane.wait_until(lambda: repaired() or None, "repaired", 60)
+    plane.client.delete(API_VERSION, VALIDATING.plural, NAME).accepted()
+    plane.wait_until(lambda: validating(plane), "created again", 60)
+
+
+def passed(answer: Answer) -> Json | None:
+    """The pod if it is created."""
+    return answer.body if answer.status == 201 else None
+
+
+def scheduler(answer: Answer) -> str:
+    """The scheduler of a pod, which is created."""
+    name: str = answer.accepted()["spec"]["schedulerName"]
+    return name
+
+
+def denied(answer: Answer) -> str | None:
+    """The message if it is denied."""
+    return answer.message if answer.status == 403 else None

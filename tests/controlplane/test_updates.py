@@ -1,0 +1,161 @@
+"""Updates of pods: what schedulers own, and ephemeral containers; ordinary updates are never sent."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from webhook.cluster.registration.desired import API_VERSION, NAME, VALIDATING
+
+from .client import Answer
+from .in_cluster import serving
+from .plane import ControlPlane
+from .processes import Process
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+Json = dict[str, Any]
+OWN = "updates-own"
+TEAM = "updates-team"
+LABEL = "updates.example/gpu"
+SETTINGS = "vgpu-webhook-settings"
+MARK = "hami.io/vgpu-devices-allocated"
+WEBHOOK = "updates.validate.vgpu-webhook.io"
+DENIED = f'admission webhook "{WEBHOOK}" denied the request: '
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster with a namespace that enforces; updates are not judged yet."""
+    for name, labels in ((OWN, {}), (TEAM, {LABEL: "enabled"})):
+        metadata = {"name": name, "labels": labels}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    control_plane.client.create(settings("[pods]")).accepted()
+    yield control_plane
+    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
+
+
+@pytest.fixture(scope="module")
+def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """The webhook, with a pod that it has changed and one without devices."""
+    folder = tmp_path_factory.mktemp("updates")
+    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
+    with serving(plane, folder, *options) as process:
+
+        def called() -> bool:
+            created = plane.client.create(pod("probe", {"nvidia.com/gpu": "1"}), TEAM, dry_run=True)
+            return bool(created.accepted()["spec"]["schedulerName"] != "default-scheduler")
+
+        plane.wait_until(called, "called", 30)
+        plane.client.create(pod("share", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}), TEAM).accepted()
+        plane.client.create(pod("plain", {"cpu": "1"}), TEAM).accepted()
+        yield process
+        for name in ("share", "plain"):
+            plane.client.delete("v1", "pods", name, TEAM)
+
+
+def settings(validation: str) -> Json:
+    """The settings ConfigMap."""
+    text = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\nvalidation: {validation}\n"
+    metadata = {"name": SETTINGS, "namespace": OWN}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+
+
+def pod(name: str, limits: dict[str, str]) -> Json:
+    """A pod with one container."""
+    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+def annotate(plane: ControlPlane, key: str, value: str | None, name: str = "share") -> Answer:
+    """What `kubectl annotate` does."""
+    return plane.client.patch("v1", "pods", name, {"metadata": {"annotations": {key: value}}}, TEAM)
+
+
+def debug(plane: ControlPlane, name: str, **env: str) -> Answer:
+    """What `kubectl debug` does to the pod with a share."""
+    container = {
+        "name": name,
+        "image": "registry.example/shell:1",
+        "env": [{"name": key, "value": value} for key, value in env.items()],
+    }
+    found = plane.client.get("v1", "pods", "share", TEAM).accepted()
+    present = found["spec"].get("ephemeralContainers") or []
+    change = {"spec": {"ephemeralContainers": [*present, container]}}
+    return plane.client.patch("v1", "pods", "share/ephemeralcontainers", change, TEAM)
+
+
+def test_nobody_hears_of_it_at_first(plane: ControlPlane, webhook: Process) -> None:
+    """What was seen: an allocation is forged, and an ephemeral container sees every device; then both are judged."""
+    assert annotate(plane, MARK, "forged").status == 200
+    assert annotate(plane, MARK, None).status == 200
+    assert debug(plane, "first", NVIDIA_VISIBLE_DEVICES="all").status == 200
+    text = settings("[pods, updates]")["data"]
+    plane.client.patch("v1", "configmaps", SETTINGS, {"data": text}, OWN).accepted()
+
+    def switched() -> bool:
+        found = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body["webhooks"]
+        return WEBHOOK in {each["name"] for each in found} and annotate(plane, MARK, "x").status == 403
+
+    plane.wait_until(switched, "judged", 60)
+
+
+def test_a_forged_allocation(plane: ControlPlane, webhook: Process) -> None:
+    """Denied with the key and who may change it; a pod without devices is nobody's concern."""
+    refused = annotate(plane, MARK, "forged")
+    assert refused.message == (
+        f"{DENIED}VGW613: metadata.annotations[{MARK}] belongs to a scheduler, and admin may not change it: leave it, or list "
+        "that user under `ownedBy` of the mapping"
+    )
+    assert annotate(plane, MARK, "forged", "plain").status == 200
+
+
+def test_ordinary_updates_are_not_sent(plane: ControlPlane, webhook: Process) -> None:
+    """The API server's own count stays as it is, whatever else of a pod changes."""
+    before = calls(plane)
+    for number in range(20):
+        assert annotate(plane, "example.com/step", str(number)).status == 200
+    client = plane.client
+    assert client.patch("v1", "pods", "share", {"metadata": {"labels": {"a": "b"}}}, TEAM).status == 200
+    condition = {"type": "Ready", "status": "False"}
+    assert client.patch("v1", "pods", "share/status", {"status": {"conditions": [condition]}}, TEAM).status == 200
+    assert client.patch("v1", "pods", "share", {"spec": {"activeDeadlineSeconds": 9}}, TEAM).status == 200
+    assert calls(plane) == before
+    assert annotate(plane, MARK, "forged").status == 403
+    assert calls(plane) == before + 1
+
+
+def test_ephemeral_containers(plane: ControlPlane, webhook: Process) -> None:
+    """One that shows other devices, or lifts the limit, is denied; any other is added."""
+    for name, env in (("all", {"NVIDIA_VISIBLE_DEVICES": "all"}), ("free", {"CUDA_DISABLE_CONTROL": "true"})):
+        refused = debug(plane, name, **env)
+        assert refused.message.startswith(f"{DENIED}VGW605: container {name}: ")
+    assert debug(plane, "shell", TERM="xterm").status == 200
+
+
+def test_a_share_cannot_be_resized(plane: ControlPlane, webhook: Process) -> None:
+    """The API server itself permits CPU and memory only, so nothing needs to be judged."""
+    resources = {side: {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"} for side in ("limits", "requests")}
+    change = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+    path = f"/api/v1/namespaces/{TEAM}/pods/share/resize"
+    kind = "application/strategic-merge-patch+json"
+    answer = plane.client.call("PATCH", path, change, content_type=kind)
+    assert answer.status == 422
+    assert DENIED not in answer.message
+
+
+def test_the_scheduler_may(plane: ControlPlane, webhook: Process) -> None:
+    """Whoever is listed under `ownedBy`."""
+    document = {"mapping.yaml": "extends: nvidia\nownedBy: [admin]\n"}
+    metadata = {"name": "nvidia", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
+    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": document}).accepted()
+    plane.wait_until(lambda: annotate(plane, MARK, "written").status == 200 or None, "permitted", 30)
+    plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
+
+
+def calls(plane: ControlPlane) -> int:
+    """How often the API server has called for updates, as it counts itself."""
+    text = plane.client.call("GET", "/metrics").body["text"]
+    metric = "apiserver_admission_webhook_request_total{"
+    found = [line for line in text.splitlines() if line.startswith(metric) and WEBHOOK in line]
+    return sum(int(float(line.rpartition(" ")[2])) for line in found)

@@ -1,0 +1,199 @@
+"""Workloads: whoever applies one is told at once what would become of its pods."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from webhook.cluster.registration.desired import API_VERSION, NAME, VALIDATING
+
+from .in_cluster import serving
+from .plane import ControlPlane
+from .processes import Process
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+Json = dict[str, Any]
+OWN = "workloads-own"
+TEAM = "workloads-team"
+AUDITED = "workloads-audited"
+LABEL = "workloads.example/gpu"
+TEXT = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\n"
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster with a namespace that enforces and one that audits, with JobSets."""
+    modes: dict[str, Json] = {
+        OWN: {},
+        TEAM: {LABEL: "enabled"},
+        AUDITED: {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"},
+    }
+    for name, labels in modes.items():
+        metadata: Json = {"name": name, "labels": labels}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
+    data = {"settings.yaml": TEXT}
+    control_plane.client.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    ).accepted()
+    control_plane.client.create(JOB_SETS).accepted()
+    control_plane.start_controller_manager()
+    yield control_plane
+    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
+    control_plane.client.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", JOB_SETS["metadata"]["name"])
+
+
+@pytest.fixture(scope="module")
+def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """The webhook, which is called for workloads."""
+    folder = tmp_path_factory.mktemp("workloads")
+    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
+    with serving(plane, folder, *options) as process:
+        plane.wait_until(lambda: apply(plane, workload("Deployment"))[1], "called", 60)
+        yield process
+
+
+NAMES = {"plural": "jobsets", "kind": "JobSet"}
+SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+JOB_SETS: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "jobsets.jobset.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "jobset.x-k8s.io",
+        "scope": "Namespaced",
+        "names": NAMES,
+        "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
+    },
+}
+
+
+def template(limits: dict[str, str], **spec: Any) -> Json:
+    """A pod template."""
+    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+    return {"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": [container], **spec}}
+
+
+def workload(kind: str, limits: dict[str, str] | None = None) -> Json:
+    """A workload of a kind."""
+    pods = template(limits or {"nvidia.com/gpu": "1"})
+    sets = {"replicas": 0, "selector": {"matchLabels": {"app": "demo"}}, "template": pods}
+    finite = template(limits or {"nvidia.com/gpu": "1"}, restartPolicy="Never")
+    job = {"suspend": True, "template": finite}
+    version, spec = {
+        "Deployment": ("apps/v1", sets),
+        "StatefulSet": ("apps/v1", {**sets, "serviceName": "demo"}),
+        "ReplicaSet": ("apps/v1", sets),
+        "DaemonSet": ("apps/v1", {key: value for key, value in sets.items() if key != "replicas"}),
+        "Job": ("batch/v1", job),
+        "CronJob": (
+            "batch/v1",
+            {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": {"template": finite}}},
+        ),
+        "ReplicationController": ("v1", {**sets, "selector": {"app": "demo"}}),
+        "JobSet": (
+            "jobset.x-k8s.io/v1alpha2",
+            {"replicatedJobs": [{"name": name, "template": {"spec": job}} for name in ("a", "b")]},
+        ),
+    }[kind]
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "demo"}, "spec": spec}
+
+
+def apply(plane: ControlPlane, manifest: Json, *options: str, namespace: str = TEAM) -> tuple[int, str]:
+    """What `kubectl apply` says on stderr, and its exit code; a dry run unless there are options."""
+    command = [str(plane.binaries.path("kubectl")), "--kubeconfig", str(plane.kubeconfig), "--namespace", namespace]
+    chosen = options or ("--dry-run=server",)
+    done = subprocess.run(
+        [*command, "apply", "--filename", "-", *chosen],
+        input=json.dumps(manifest),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"KUBECTL_APPLYSET": "false", "HOME": str(plane.folder)},
+    )
+    return done.returncode, done.stderr
+
+
+KINDS = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "ReplicationController"]
+FILLED = """\
+Warning: VGW101: container main: no memory requested: 5000 MiB by the mapping's default (share is assumed); set \
+nvidia.com/gpumem-percentage: 100 for a whole device, nvidia.com/gpumem for another size, or annotate the namespace \
+vgpu-webhook.io/bare-devices: whole
+Warning: VGW509: schedulerName set to hami-scheduler (was default-scheduler): HAMi needs it; write it in the pod to avoid \
+this warning
+"""
+
+
+DENIED = (
+    "Warning: VGW303: container main: the pods will be denied: nvidia.com/gpucores: 150 is 150 % of a device: "
+    "write 1 to 100\n"
+)
+
+
+def test_nothing_is_said_without_it(plane: ControlPlane) -> None:
+    """What was seen: `kubectl` says only "created", and whoever wrote the template hears nothing of what pods get.
+
+    It comes before the tests with a webhook.
+    """
+    assert not plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body.get("webhooks")
+    assert apply(plane, workload("Deployment")) == (0, "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_kubectl_says(plane: ControlPlane, webhook: Process, kind: str) -> None:
+    """The very words, for each kind: what is filled in and changed, or that the pods will be denied, and why."""
+    assert apply(plane, workload(kind)) == (0, FILLED)
+    code, denied = apply(plane, workload(kind, {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "150"}))
+    assert (code, denied) == (0, DENIED)
+    assert apply(plane, workload(kind, {"cpu": "1"})) == (0, "")
+
+
+def test_templates_of_other_kinds(plane: ControlPlane, webhook: Process) -> None:
+    """A known kind of another group: each template with its path."""
+    code, said = apply(plane, workload("JobSet", {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "150"}))
+    assert code == 0
+    assert "spec.replicatedJobs.0.template.spec.template: the pods will be denied: " in said
+    assert "spec.replicatedJobs.1.template.spec.template: the pods will be denied: " in said
+
+
+def test_a_namespace_that_audits(plane: ControlPlane, webhook: Process) -> None:
+    """Nobody hears anything, as with pods."""
+    assert apply(plane, workload("Deployment"), namespace=AUDITED) == (0, "")
+
+
+def test_calls(plane: ControlPlane, webhook: Process) -> None:
+    """Only the author of a template calls: not for its scale, nor for what controllers make of it."""
+    before = validations(plane)
+    assert apply(plane, workload("Deployment"), "--server-side") == (0, FILLED)
+    assert validations(plane) == before + 1
+    patched = plane.client.patch("apps/v1", "deployments", "demo", {"metadata": {"labels": {"a": "b"}}}, TEAM)
+    assert patched.accepted()
+    assert plane.client.patch(
+        "apps/v1", "deployments", "demo", {"spec": {"paused": False, "minReadySeconds": 1}}, TEAM
+    ).accepted()
+    plane.wait_until(lambda: plane.client.list("apps/v1", "replicasets", TEAM), "ReplicaSet", 30)
+    assert validations(plane) == before + 1
+    change = {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}
+    answer = plane.client.patch("apps/v1", "deployments", "demo", change, TEAM)
+    assert answer.accepted()
+    assert [f"Warning: {text}" for text in answer.warnings] == FILLED.splitlines()
+    assert validations(plane) == before + 2
+    plane.client.delete("apps/v1", "deployments", "demo", TEAM).accepted()
+
+
+def validations(plane: ControlPlane) -> int:
+    """How often the API server has called for workloads, as it counts itself."""
+    text = plane.client.call("GET", "/metrics").body["text"]
+    name = "workloads.validate.vgpu-webhook.io"
+    found = [
+        line
+        for line in text.splitlines()
+        if line.startswith("apiserver_admission_webhook_request_total{") and name in line
+    ]
+    return sum(int(float(line.rpartition(" ")[2])) for line in found)

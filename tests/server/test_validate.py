@@ -1,0 +1,127 @@
+"""`POST /validate` over real sockets."""
+
+from typing import Any
+
+import pytest
+
+from tests.server.harness import Answer, Server, call, get, pod, request, review, serving
+from webhook.mapping.load import load_policy
+
+POLICY = load_policy()
+SHARE = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+GROUPS = {"Deployment": "apps", "Job": "batch", "Widget": "example.com", "Pod": ""}
+
+
+def validation(obj: Any, kind: str = "Deployment", **more: Any) -> bytes:
+    """The review of an object of a kind."""
+    return review(obj, kind={"group": GROUPS[kind], "version": "v1", "kind": kind}, **more)
+
+
+def deployment(*containers: Any) -> Any:
+    """A Deployment."""
+    return {"metadata": {"name": "web"}, "spec": {"template": {"spec": {"containers": list(containers)}}}}
+
+
+async def validated(server: Server, body: bytes) -> Answer:
+    """The answer."""
+    return await call(server, request(body, path="/validate"))
+
+
+async def test_a_new_pod_is_judged_and_not_changed() -> None:
+    """It is what `/mutate` would still change."""
+    untreated = {**pod(), "spec": {"containers": [SHARE]}}
+    async with serving(policy=POLICY) as server:
+        for obj, allowed in ((untreated, False), (pod(), True)):
+            response = (await validated(server, review(obj))).json["response"]
+            assert response["allowed"] is allowed
+            assert "patch" not in response
+        lines = [line for line in server.log if line["event"] == "review"]
+        assert {line["path"] for line in lines} == {"/validate"}
+        metrics = (await get(server, "/metrics")).body.decode()
+    assert 'vgpu_webhook_validations_total{outcome="denied",reason="undone"} 1.0' in metrics
+    assert 'vgpu_webhook_validations_total{outcome="allowed",reason="no_gpu_keys"} 1.0' in metrics
+    assert "vgpu_webhook_reviews_total{" not in metrics
+
+
+async def test_replicas_that_do_not_agree_yet_ask_for_a_repetition() -> None:
+    """A pod that another one changed under a newer policy is no fault of its user."""
+    status = {"vgpu-webhook.io/status": '{"policy":"0123456789ab","containers":{}}'}
+    other = {**pod(), "metadata": {"name": "p", "annotations": status}, "spec": {"containers": [SHARE]}}
+    async with serving(policy=POLICY) as server:
+        answer = await validated(server, review(other))
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert "changed under another policy" in answer.json["message"]
+
+
+async def test_a_workload_gets_warnings() -> None:
+    """Created or changed; never a denial."""
+    bad = {**SHARE, "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "150"}}}
+    async with serving(policy=POLICY) as server:
+        for operation in ("CREATE", "UPDATE"):
+            response = (await validated(server, validation(deployment(SHARE, bad), operation=operation))).json[
+                "response"
+            ]
+            assert response["allowed"] is True
+            assert response["warnings"][0].startswith("VGW303: container main: the pods will be denied: ")
+        quiet = (await validated(server, validation(deployment({"name": "main", "image": "i"})))).json["response"]
+    assert "warnings" not in quiet
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(validation(deployment(SHARE), "Widget"), id="unknown kind"),
+        pytest.param(validation(deployment(SHARE), subResource="scale"), id="subresource"),
+        pytest.param(validation({"spec": {"template": []}}), id="another shape"),
+        pytest.param(validation({"spec": {"template": {"spec": {"containers": 3}}}}), id="no pod"),
+        pytest.param(validation([1]), id="no object"),
+        pytest.param(validation({"a": [{} for _ in range(70_000)]}), id="too many parts"),
+        pytest.param(validation(pod(), "Pod", operation="UPDATE", oldObject=pod()), id="update of a pod"),
+        pytest.param(
+            validation(pod(), "Pod", operation="UPDATE", oldObject=pod(), subResource="ephemeralcontainers"),
+            id="none new",
+        ),
+        pytest.param(validation(pod(), "Pod", operation="UPDATE", subResource="status"), id="status"),
+        pytest.param(review().replace(b'"object"', b'"other"').replace(b"CREATE", b"DELETE"), id="nothing"),
+    ],
+)
+async def test_what_is_not_judged_is_allowed(body: bytes) -> None:
+    """Without a word: it is nobody's here."""
+    async with serving(policy=POLICY) as server:
+        answer = await validated(server, body)
+    assert answer.status == 200
+    assert answer.json["response"]["allowed"] is True
+    assert "warnings" not in answer.json["response"]
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[", b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}'])
+async def test_what_is_no_review(body: bytes) -> None:
+    """400, as at `/mutate`: `failurePolicy` decides."""
+    async with serving(policy=POLICY) as server:
+        assert (await validated(server, body)).status == 400
+
+
+async def test_a_bug_is_no_denial() -> None:
+    """The stand-in's policy is none: 500, counted."""
+    async with serving() as server:
+        assert (await validated(server, validation(deployment(SHARE)))).status == 500
+        metrics = (await get(server, "/metrics")).body.decode()
+    assert "vgpu_webhook_bugs_total 1.0" in metrics
+    assert 'vgpu_webhook_validations_total{outcome="failed",reason="internal_error"} 1.0' in metrics
+
+
+async def test_updates_of_pods() -> None:
+    """A mark of a scheduler, and an ephemeral container that sees every device."""
+    old: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [SHARE], "nodeName": "n"}}
+    marked = {**old, "metadata": {"name": "p", "annotations": {"hami.io/vgpu-devices-allocated": "x"}}}
+    every = {"name": "shell", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    debugged = {**old, "spec": {**old["spec"], "ephemeralContainers": [every]}}
+    async with serving(policy=POLICY) as server:
+        more: dict[str, Any]
+        for new, more, code in ((marked, {}, "VGW613"), (debugged, {"subResource": "ephemeralcontainers"}, "VGW605")):
+            body = validation(new, "Pod", operation="UPDATE", oldObject=old, **more)
+            response = (await validated(server, body)).json["response"]
+            assert response["allowed"] is False
+            assert response["status"]["message"].startswith(f"{code}: ")
+        present = validation(debugged, "Pod", operation="UPDATE", oldObject=debugged, subResource="ephemeralcontainers")
+        assert (await validated(server, present)).json["response"]["allowed"] is True

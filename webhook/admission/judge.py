@@ -1,0 +1,194 @@
+"""Judging what is about to be stored: by the same `decide`, without a rule of its own and without a patch.
+
+A mutating webhook sees a pod early and, if others run after it, not as it is stored. Whatever `decide` would still change or
+deny was undone or added since.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.decision import Context, Decision, untouched
+from webhook.admission.engine import decide, denied
+from webhook.finding import Finding
+from webhook.labels import PREFIX, STATUS
+from webhook.mapping.model.policy import Policy
+from webhook.patch import Operation
+from webhook.pod import Pod
+from webhook.reasons import Reason, ReasonKind
+from webhook.text import shorten
+
+MOST_FIELDS: Final = 4
+"""The most fields that a denial lists."""
+
+MAX_FIELD: Final = 200
+"""The most characters of a path or value in a denial: names of containers and keys are not validated yet."""
+
+_CONTAINERS: Final = ("spec.containers", "spec.initContainers")
+
+_ALLOWED: Final = {reason: untouched(reason) for reason in Reason}
+
+
+def judge_pod(pod: Pod, context: Context, policy: Policy) -> Decision:
+    """Judge a pod as it will be stored: allowed if the same pod, sent to `decide`, stays as it is.
+
+    Pure, like `decide`. Warnings are left out: whoever creates the pod has seen them.
+    """
+    decision = decide(pod, context, policy)
+    if decision.denial is not None and not decision.allowed:
+        return _denied_late(decision.denial, decision)
+    if decision.patch_json:
+        return _denied_late(_undone(pod, decision, policy), decision)
+    return _ALLOWED[Reason.ALREADY_RIGHT if decision.would_be else decision.reason]
+
+
+def changed_under_another(pod: Pod, policy: Policy) -> bool:
+    """Whether a pod was changed under another policy than this one: a mapping has changed, or replicas do not agree yet."""
+    status = (pod.metadata.annotations or {}).get(STATUS)
+    return status is not None and policy.digest not in status
+
+
+def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy) -> Decision:
+    """Judge the pods of a workload, which is never denied: what would become of them comes back as warnings, denials first.
+
+    Args:
+        pods: each pod with the path of its template, for messages; empty if there is only one.
+        context: the namespace of the workload.
+        policy: as for `decide`.
+    """
+    decisions = [(path, decide(pod, context, policy)) for path, pod in pods]
+    denials = [
+        _in_template(path, finding, "the pods will be denied: ")
+        for path, decision in decisions
+        for finding in (decision.denial,)
+        if finding is not None
+    ]
+    warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
+    found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.value.kind is not ReasonKind.DENIAL))
+    reason = found[0].reason if found else decisions[0][1].reason if decisions else Reason.NO_GPU_KEYS
+    audit = {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in found]))} if found else {}
+    return Decision(allowed=True, reason=reason, warnings=found, audit=audit)
+
+
+def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
+    """Judge an update of a pod: denied if it changes what `decide` would remove from a new pod as a scheduler's own.
+
+    Args:
+        old: the stored pod.
+        new: the pod as it would be stored.
+        context: with the user who updates it.
+        policy: as for `decide`.
+    """
+    for before, after in ((old, new), (new, old)):
+        decision = decide(after, context, policy)
+        for finding in () if decision.would_be else decision.warnings:
+            if finding.reason is Reason.OWNED_STRIPPED and _differs(finding.field or "", before, after):
+                message = (
+                    f"{finding.field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
+                    "or list that user under `ownedBy` of the mapping"
+                )
+                return denied(Finding(Reason.OWNED_CHANGED, message, field=finding.field))
+    return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _differs(field: str, before: Pod, after: Pod) -> bool:
+    """Whether an annotation or label (``metadata.labels[KEY]``) differs in two pods."""
+    what, _, key = field.removeprefix("metadata.").partition("[")
+    maps = [each.metadata.labels if what == "labels" else each.metadata.annotations for each in (before, after)]
+    one, other = ((each or {}).get(key[:-1]) for each in maps)
+    return one != other
+
+
+def judge_ephemeral(pods: Iterable[Pod], context: Context, policy: Policy) -> Decision:
+    """Judge ephemeral containers: denied if `decide` would deny or remove something in them as lifting a limit.
+
+    Args:
+        pods: for each new ephemeral container and each container that requests devices, a pod with the first alone and the
+            resources of the second: an ephemeral container has none, and the devices of the pod.
+        context: as for `decide`.
+        policy: likewise.
+    """
+    for pod in pods:
+        decision = decide(pod, context, policy)
+        denial = decision.denial
+        if denial is not None and not decision.allowed and denial.reason in _LIFTING:
+            return denied(denial)
+        for finding in decision.warnings:
+            if finding.reason is Reason.GUARD_STRIPPED:
+                message = f"{finding.message.partition(' and was removed')[0]}: remove it"
+                return denied(msgspec.structs.replace(finding, reason=Reason.GUARDED, message=message))
+    return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+_LIFTING: Final = frozenset({Reason.GUARDED, Reason.PRIVILEGED, Reason.PRELOAD_BY_REFERENCE})
+
+
+def _in_template(path: str, finding: Finding, lead: str = "") -> Finding:
+    where = f"{path}: " if path else ""
+    return msgspec.structs.replace(finding, message=f"{where}{lead}{finding.message}") if where or lead else finding
+
+
+def _denied_late(denial: Finding, decision: Decision) -> Decision:
+    if denial.reason is not Reason.UNDONE:
+        message = f"{denial.message} (added or changed after the mutating webhook was called)"
+        denial = msgspec.structs.replace(denial, message=message)
+    return denied(denial, decision.warnings, decision.vendors)
+
+
+def _undone(pod: Pod, decision: Decision, policy: Policy) -> Finding:
+    """The denial of a pod that would be changed again: which fields, to what."""
+    fields = sorted(dict.fromkeys(_fields(decision.patch, pod)), key=lambda text: text.startswith(_CONTAINERS))
+    shown = "; ".join(fields[:MOST_FIELDS])
+    if len(fields) > MOST_FIELDS:
+        shown += f"; and {len(fields) - MOST_FIELDS} more"
+    if STATUS not in (pod.metadata.annotations or ()):
+        what = "the pod requests devices now, but not when the mutating webhook was called"
+    elif changed_under_another(pod, policy):
+        what = "the policy has changed since the pod was changed for it: create the pod again"
+    else:
+        what = "another webhook has changed the pod after this one"
+    message = f"{what}: {shown}; have that webhook called before this one, or exclude the pod from it"
+    return Finding(Reason.UNDONE, message, field=fields[0].partition(" ")[0] if fields else None)
+
+
+def _fields(operations: tuple[Operation, ...], pod: Pod) -> Iterator[str]:
+    """What each operation would write, without our own annotations and labels."""
+    for operation in operations:
+        path, value = [_unescaped(part) for part in operation["path"].split("/")[1:]], operation.get("value")
+        if not _is_own(path, value):
+            where = shorten(_path_text(path, pod), MAX_FIELD)
+            yield where + _demand(operation["op"], value, secret="env" in path)
+
+
+def _demand(op: str, value: Any, *, secret: bool) -> str:
+    if op == "remove":
+        return " must be absent"
+    if secret or isinstance(value, Mapping | list):
+        return " lacks what the request needs"
+    return f" must be {shorten(str(value), MAX_FIELD)}"
+
+
+def _is_own(path: list[str], value: Any) -> bool:
+    keys = value.keys() if len(path) == len(("metadata", "labels")) and isinstance(value, Mapping) else path[-1:]
+    return path[0] == "metadata" and all(key.startswith(PREFIX) for key in keys)
+
+
+def _path_text(path: list[str], pod: Pod) -> str:
+    """A path for people: containers by name, keys in brackets."""
+    text = ""
+    for position, part in enumerate(path):
+        list_of = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers}.get(
+            path[position - 1] if position else ""
+        )
+        if list_of and part.isdigit() and int(part) < len(list_of):
+            text += f"[{list_of[int(part)].name}]"
+        elif part == "-" or part.isdigit() or "/" in part:
+            text += f"[{part}]"
+        else:
+            text += f".{part}"
+    return text[1:]
+
+
+def _unescaped(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,144 @@
+"""``POST /validate``: what is about to be stored. New pods go the way of ``/mutate`` with a `decide` that judges."""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from webhook.admission.decision import Context, Decision, Namespace, untouched
+from webhook.admission.judge import changed_under_another, judge_ephemeral, judge_templates, judge_update
+from webhook.mapping.document.problem import FieldPath
+from webhook.mapping.model.policy import Policy
+from webhook.pod import Pod, decode_pod
+from webhook.quantity import MIB
+from webhook.reasons import Reason
+from webhook.review import UNDECODABLE, ObjectReview, ReviewError, decode_object_review, encode_answer, namespace_of
+from webhook.server.logs import ReviewLines
+from webhook.server.metrics import ReviewMetrics
+from webhook.server.mutate import Decide, Mutate, NotNowError, ReviewAnswer
+from webhook.server.protocol import HttpError
+from webhook.workloads import known_workloads, pods_in
+
+MAX_WORKLOAD: Final = 2 * MIB
+"""The most bytes of a workload that is judged: etcd stores 1.5 MiB."""
+
+MAX_PARTS: Final = 64 * 1024
+"""The most JSON objects in it, each of which takes time and memory."""
+
+MAX_TEMPLATES: Final = 32
+"""The most templates of a workload that are judged."""
+
+known_workloads()  # read once, before there is a loop that would wait for the file
+
+_NOTHING_TO_JUDGE: Final = untouched(Reason.NOT_A_POD_CREATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Validate(Mutate):
+    """The handler: `decide` judges new pods; everything else is judged here."""
+
+    async def review(self, body: bytes) -> ReviewAnswer:
+        """Answer one review, of any object."""
+        started = time.perf_counter()
+        try:
+            change = decode_object_review(body)
+        except ReviewError as error:
+            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        if change.creates_pod:
+            return await Mutate.review(self, body)
+        try:
+            decision = await self._judge(change)
+            answer = ReviewAnswer(encode_answer(change.uid, decision))
+        except Exception as error:
+            raise self.failed(change.uid, error, started, len(body)) from error
+        self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
+        return answer
+
+    async def _judge(self, change: ObjectReview) -> Decision:
+        is_pod = (change.kind.group, change.kind.kind) == ("", "Pod")
+        data = _decoded(change.object)
+        if data is None or change.sub_resource not in {None, "", "ephemeralcontainers" if is_pod else ""}:
+            return _NOTHING_TO_JUDGE
+        if (change.kind.group, change.kind.kind) == ("", "ConfigMap"):
+            judged = None if self.peers is None else await self.peers.judge_config_map(namespace_of(change), data)
+            return judged or _NOTHING_TO_JUDGE
+        user = change.user_info.username if is_pod else ""
+        context = Context(await self._namespace(change), self.pod_security_default, user)
+        policy = self.current.policy
+        if is_pod and change.sub_resource:
+            return judge_ephemeral(_debugging(data, _decoded(change.old_object)), context, policy)
+        if is_pod:
+            return judge_update(decode_pod(change.old_object), decode_pod(change.object), context, policy)
+        return judge_templates(_templates(data, change), context, self.current.policy)
+
+    async def _namespace(self, change: ObjectReview) -> Namespace:
+        name = namespace_of(change)
+        namespace = self.namespaces.lookup(name)
+        if namespace is None or self._contradicts_call(namespace):
+            namespace = await self._requested(name, namespace)
+        return namespace
+
+
+def validating(mutate: Mutate, decide: Decide, metrics: ReviewMetrics, log: FilteringBoundLogger) -> Validate:
+    """Make the handler beside that of ``/mutate``, with which it shares its limits."""
+
+    def once_agreed(pod: Pod, context: Context, policy: Policy) -> Decision:
+        decision = decide(pod, context, policy)
+        if decision.reason is Reason.UNDONE and changed_under_another(pod, policy):
+            # A new policy reaches replicas within a second of each other, so the API server repeats the call.
+            raise NotNowError("the pod was changed under another policy than that of this replica")
+        return decision
+
+    return Validate(
+        decide=once_agreed,
+        current=mutate.current,
+        namespaces=mutate.namespaces,
+        pod_security_default=mutate.pod_security_default,
+        lifecycle=mutate.lifecycle,
+        limits=mutate.limits,
+        in_flight=mutate.in_flight,
+        metrics=metrics,
+        log=log,
+        lines=ReviewLines(log),
+        peers=mutate.peers,
+    )
+
+
+def _decoded(encoded: msgspec.Raw) -> dict[str, Any] | None:
+    """An object of a review; None if there is none, or it is larger than any that is stored."""
+    raw = memoryview(encoded)
+    if not 0 < raw.nbytes <= MAX_WORKLOAD or bytes(raw).count(b"{") > MAX_PARTS:
+        return None
+    data = msgspec.json.decode(raw)
+    return data if isinstance(data, dict) else None
+
+
+def _templates(data: dict[str, Any], change: ObjectReview) -> Iterator[tuple[str, Pod]]:
+    """The pods of a workload; each with its path if there are several."""
+    found = list(itertools.islice(pods_in(data, change.kind.group, change.kind.kind), MAX_TEMPLATES))
+    for path, pod in found:
+        # What the kind's own schema lets through, and no pod can have, is its controller's problem.
+        with contextlib.suppress(*UNDECODABLE):
+            yield (_text(path) if len(found) > 1 else ""), decode_pod(msgspec.json.encode(pod))
+
+
+def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> Iterator[Pod]:
+    """The pods that `judge_ephemeral` judges: each new ephemeral container with the resources of each that requests some."""
+    spec = dict(data.get("spec") or {})
+    known = {each.get("name") for each in ((old or {}).get("spec") or {}).get("ephemeralContainers") or ()}
+    added = [each for each in spec.pop("ephemeralContainers", None) or () if each.get("name") not in known]
+    requested = [each.get("resources") for each in spec.get("containers") or () if "/" in str(each.get("resources"))]
+    spec.pop("initContainers", None)
+    for container, resources in itertools.islice(itertools.product(added, requested), MAX_TEMPLATES):
+        pod = {**data, "spec": {**spec, "containers": [{**container, "resources": resources}]}}
+        yield decode_pod(msgspec.json.encode(pod))
+
+
+def _text(path: FieldPath) -> str:
+    return ".".join(map(str, path))
