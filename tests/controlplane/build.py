@@ -1,15 +1,20 @@
 """Finds the binaries of a control plane, and builds them from Go modules where there are none.
 
 ``KUBEBUILDER_ASSETS`` (a folder with ``etcd``, ``kube-apiserver``, ``kubectl``) comes first. Otherwise the program of
-this folder is built once. ``python -m tests.controlplane.build`` does that ahead of a test run and prints the folder.
+this folder is built once: of the pinned version of Kubernetes, or of the release that ``KUBERNETES`` names.
+``python -m tests.controlplane.build`` does that ahead of a test run and prints the folder.
 """
 
 import os
+import re
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.go_program import BinariesMissingError, GoProgram, kubernetes_link_flags
+
+from .modules import modules_of
 
 __all__ = ["Binaries", "BinariesMissingError", "find"]
 
@@ -50,11 +55,30 @@ def find() -> Binaries:
             binaries.path(component)
         return binaries
     inputs = ("go.mod", "go.sum", "main.go")
-    return Binaries(
-        GoProgram(
-            PROGRAM, SOURCE, inputs, ".", kubernetes_link_flags(SOURCE / "go.mod"), WITHOUT_GO, COMPONENTS
-        ).folder()
-    )
+    source = _source()
+    flags = kubernetes_link_flags(source / "go.mod")
+    return Binaries(GoProgram(PROGRAM, source, inputs, ".", flags, WITHOUT_GO, COMPONENTS).folder())
+
+
+def version() -> str:
+    """The release of Kubernetes that is built: the pinned one, unless ``KUBERNETES`` names another."""
+    return os.environ.get("KUBERNETES") or pinned()
+
+
+def pinned() -> str:
+    """The release of Kubernetes in the go.mod of this folder."""
+    found = re.search(r"k8s\.io/kubernetes v(\S+)", (SOURCE / "go.mod").read_text())
+    assert found is not None
+    return found[1]
+
+
+def _source() -> Path:
+    if version() == pinned():
+        return SOURCE
+    go = shutil.which("go")
+    if go is None:
+        raise BinariesMissingError(WITHOUT_GO)
+    return modules_of(version(), go, SOURCE / "main.go")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 
 from webhook.mapping.load import load_policy
 
-from . import build
+from . import build, releases
 from .plane import ControlPlane
 
 PLANE = pytest.StashKey[ControlPlane]()
@@ -49,8 +49,30 @@ def scheduler(controllers: ControlPlane) -> ControlPlane:
     return controllers
 
 
+@pytest.fixture(autouse=True)
+def _new_enough(request: pytest.FixtureRequest) -> None:
+    """Skip a test of what older releases of Kubernetes do not have, and say which has it."""
+    mark = request.node.get_closest_marker("kubernetes")
+    if mark is None:
+        return
+    plane: ControlPlane = request.getfixturevalue("control_plane")
+    served = plane.client.call("GET", "/version").accepted()["gitVersion"]
+    if releases.older(served, mark.args[0]):
+        pytest.skip(f"{releases.NEEDS}{mark.args[0]}: {mark.kwargs['why']}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that records what a release of Kubernetes did."""
+    parser.addoption(
+        "--record-release", action="store_true", help="record this run in tests/controlplane/releases.yaml"
+    )
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """After a failure, say where the logs of the control plane are; pytest keeps those of the last three runs."""
+    """Record a whole run. After a failure, say where the logs of the control plane are; pytest keeps those of three runs."""
+    if config.getoption("--record-release") and exitstatus == 0:
+        stats = terminalreporter.stats
+        releases.record(build.version(), stats.get("passed", ()), stats.get("skipped", ()))
     plane = config.stash.get(PLANE, None)
     if plane is not None and exitstatus != 0:
         terminalreporter.write_sep("-", "control plane")

@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 SHARE = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}
 CLAIM = {"claims": [{"name": "gpu", "request": "one"}]}
 CLASS = {"limits": {"deviceclass.resource.kubernetes.io/gpu.example": "1"}}
+# The defaults of the feature gates DynamicResourceAllocation and DRAExtendedResource: pkg/features/kube_features.go.
+CLAIMS = pytest.mark.kubernetes("1.34", why="older API servers drop resource claims")
+CLASSES = pytest.mark.kubernetes("1.36", why="older API servers refuse device classes as names of resources")
 
 
 def claiming(*containers: dict[str, Any], claims: bool = True) -> Example:
@@ -37,6 +40,7 @@ def test_a_class_beside_a_request_is_denied(cluster: Cluster) -> None:
     assert "keep one of them" in message
 
 
+@CLAIMS
 def test_a_claim_beside_a_request_is_reported(cluster: Cluster) -> None:
     """In one container: the pod does not say of which class it is."""
     answer = cluster.submit(claiming({**SHARE, **CLAIM}))
@@ -45,6 +49,7 @@ def test_a_claim_beside_a_request_is_reported(cluster: Cluster) -> None:
     assert "beside nvidia.com/gpu" in warning
 
 
+@CLAIMS
 def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -> None:
     """The other container gets its share; one warning speaks of the claim."""
     answer = cluster.submit(claiming(SHARE, CLAIM))
@@ -56,7 +61,9 @@ def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -
     assert sum(warning.startswith("VGW112") for warning in answer.warnings) == 1
 
 
-@pytest.mark.parametrize("claimed", [CLAIM, CLASS], ids=["claim", "class"])
+@pytest.mark.parametrize(
+    "claimed", [pytest.param(CLAIM, id="claim", marks=CLAIMS), pytest.param(CLASS, id="class", marks=CLASSES)]
+)
 def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> None:
     """Stored as where no webhook is: no default, no shim, no scheduler, nothing reported."""
     pod = claiming(claimed, claims=claimed is CLAIM)

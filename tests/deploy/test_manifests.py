@@ -64,6 +64,12 @@ def applied(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     yield control_plane
     deleted = kubectl(control_plane, "delete", "-k", str(OVERLAY), "--wait=false", "--ignore-not-found")
     assert deleted.returncode == 0, deleted.stderr
+    # Without controllers nobody ends a namespace, and tests of other files make this one.
+    ended = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}, "spec": {"finalizers": []}}
+    control_plane.client.call("PUT", f"/api/v1/namespaces/{NAMESPACE}/finalize", ended)
+    control_plane.wait_until(
+        lambda: control_plane.client.get("v1", "namespaces", NAMESPACE).status == 404, "the namespace is gone"
+    )
 
 
 def test_apply(applied: ControlPlane) -> None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from tests.cache import say
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.product import WEBHOOK, Product, registered, serving
 from tests.controlplane.written import STATUS
@@ -87,32 +89,12 @@ class Result:
 def tried(system: System, place: Place) -> Result:
     """Try every shape beside a system."""
     began = time.monotonic()
-    settings = {
-        "apiVersion": "vgpu-webhook.io/v1alpha1",
-        "kind": "Settings",
-        "target": system.target,
-        "bareDevices": "whole",
-    }
-    (place.folder / "settings.yaml").write_text(yaml.safe_dump(settings))
-    opted_in = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
-    namespace: Object = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": place.namespace, "labels": opted_in},
-    }
-    (place.folder / "namespaces.yaml").write_text(yaml.safe_dump(namespace))
-    place.plane.create_namespace(namespace)
+    options = opted_in(place, {"target": system.target, **system.settings})
     place.created(
         {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
     )
-    selector = {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}
+    selector = place.selector()
     probe = _in(place, next(each for each in shapes() if each.name == FIRST).pod)
-    options: list[str | Path] = [
-        "--settings",
-        place.folder / "settings.yaml",
-        "--namespaces",
-        place.folder / "namespaces.yaml",
-    ]
     with system.start(place) as running, serving(place.folder, options) as product:
         with registered(product, place.plane, selector, probe, "mmm-vgpu-webhook"):
             with _theirs(place, running, "z-theirs", "IfNeeded", selector) if running.needed else nullcontext():
@@ -122,8 +104,23 @@ def tried(system: System, place: Place) -> Result:
                 patience = PENDING if system.lacking else PATIENCE
                 outcomes = {shape.name: _placed(place, running, product, shape, patience) for shape in chosen}
             orders = dict(_orders(place, running, selector)) if running.webhook is not None else {}
-        memory = {process.name: _peak_mib(process.pid) for process in place.started}
+        memory = peaks(place)
     return Result(outcomes, orders, memory, time.monotonic() - began)
+
+
+def opted_in(place: Place, chosen: Mapping[str, Any]) -> list[str | Path]:
+    """Create the namespace of the pods, and return the options of a webhook that has settings and treats pods in there."""
+    settings = {"apiVersion": "vgpu-webhook.io/v1alpha1", "kind": "Settings", "bareDevices": "whole", **chosen}
+    labelled = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+    metadata = {"name": place.namespace, "labels": labelled}
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    place.plane.create_namespace(namespace)
+    options: list[str | Path] = []
+    for option, content in {"settings": settings, "namespaces": namespace}.items():
+        file = place.folder / f"{option}.yaml"
+        file.write_text(yaml.safe_dump(content))
+        options += [f"--{option}", file]
+    return options
 
 
 def table(system: System, result: Result) -> str:
@@ -168,10 +165,9 @@ def _placed(place: Place, running: Running, product: Product, shape: Shape, pati
         return Outcome(denied=_denied(answer))
     try:
         spec = answer.body["spec"]
-        if (
-            STATUS not in answer.body["metadata"].get("annotations", {})
-            and spec["schedulerName"] == "default-scheduler"
-        ):
+        treated = STATUS in answer.body["metadata"].get("annotations", {})
+        requested = {key for each in spec["containers"] for key in each["resources"].get("limits", ())}
+        if not treated and spec["schedulerName"] == "default-scheduler" and running.serves not in requested:
             return Outcome(left=True, scheduler=spec["schedulerName"])
         deadline, bound = time.monotonic() + (patience if shape.room else PENDING), False
         while True:
@@ -275,6 +271,17 @@ def _theirs(place: Place, running: Running, name: str, policy: str, selector: Ob
     finally:
         client.delete(configuration["apiVersion"], "mutatingwebhookconfigurations", name).accepted()
         time.sleep(2)
+
+
+def peaks(place: Place) -> dict[str, int]:
+    """The most memory that each running program of a system has used, in MiB."""
+    return {process.name: _peak_mib(process.pid) for process in place.started}
+
+
+def tell(config: pytest.Config, name: str, seconds: float, memory: Mapping[str, int]) -> None:
+    """Print what a run took, past pytest's capture."""
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        say(f"\n{name}: {seconds:.0f} s; at most {', '.join(f'{each} {mib} MiB' for each, mib in memory.items())}")
 
 
 def _peak_mib(pid: int) -> int:

@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +73,10 @@ class Place:
             self.started.append(process)
             yield process
             process.check()
+
+    def selector(self) -> Object:
+        """What selects the namespace of the pods in a webhook configuration."""
+        return {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
 
     def check(self) -> None:
         """Fail with the end of its log if a program has ended."""
@@ -168,6 +172,7 @@ class Running:
         tidy: what is done after each pod.
         needed: its webhook has to be there for a pod to be placed.
         bundle: the CA of its webhook, if it makes one itself.
+        serves: the resource whose pods it places without a scheduler of another name.
     """
 
     given: Callable[[Object], dict[str, Share]]
@@ -176,6 +181,7 @@ class Running:
     tidy: Callable[[], None] = lambda: None
     needed: bool = False
     bundle: str = ""
+    serves: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,7 @@ class System:
         needs: its rows in the table of sources, its own first.
         start: runs it until the end of a block.
         lacking: what it lacks as it is installed, so that no pod that requests a device is placed.
+        settings: of the webhook, besides the target.
     """
 
     name: str
@@ -195,6 +202,7 @@ class System:
     needs: tuple[Source, ...]
     start: Callable[[Place], AbstractContextManager[Running]]
     lacking: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_certificate(folder: Path) -> Certificate:

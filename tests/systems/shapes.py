@@ -55,12 +55,18 @@ class Shape:
         pod: its manifest, without a namespace.
         promise: the share of each container that requests one.
         room: whether a node has as much.
+        elsewhere: the promise where a target owns the keys to which its system gives another meaning.
     """
 
     name: str
     pod: dict[str, Any]
     promise: dict[str, Share]
     room: bool
+    elsewhere: dict[str, dict[str, Share]]
+
+    def promised(self, target: str) -> dict[str, Share]:
+        """The share of each container that requests one, where a mapping is the target."""
+        return self.elsewhere.get(target, self.promise)
 
 
 @cache
@@ -75,10 +81,13 @@ def _shape(name: str, row: dict[str, Any]) -> Shape:
     if "init" in row:
         spec["initContainers"] = [_container("init", row["init"])]
     metadata = {"name": name, "labels": row.get("labels", {}), "annotations": row.get("annotations", {})}
-    promise = {each: _share(**said) for each, said in row.get("promise", {}).items()}
-    return Shape(
-        name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, promise, row.get("room", True)
-    )
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    elsewhere = {target: _promise(promise) for target, promise in row.get("elsewhere", {}).items()}
+    return Shape(name, pod, _promise(row.get("promise", {})), row.get("room", True), elsewhere)
+
+
+def _promise(row: dict[str, Any]) -> dict[str, Share]:
+    return {container: _share(**share) for container, share in row.items()}
 
 
 def _container(name: str, limits: dict[str, Any]) -> dict[str, Any]:

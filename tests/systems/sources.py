@@ -4,6 +4,7 @@ Sources are fetched from GitHub, or from `SYSTEMS_SOURCES`: a folder with a clon
 `OWNER+NAME/repo`).
 """
 
+import datetime as dt
 import hashlib
 import os
 import shutil
@@ -77,6 +78,11 @@ class Source:
             return f"https://github.com/{self.repository}"
         clone = Path(local) / self.repository.replace("/", "+")
         return str(clone / "repo" if (clone / "repo" / "HEAD").exists() else clone)
+
+
+def first_line(source: Source) -> str:
+    """How a file of outcomes begins: what was run, and when."""
+    return f"{source.repository} {source.release} ({source.commit[:8]}), run on {dt.datetime.now(dt.UTC):%Y-%m-%d}"
 
 
 @cache

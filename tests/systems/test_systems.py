@@ -4,28 +4,30 @@
 webhook or of a system.
 """
 
-import datetime as dt
 import os
 from pathlib import Path
 
 import pytest
 
-from tests.cache import say
 from tests.controlplane.plane import ControlPlane
 
+from .gpushare import GPUSHARE
 from .hami import HAMI
 from .kai import KAI
 from .koordinator import KOORDINATOR, KOORDINATOR_GATED
-from .outcomes import Result, table, tried
+from .outcomes import Result, table, tell, tried
 from .place import Place, System, make_certificate
 from .shapes import shapes
+from .sources import first_line
 from .vgpu_manager import VGPU_MANAGER
 from .volcano import VOLCANO
 
 pytestmark = [pytest.mark.systems, pytest.mark.timeout(3600)]
 
-SYSTEMS = {system.name: system for system in (HAMI, VOLCANO, KAI, KOORDINATOR, KOORDINATOR_GATED, VGPU_MANAGER)}
-CHOSEN = os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",")
+SYSTEMS = {
+    system.name: system for system in (HAMI, VOLCANO, KAI, KOORDINATOR, KOORDINATOR_GATED, VGPU_MANAGER, GPUSHARE)
+}
+CHOSEN = [name for name in os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",") if name != "kueue"]
 EXPECTED = Path(__file__).with_name("expected")
 
 
@@ -47,9 +49,7 @@ def result(
     files = {source.name: source.folder() for source in system.needs}
     place = Place(control_plane, folder, f"systems-{system.name}", make_certificate(folder), files, [])
     found = tried(system, place)
-    with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        memory = ", ".join(f"{name} {mib} MiB" for name, mib in found.memory_mib.items())
-        say(f"\n{system.name}: {found.seconds:.0f} s; at most {memory}")
+    tell(pytestconfig, system.name, found.seconds, found.memory_mib)
     return found
 
 
@@ -58,9 +58,7 @@ def test_outcomes(system: System, result: Result, *, update_golden: bool) -> Non
     golden = EXPECTED / f"{system.name}.txt"
     text = table(system, result)
     if update_golden:
-        source = system.needs[0]
-        first = f"{source.repository} {source.release} ({source.commit[:8]}), run on {dt.datetime.now(dt.UTC):%Y-%m-%d}"
-        golden.write_text(f"{first}\n\n{text}")
+        golden.write_text(f"{first_line(system.needs[0])}\n\n{text}")
     assert text == golden.read_text().partition("\n\n")[2]
 
 
@@ -70,8 +68,9 @@ def test_promises(system: System, result: Result) -> None:
     for shape in (shape for shape in shapes() if shape.name in result.outcomes):
         outcome = result.outcomes[shape.name]
         if outcome.given is not None:
-            kept = shape.room and outcome.given.keys() == shape.promise.keys()
-            if not (kept and all(outcome.given[name].keeps(shape.promise[name]) for name in shape.promise)):
+            promise = shape.promised(system.target)
+            kept = shape.room and outcome.given.keys() == promise.keys()
+            if not (kept and all(outcome.given[name].keeps(promise[name]) for name in promise)):
                 broken[shape.name] = str(outcome)
         elif outcome.pending and shape.room and not system.lacking:
             broken[shape.name] = str(outcome)

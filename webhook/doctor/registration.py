@@ -174,9 +174,9 @@ def order(facts: ClusterFacts) -> Result:
     if called_once:
         return warning(
             f"called before ours, and not again afterwards: {listed(called_once)}",
-            hint=f"if it acts on GPU keys: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
+            hint=f"if it acts on GPU keys: set a name after {NAME}; with reinvocationPolicy: IfNeeded it may append twice",
         )
-    return ok(f"webhooks that are called before ours are called again: {listed([*map(_name, earlier)])}")
+    return ok(f"called before ours, and again afterwards, when it may append twice: {listed([*map(_name, earlier)])}")
 
 
 def _calls_to_schedulers(configurations: Iterable[Object], facts: ClusterFacts) -> list[str]:

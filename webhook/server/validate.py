@@ -12,15 +12,16 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, untouched
-from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
+from webhook.admission.judge import changed_under_another, judge_ephemeral, judge_templates, judge_update
 from webhook.mapping.document.problem import FieldPath
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_pod
 from webhook.quantity import MIB
 from webhook.reasons import Reason
 from webhook.review import UNDECODABLE, ObjectReview, ReviewError, decode_object_review, encode_answer, namespace_of
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import ReviewMetrics
-from webhook.server.mutate import Decide, Mutate, ReviewAnswer
+from webhook.server.mutate import Decide, Mutate, NotNowError, ReviewAnswer
 from webhook.server.protocol import HttpError
 from webhook.workloads import known_workloads, pods_in
 
@@ -86,8 +87,16 @@ class Validate(Mutate):
 
 def validating(mutate: Mutate, decide: Decide, metrics: ReviewMetrics, log: FilteringBoundLogger) -> Validate:
     """Make the handler beside that of ``/mutate``, with which it shares its limits."""
+
+    def once_agreed(pod: Pod, context: Context, policy: Policy) -> Decision:
+        decision = decide(pod, context, policy)
+        if decision.reason is Reason.UNDONE and changed_under_another(pod, policy):
+            # A new policy reaches replicas within a second of each other, so the API server repeats the call.
+            raise NotNowError("the pod was changed under another policy than that of this replica")
+        return decision
+
     return Validate(
-        decide=decide,
+        decide=once_agreed,
         current=mutate.current,
         namespaces=mutate.namespaces,
         pod_security_default=mutate.pod_security_default,
