@@ -7,6 +7,7 @@ import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,8 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     with site.replica() as first:
         site.plane.wait_until(site.treated, "treated", 20)
         assert first.ready()
+        validating = partial(site.plane.client.get, GROUP, VALIDATING.plural, NAME)
+        site.plane.wait_until(lambda: validating().body.get("webhooks"), "validating", 20)
     configuration = site.plane.client.get(GROUP, KIND, NAME).accepted()
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
@@ -239,7 +242,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
         stored = site.stored_state
         assert stored is not None
         assert not replica.ready()
-        for each in (configuration, site.plane.client.get(GROUP, VALIDATING.plural, NAME).accepted()):
+        for each in (configuration, validating().accepted()):
             for webhook in each["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
             path = f"/apis/{GROUP}/{each['kind'].lower()}s/{NAME}"
