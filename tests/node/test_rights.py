@@ -22,6 +22,7 @@ NEVER_SEEN = {
     "create secrets vgpu-webhook-certificates in vgpu-webhook": "server-side apply of a Secret that is not there",
     "create configmaps vgpu-webhook-last-good in vgpu-webhook": "server-side apply of a ConfigMap that is not there",
     f"create {KIND}.{GROUP[:-3]} {REGISTRATION}": "server-side apply of a webhook configuration that is not there",
+    f"create validatingwebhookconfigurations.{GROUP[:-3]} {REGISTRATION}": "the same",
     # A pod that comes before the news of its namespace: tests/controlplane/test_cluster_mode.py.
     "get namespaces": "used only if the watch is slower than a pod",
 }
