@@ -114,7 +114,7 @@ class Release:
     def left(self) -> list[str]:
         """All that is there of the release, or of what the webhook has made, but for pods."""
         client = self.plane.client
-        found = [*client.list(GROUP, KIND)]
+        found = [*client.list(GROUP, KIND), *client.list(GROUP, "validatingwebhookconfigurations")]
         for resource in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
             found += client.list("rbac.authorization.k8s.io/v1", resource, selector="app.kubernetes.io/managed-by=Helm")
         for resource in ("configmaps", "secrets", "services", "serviceaccounts"):
