@@ -217,6 +217,21 @@ def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
     assert not [line for line in run("check", file).stderr.splitlines() if " keys.gpu" not in line]
 
 
+def test_an_object_that_cannot_be_read_hides_no_other(run: Run, tmp_path: Path) -> None:
+    """Each is an error, and what can be read is checked."""
+    gpu = "{limits: {nvidia.com/gpu: 1}}"
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {{containers: [{{name: c, resources: {gpu}}}]}}\n"
+    thing = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\nspec: {gpu: {nvidia.com/gpu: 1}}\n"
+    (file,) = written(tmp_path, a_yaml=f"{pod}---\nkind: Pod\nmetadata: {{name: b\n---\n{thing}")
+    result = run("check", file)
+    assert result.exit_code == 1
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert [line.replace(file, "") for line in errors] == [
+        "error: :7: not YAML: did not find expected ',' or '}', while parsing a flow mapping",
+        "error: : thing/t: not judged: spec.gpu.nvidia.com/gpu is outside of every pod template and pod spec found in it",
+    ]
+
+
 def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
     """Every YAML and JSON file of a folder and below it; standard input."""
     written(tmp_path, sub__a_yaml=CONFIG_MAP, b_json='{"vendor": 1}', c_txt="[")

@@ -152,10 +152,9 @@ def _print_lines(found: Sequence[tuple[Check[Any], Result]], title: str | None) 
         Failure: there are problems.
     """
     problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
-    if found[0][1].level is Level.ERROR:
-        raise Failure(problems)
-    click.echo(f"policy: {title}")
-    click.echo(found[0][1].message)
+    if found[0][1].level is not Level.ERROR:
+        click.echo(f"policy: {title}")
+        click.echo(found[0][1].message)
     for _, result in found:
         if result.level is Level.ERROR:
             continue

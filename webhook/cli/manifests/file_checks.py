@@ -178,8 +178,9 @@ def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
 
 
 def objects_in(body: bytes, source: str) -> list[Manifest]:
-    """Read the Kubernetes objects in a file without problems; empty if it has plain documents."""
-    return read_stream(body, source)[0] if _HAS_KIND.search(body.decode("utf-8-sig")) else []
+    """Read the Kubernetes objects in a file; empty if it has plain documents, or is no text."""
+    text = body.decode("utf-8-sig", errors="ignore")
+    return read_stream(body, source)[0] if _HAS_KIND.search(text) else []
 
 
 def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
@@ -206,14 +207,16 @@ class ReadFiles:
 
     Attributes:
         documents: mapping and settings documents, in order.
-        objects: the Kubernetes objects of files whose documents can be read.
-        policy: that of all documents together; the problems, if a document is invalid.
+        objects: the Kubernetes objects that can be read.
+        policy: that of all documents together; None if a document is invalid.
+        problems: of documents, and of objects that cannot be read.
         strict: whether a request that nothing judges is an error.
     """
 
     documents: Sequence[FoundDocument]
     objects: list[Manifest]
-    policy: Policy | Sequence[Problem]
+    policy: Policy | None
+    problems: Sequence[Problem]
     strict: bool = True
 
     @property
@@ -223,7 +226,7 @@ class ReadFiles:
         Raises:
             UnansweredError: a document is invalid.
         """
-        if not isinstance(self.policy, Policy):
+        if self.policy is None:
             raise UnansweredError(warning("not checked: a document is invalid", hint="see above"))
         return self.policy
 
@@ -261,47 +264,44 @@ def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: b
     objects: list[Manifest] = []
     for source, body in bodies_of(files):
         more, wrong = documents_of(body, source)
-        objects += [] if wrong else objects_in(body, source)
+        objects += objects_in(body, source)
         found += more
         problems += wrong
     if not found and not objects and not problems:
         raise Failure([f"{', '.join(files)}: no document found"])
-    return ReadFiles(found, objects, _together(found, problems, with_documents), strict)
+    policy, of_documents = _together(found, with_documents, partial=bool(problems))
+    return ReadFiles(found, objects, policy, [*problems, *of_documents], strict)
 
 
 def _together(
-    found: Sequence[FoundDocument], problems: Sequence[Problem], with_documents: WithDocuments
-) -> Policy | Sequence[Problem]:
-    """The policy of documents, or every problem, of each alone and of all together."""
+    found: Sequence[FoundDocument], with_documents: WithDocuments, *, partial: bool
+) -> tuple[Policy | None, Sequence[Problem]]:
+    """The policy of documents, or None with every problem, of each alone and of all together."""
     mappings = [each.document for each in found if each.kind == "mapping"]
     settings = [each.document for each in found if each.kind == "settings"]
-    all_problems = [
-        *problems,
-        *(
-            Problem(
-                f"a second settings document, after {settings[0].source}", source=each.source, line=each.lines.get(())
-            )
-            for each in settings[1:]
-        ),
+    second = [
+        Problem(f"a second settings document, after {settings[0].source}", source=each.source, line=each.lines.get(()))
+        for each in settings[1:]
     ]
     try:
-        policy = with_documents(mappings, settings[0] if settings else None, partial=bool(problems))
+        policy = with_documents(mappings, settings[0] if settings else None, partial=partial)
     except MappingError as error:
-        return [*all_problems, *error.problems]
-    return all_problems or policy
+        return None, [*second, *error.problems]
+    return None if second else policy, second
 
 
 def _documents(files: ReadFiles) -> Result:
     """Are all documents valid, together and with the built-in mappings?"""
-    if not isinstance(files.policy, Policy):
-        number = counted(len(files.policy), "problem")
-        return error(f"{number} in the documents", *map(str, files.policy), hint="the webhook rejects such documents")
+    if files.problems:
+        number = counted(len(files.problems), "problem")
+        return error(f"{number} in the documents", *map(str, files.problems), hint="the webhook rejects such documents")
     mappings = sum(document.kind == "mapping" for document in files.documents)
     return ok(f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
 
 
 def _headers(files: ReadFiles) -> Result:
     """Does each document name its version and kind?"""
+    _ = files.valid  # what is invalid is not completed
     return _found("documents without apiVersion or kind", header_warnings(files.documents), "write both into each")
 
 
