@@ -160,8 +160,15 @@ def test_workloads_without_devices() -> None:
 MARK = "hami.io/vgpu-devices-allocated"
 
 
-def updated(old: dict[str, str], new: dict[str, str], context: Context = CONTEXT, **limits: str) -> Decision:
-    """The judgement of an update of a bound pod from some annotations to others."""
+def updated(
+    old: dict[str, str],
+    new: dict[str, str],
+    context: Context = CONTEXT,
+    *,
+    labels: dict[str, str] | None = None,
+    **limits: str,
+) -> Decision:
+    """The judgement of an update of a bound pod from some annotations to others, which adds labels."""
     names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
     resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
     spec = {
@@ -170,8 +177,8 @@ def updated(old: dict[str, str], new: dict[str, str], context: Context = CONTEXT
         "nodeName": "n",
     }
     pods = [
-        decode_pod(json.dumps({"metadata": {"annotations": annotations}, "spec": spec}).encode())
-        for annotations in (old, new)
+        decode_pod(json.dumps({"metadata": {"annotations": annotations, "labels": added}, "spec": spec}).encode())
+        for annotations, added in ((old, {}), (new, labels or {}))
     ]
     return judge_update(pods[0], pods[1], context, POLICY)
 
@@ -183,6 +190,15 @@ def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str,
     assert denial is not None
     assert denial.reason is Reason.OWNED_CHANGED
     assert denial.field == f"metadata.annotations[{MARK}]"
+
+
+def test_nothing_in_an_update_hides_a_mark() -> None:
+    """Neither thousands of other annotations, nor an opt-out that comes with it: what was stored counts."""
+    many = {f"other.example/{number}": "x" for number in range(2_000)}
+    for labels in ({}, {"vgpu-webhook.io/inject": "disabled"}):
+        denial = updated({}, {MARK: "x", **many}, labels=labels).denial
+        assert denial is not None
+        assert denial.reason is Reason.OWNED_CHANGED
 
 
 def test_other_updates_are_allowed() -> None:

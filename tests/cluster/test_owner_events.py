@@ -46,6 +46,15 @@ def test_the_same_is_new_once() -> None:
     assert events.is_new("a", "p", "x")
 
 
+async def test_a_name_that_is_a_path_is_not_looked_up() -> None:
+    """Pods are validated after their webhooks; nothing is read with the rights of this one."""
+    events, queue = of()
+    owner = WorkloadReference("apps/v1", "ReplicaSet", "../../../../api/v1/secrets?x=", "uid")
+    events.put(WorkloadEvent("team", owner, "PodsChanged", "m", "Normal"))
+    await written(events, queue)
+    assert queue.written[0][0] == "ReplicaSet/../../../../api/v1/secrets?x="
+
+
 async def written(events: OwnerEvents, queue: Queue) -> None:
     """Run until something is written."""
     task = asyncio.create_task(events.run())

@@ -30,7 +30,7 @@ from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
-WANT = desired_from(load_policy(), VALIDATING)
+WANT = replace(desired_from(load_policy(), VALIDATING), subjects=frozenset({"pods", "workloads", "configMaps"}))
 ALL = [frozenset(some) for number in range(len(SUBJECTS) + 1) for some in combinations(SUBJECTS, number)]
 NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
 
@@ -42,10 +42,13 @@ def made(desired: Desired = WANT, **changes: Any) -> dict[str, Any]:
 
 
 def test_what_is_on_by_default() -> None:
-    """Updates are not: no mapping lists the users of its scheduler and device plugin."""
-    assert [webhook["name"] for webhook in made()["webhooks"]] == [PODS, WORKLOADS, CONFIG_MAPS]
+    """What can deny no pod: updates need the users of schedulers in mappings, and `pods` replicas that agree."""
+    default = desired_from(load_policy(), VALIDATING)
+    webhooks = made(default)["webhooks"]
+    assert [webhook["name"] for webhook in webhooks] == [WORKLOADS, CONFIG_MAPS]
+    assert [webhook["failurePolicy"] for webhook in webhooks] == ["Ignore", "Ignore"]
+    assert set(SUBJECTS) - default.subjects == {"pods", "updates"}
     assert [webhook["failurePolicy"] for webhook in made()["webhooks"]] == ["Fail", "Ignore", "Ignore"]
-    assert set(SUBJECTS) - WANT.subjects == {"updates"}
 
 
 def test_no_other_fields_than_the_kind_has() -> None:

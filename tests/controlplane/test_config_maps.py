@@ -58,6 +58,7 @@ def create(plane: ControlPlane, config_map: Json) -> Answer:
     return plane.client.create(config_map, dry_run=True)
 
 
+OF_HELM = {"app.kubernetes.io/managed-by": "Helm"}
 BAD = document("nvidia", "mapping.yaml", "extends: nvidia\ndeflauts: {memory: 1Gi}\n")
 PROBLEM = "configmap/nvidia/mapping.yaml:2: deflauts: unknown key 'deflauts' (did you mean `defaults`?)"
 
@@ -70,6 +71,10 @@ def test_documents(plane: ControlPlane, webhook: Process) -> None:
     refused = plane.wait_until(lambda: denied(create(plane, BAD)), "denied", 60)
     assert refused.status == 422
     assert refused.message == f"{DENIED}{PROBLEM}"
+    # An upgrade by Helm may bring what only the next version reads.
+    of_helm = create(plane, {**BAD, "metadata": {**BAD["metadata"], "labels": {**LABELED, **OF_HELM}}})
+    assert of_helm.status == 201
+    assert any(PROBLEM in warning for warning in of_helm.warnings)
 
     good = document("nvidia", "mapping.yaml", "extends: nvidia\ndefaults: {memory: 1Gi}\n")
     created = plane.client.create(good)

@@ -40,7 +40,7 @@ from tests.doctor.scene import (
 from webhook.admission.decision import Namespace
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
-from webhook.cluster.registration.desired import ENFORCE, VALIDATING
+from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, ClusterFacts, DryRun, ForeignVariable, HandshakeResult, Scheduler
 from webhook.doctor.result import Level, Missing
@@ -190,7 +190,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("validation", WARNING, "could not be read", but(validations=REFUSED)),
     ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
     ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
-    ("validation", ERROR, "has no webhook pods.validate", but(validations=[validating()[0] | {"webhooks": []}])),
+    ("validation", ERROR, "has no webhook workloads.validate", but(validations=[validating()[0] | {"webhooks": []}])),
     ("validation", ERROR, "does not select", but(validations=validating(rules=[]))),
     ("order", OK, "may append twice: 00-a", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
@@ -269,6 +269,8 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("dry-run", ERROR, "created unchanged", but(dry_run=DryRun("team", "x: 1", 201))),
     ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", 500, FAILED))),
     ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", 403, DENIED))),
+    ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", 500, FAILED.replace(ENFORCE, PODS)))),
+    ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", 403, DENIED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "the shim's volume", but(dry_run=DryRun("team", "x: 1", 403, "violates PodSecurity: hostPath"))),
     ("variables", OK, "0 settings", HEALTHY),
     ("variables", OK, "1 setting", but(variables=[replace(DISABLED, value="force")])),

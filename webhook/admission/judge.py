@@ -12,10 +12,10 @@ import msgspec
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.engine import decide, denied
 from webhook.finding import Finding
-from webhook.labels import PREFIX, STATUS
+from webhook.labels import INJECT, PREFIX, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Pod
+from webhook.pod import Metadata, Pod
 from webhook.reasons import Reason, ReasonKind
 from webhook.text import shorten
 
@@ -80,8 +80,14 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
         context: with the user who updates it.
         policy: as for `decide`.
     """
+    # Neither a label of the update nor anything else in it may keep the keys from being judged.
+    inject = (old.metadata.labels or {}).get(INJECT)
+    old, new = (_what_counts(each, inject, policy) for each in (old, new))
+    owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
     for before, after in ((old, new), (new, old)):
         decision = decide(after, context, policy)
+        if decision.denial is not None and not decision.allowed and not owns_something:
+            return denied(decision.denial)
         for finding in () if decision.would_be else decision.warnings:
             if finding.reason is Reason.OWNED_STRIPPED and _differs(finding.field or "", before, after):
                 message = (
@@ -90,6 +96,18 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
                 )
                 return denied(Finding(Reason.OWNED_CHANGED, message, field=finding.field))
     return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _what_counts(pod: Pod, inject: str | None, policy: Policy) -> Pod:
+    """A pod without its node, with the labels and annotations that a decision reads, and its opt-out as it was stored."""
+    metadata = pod.metadata
+    labels = policy.read_keys.among(metadata.labels) or {}
+    labels = {key: text for key, text in labels.items() if key != INJECT}
+    if inject is not None:
+        labels[INJECT] = inject
+    annotations = policy.read_keys.among(metadata.annotations)
+    spec = msgspec.structs.replace(pod.spec, node_name=None)
+    return Pod(Metadata(metadata.name, labels=labels, annotations=annotations), spec)
 
 
 def _differs(field: str, before: Pod, after: Pod) -> bool:

@@ -4,6 +4,7 @@ A pod often names an owner that nobody looks at, such as a ReplicaSet; the Event
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -21,6 +22,9 @@ MAX_WAITING: Final = 256
 
 PAUSE: Final = 0.2
 """Seconds between two Events, each of which takes two or three calls of the API server."""
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""A DNS subdomain (RFC 1123)."""
 
 _OWNED: Final[Mapping[tuple[str, str], str]] = {("apps/v1", "ReplicaSet"): "replicasets", ("batch/v1", "Job"): "jobs"}
 """API version and kind of what other workloads make, with the resource."""
@@ -100,7 +104,8 @@ class OwnerEvents:
     async def _workload(self, namespace: str, owner: WorkloadReference) -> WorkloadReference:
         """The owner of an owner; the owner itself if it has none, or cannot be read."""
         resource = _OWNED.get((owner.api_version, owner.kind))
-        if resource is None:
+        # The API server validates a pod after its webhooks, so any text may be a name.
+        if resource is None or _NAME.fullmatch(owner.name) is None:
             return owner
         try:
             path = f"/apis/{owner.api_version}/namespaces/{namespace}/{resource}/{owner.name}"

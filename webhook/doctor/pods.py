@@ -12,7 +12,7 @@ from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
 from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
 from webhook.doctor.facts import ClusterFacts, Node
 from webhook.doctor.nodes import targets
@@ -154,11 +154,11 @@ def dry_run(facts: ClusterFacts) -> Result:
             hint=f"see the webhook configuration above; {logs(facts)}",
         )
     # All denials have the same status; only their text shows who denies.
-    if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):
+    if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT, PODS)):
         return error(
             "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs(facts)}"
         )
-    if f'admission webhook "{ENFORCE}" denied' in trial.message:
+    if any(f'admission webhook "{name}" denied' in trial.message for name in (ENFORCE, PODS)):
         hint = "to see why: vgpu-webhook codes CODE"
         if Reason.GUARDED.code in trial.message:
             # The pod of the dry run has no variables.

@@ -190,6 +190,8 @@ class ReplicaPlace:
     owner_events: bool = True
 
 
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
 _UNWRITTEN: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET, Reason.SCHEDULER_OVERRIDDEN})
 """Changes that the author of a pod did not ask for."""
 
@@ -351,7 +353,11 @@ class InCluster:
         if not candidate.is_mapping and candidate.name != SETTINGS_NAME:
             return None
         invalid, unused = await self._live.judge(candidate)
-        if invalid:
+        labels = (data.get("metadata") or {}).get("labels") or {}
+        if invalid and labels.get(MANAGED_BY) == "Helm":
+            # An upgrade applies what only the next version reads before that version runs.
+            unused = (*invalid, *unused)
+        elif invalid:
             text = "; ".join(map(str, invalid[:MAX_PROBLEMS]))
             return denied(Finding(Reason.INVALID_DOCUMENT, text, field=candidate.name))
         found = tuple(Finding(Reason.DOCUMENT_UNUSED, f"not in force: {each}") for each in unused)
@@ -377,7 +383,8 @@ class InCluster:
         owner = owner_of(pod)
         if self._owner_events is None or owner is None:
             return
-        if not self._owner_events.is_new(owner.uid, policy.digest, decision.audit.get("reasons", "")):
+        what = decision.status_json if decision.denial is None else decision.denial.text
+        if not self._owner_events.is_new(owner.uid, policy.digest, what):
             return
         of_api = WorkloadReference(owner.api_version, owner.kind, owner.name, owner.uid)
         found = [finding.text for finding in decision.warnings if finding.reason in _UNWRITTEN]

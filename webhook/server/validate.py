@@ -12,7 +12,9 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, untouched
+from webhook.admission.engine import denied
 from webhook.admission.judge import changed_under_another, judge_ephemeral, judge_templates, judge_update
+from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_pod
@@ -34,9 +36,17 @@ MAX_PARTS: Final = 64 * 1024
 MAX_TEMPLATES: Final = 32
 """The most templates of a workload that are judged."""
 
+MAX_CONTAINERS: Final = 256
+"""The most containers of all of them, and of ephemeral containers beside containers that request: each is a decision."""
+
 known_workloads()  # read once, before there is a loop that would wait for the file
 
 _NOTHING_TO_JUDGE: Final = untouched(Reason.NOT_A_POD_CREATION)
+
+_TOO_MUCH: Final = denied(
+    Finding(Reason.TOO_MANY, "the update of the pod has more than can be judged: send less at once")
+)
+"""An error would be ignored, as the failure policy says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,8 @@ class Validate(Mutate):
     async def _judge(self, change: ObjectReview) -> Decision:
         is_pod = (change.kind.group, change.kind.kind) == ("", "Pod")
         data = _decoded(change.object)
+        if data is None and is_pod and change.object:
+            return _TOO_MUCH
         if data is None or change.sub_resource not in {None, "", "ephemeralcontainers" if is_pod else ""}:
             return _NOTHING_TO_JUDGE
         if (change.kind.group, change.kind.kind) == ("", "ConfigMap"):
@@ -72,7 +84,8 @@ class Validate(Mutate):
         context = Context(await self._namespace(change), self.pod_security_default, user)
         policy = self.current.policy
         if is_pod and change.sub_resource:
-            return judge_ephemeral(_debugging(data, _decoded(change.old_object)), context, policy)
+            pods = _debugging(data, _decoded(change.old_object))
+            return _TOO_MUCH if pods is None else judge_ephemeral(pods, context, policy)
         if is_pod:
             return judge_update(decode_pod(change.old_object), decode_pod(change.object), context, policy)
         return judge_templates(_templates(data, change), context, self.current.policy)
@@ -122,22 +135,36 @@ def _decoded(encoded: msgspec.Raw) -> dict[str, Any] | None:
 def _templates(data: dict[str, Any], change: ObjectReview) -> Iterator[tuple[str, Pod]]:
     """The pods of a workload; each with its path if there are several."""
     found = list(itertools.islice(pods_in(data, change.kind.group, change.kind.kind), MAX_TEMPLATES))
+    left = MAX_CONTAINERS
     for path, pod in found:
         # What the kind's own schema lets through, and no pod can have, is its controller's problem.
         with contextlib.suppress(*UNDECODABLE):
-            yield (_text(path) if len(found) > 1 else ""), decode_pod(msgspec.json.encode(pod))
+            decoded = decode_pod(msgspec.json.encode(pod))
+            left -= len(decoded.spec.containers)
+            if left < 0:
+                return
+            yield (_text(path) if len(found) > 1 else ""), decoded
 
 
-def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> Iterator[Pod]:
-    """The pods that `judge_ephemeral` judges: each new ephemeral container with the resources of each that requests some."""
+def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> list[Pod] | None:
+    """The pods that `judge_ephemeral` judges: each new ephemeral container with the resources of each that requests some.
+
+    None if there are too many.
+    """
     spec = dict(data.get("spec") or {})
     known = {each.get("name") for each in ((old or {}).get("spec") or {}).get("ephemeralContainers") or ()}
     added = [each for each in spec.pop("ephemeralContainers", None) or () if each.get("name") not in known]
-    requested = [each.get("resources") for each in spec.get("containers") or () if "/" in str(each.get("resources"))]
-    spec.pop("initContainers", None)
-    for container, resources in itertools.islice(itertools.product(added, requested), MAX_TEMPLATES):
-        pod = {**data, "spec": {**spec, "containers": [{**container, "resources": resources}]}}
-        yield decode_pod(msgspec.json.encode(pod))
+    every = [*(spec.pop("initContainers", None) or ()), *(spec.get("containers") or ())]
+    resources_of = {str(each.get("resources")): each.get("resources") for each in every}
+    requested = [resources for text, resources in resources_of.items() if "/" in text]
+    if len(added) * len(requested) > MAX_CONTAINERS:
+        return None
+    return [
+        decode_pod(
+            msgspec.json.encode({**data, "spec": {**spec, "containers": [{**container, "resources": resources}]}})
+        )
+        for container, resources in itertools.product(added, requested)
+    ]
 
 
 def _text(path: FieldPath) -> str:
