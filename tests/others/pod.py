@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from webhook.quantity import parse_quantity
+from webhook.quantity import QuantityError, parse_quantity
 
 Json = dict[str, Any]
 StandIn = Callable[[Json], Json]
@@ -33,8 +33,8 @@ def encoded(pod: Json) -> Json:
 
 def containers(pod: Json) -> Iterator[Json]:
     """Every container: those that initialise first."""
-    yield from pod["spec"].get("initContainers", ())
-    yield from pod["spec"].get("containers", ())
+    yield from pod["spec"].get("initContainers") or ()
+    yield from pod["spec"].get("containers") or ()
 
 
 def with_defaults(pod: Json) -> Json:
@@ -44,17 +44,25 @@ def with_defaults(pod: Json) -> Json:
     staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go.
 
     Raises:
-        DeniedThereError: limits and requests of an extended resource differ, which no API server stores in the end.
+        DeniedThereError: limits and requests of an extended resource differ, or are no quantities: no API server stores that
     """
     made = copied(pod)
     for container in containers(made):
-        resources = container.get("resources", {})
+        resources = container.get("resources") or {}
         if resources.get("limits"):
-            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
-            for name, value in resources["limits"].items():
-                if "/" in name and parse_quantity(str(value)) != parse_quantity(str(resources["requests"][name])):
-                    raise DeniedThereError(f"{name}: must be equal to the limit")
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+            try:
+                unequal = [name for name in resources["limits"] if "/" in name and _differs(resources, name)]
+            except QuantityError as error:
+                raise DeniedThereError(f"{error.text}: quantities must match the regular expression") from error
+            if unequal:
+                raise DeniedThereError(f"{unequal[0]}: must be equal to the limit")
     return made
+
+
+def _differs(resources: Json, name: str) -> bool:
+    limit, request = (parse_quantity(str(resources[side][name])) for side in ("limits", "requests"))
+    return limit != request
 
 
 def limits(container: Json) -> Json:
