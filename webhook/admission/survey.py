@@ -28,7 +28,7 @@ MAX_VALUE: Final = 8 * 1024
 MAX_NAME: Final = 63
 """The most characters of a container's name, a DNS label: messages, keys and variables contain it."""
 
-MAX_UNKNOWN: Final = 32
+MAX_UNKNOWN: Final = 16
 """The most unknown resource names of a pod that are compared with known ones: an honest pod has none or one."""
 
 
