@@ -174,7 +174,7 @@ def test_the_scheduler_may_write_what_it_owns() -> None:
     assert denials(guard, forged, user="system:serviceaccount:kube-system:hami") == []
 
 
-def test_pages_of_objects() -> None:
+def test_objects_name_their_policy() -> None:
     """A policy and its binding, which say what they were made from; what is done with a pod is the binding's."""
     made, binding = guard_objects(HAMI, "1.2.3", "Warn")
     assert (made["kind"], binding["kind"]) == ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
