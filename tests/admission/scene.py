@@ -7,8 +7,7 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.admission.decision import Context, Namespace, PodSecurityLevel
-from webhook.admission.plan import Allocation, Plan
+from webhook.admission.decision import Allocation, Context, Namespace, Plan, PodSecurityLevel
 from webhook.finding import Finding
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.document import schema

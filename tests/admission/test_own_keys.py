@@ -12,7 +12,7 @@ from tests.generators.admissions import Admitted, admissions, decision_on
 from tests.generators.pods import misspelled_keys
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace
-from webhook.admission.own_keys import MOST, unread_keys
+from webhook.admission.survey import MOST, unread_keys
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.reasons import Reason

@@ -13,8 +13,8 @@ from certs.ca import Pair, issue, make_ca
 from webhook import __version__
 from webhook.admission.decision import Namespace
 from webhook.cluster.client.api import Object
+from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import ConfigMap
-from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.registration.desired import (
     MUTATING,

@@ -8,7 +8,7 @@ and share would each have a GPU of their own.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from webhook.admission.plan import Plan
+from webhook.admission.decision import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.policy import Policy
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText

@@ -11,10 +11,9 @@ import msgspec
 
 from webhook.admission.survey import ContainerKeys, PodKeys
 from webhook.finding import Denied, Finding, deny
-from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
 from webhook.mapping.requests.denials import no_whole_number
 from webhook.mapping.requests.values import KeyValue, form_of
 from webhook.quantity import Number, QuantityError, parse_quantity

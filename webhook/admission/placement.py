@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
-from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
 from webhook.mapping.model.policy import Policy

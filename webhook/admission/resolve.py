@@ -18,9 +18,8 @@ from webhook.admission.survey import PodKeys
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Key, Vendor
-from webhook.mapping.requests.defaults import fewer
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import KeyValue, format_value
+from webhook.mapping.requests.values import KeyValue, fewer, format_value
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest
 from webhook.reasons import Reason
 from webhook.request import Dimension

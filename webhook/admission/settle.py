@@ -23,10 +23,18 @@ from webhook.admission.overrides import (
 from webhook.finding import Denied, Finding, Step
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Form, Key, Vendor
-from webhook.mapping.requests.defaults import fewer, keys_for
 from webhook.mapping.requests.denials import LeftAlone, spelling
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Defaults, KeyValue, Reading, for_device_size, format_value, step_between
+from webhook.mapping.requests.values import (
+    Defaults,
+    KeyValue,
+    Reading,
+    fewer,
+    for_device_size,
+    format_value,
+    keys_for,
+    step_between,
+)
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, number_text
 from webhook.reasons import Reason

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook import labels
-from webhook.admission.decision import ENFORCE_LABEL
-from webhook.admission.plan import Allocation, Plan
+from webhook.admission.decision import ENFORCE_LABEL, Allocation, Plan
 from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
 from webhook.finding import Finding, deny

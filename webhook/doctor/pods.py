@@ -10,7 +10,7 @@ import msgspec
 from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.admission.eligibility import Mode
-from webhook.admission.own_keys import unread_keys
+from webhook.admission.survey import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
 from webhook.cluster.registration.match_conditions import carries_name, matched_names_of

@@ -12,11 +12,10 @@ from msgspec import structs
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.decision import Context
+from webhook.admission.decision import Allocation, Context, Plan
 from webhook.admission.eligibility import enforcement_of
 from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
-from webhook.admission.plan import Allocation, Plan
 from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import Correction, correction

@@ -16,9 +16,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from webhook.server.limits import InFlight
 from webhook.server.logs import Lines
-from webhook.server.protocol import Watchdog
+from webhook.server.protocol import InFlight, Watchdog
 
 THRESHOLDS: Final = (50_000, 20, 50)
 """Allocations before a young collection, then how many of one generation before the next. Reviews hold no cycles, so

@@ -120,7 +120,7 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -
 def _of_cluster(
     source: PolicyOptions, policy: "Policy", namespace: str | None
 ) -> tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]:
-    from webhook.cli.cluster_workloads import preview_of, readiness_of
+    from webhook.cli.manifests.preview import preview_of, readiness_of
     from webhook.cluster.client.api import ApiError
     from webhook.cluster.client.connection import connect, release_namespace_of
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from webhook.admission.claims import claims_of, requested_key
-from webhook.admission.own_keys import unread_keys
+from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
 from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in, namespaces_in, simulate_under
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import cast
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.key_template import CONTAINER, Template
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import Texts
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyKind, KeyPlace
+from webhook.mapping.model.vendor import CONTAINER, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
     Numbers,
     glob_pattern,

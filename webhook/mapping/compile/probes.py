@@ -10,9 +10,8 @@ from functools import cache
 from typing import Final
 
 from webhook.finding import Denied
-from webhook.mapping.document.key_template import Binding
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
+from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Vendor
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, form_of, format_value, number_for

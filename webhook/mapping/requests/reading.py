@@ -8,7 +8,6 @@ from msgspec import Struct
 from webhook.finding import Denied, Finding, Step, deny
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
-from webhook.mapping.requests.defaults import completed, divides, filled_in
 from webhook.mapping.requests.denials import (
     LeftAlone,
     check_reported,
@@ -23,7 +22,10 @@ from webhook.mapping.requests.values import (
     KeyValue,
     KeyValues,
     Reading,
+    completed,
+    divides,
     fill_absent,
+    filled_in,
     form_of,
     format_value,
     row_of,

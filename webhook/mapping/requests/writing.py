@@ -7,8 +7,7 @@ from fractions import Fraction
 import msgspec
 
 from webhook.finding import Denied
-from webhook.mapping.document.key_template import Binding
-from webhook.mapping.model.vendor import Derived, Form, Key, Row, Vendor
+from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import (
