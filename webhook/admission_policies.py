@@ -28,12 +28,12 @@ from webhook.cluster.registration.match_conditions import (
     names_set,
     resource_test,
 )
-from webhook.finding import Denied
 from webhook.labels import ENABLED, INJECT, MODE, OPT_OUT, ROLLOUT, TARGET, WRITTEN_BY
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Container, Pod, PodSpec, Resources
+from webhook.reasons import Denied
 from webhook.request import Dimension
 
 GuardAction: TypeAlias = Literal["Deny", "Warn", "Audit"]

@@ -8,8 +8,7 @@ from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, 
 from webhook.admission.decision import Namespace, Plan
 from webhook.admission.guard import MAX_MOUNTS, guard_pod
 from webhook.admission.shim import inject_shim
-from webhook.finding import Denied
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 
 GUARD: list[dict[str, Any]] = [
     {"env": "ACME_OFF", "lifts": "truthy"},

@@ -12,11 +12,10 @@ from tests.generators.policies import defaults
 from tests.generators.requests import Json, drawn_pods
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.finding import Denied
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 from webhook.request import DIMENSIONS
 
 PREFIX = "vgpu-webhook.io/default-"

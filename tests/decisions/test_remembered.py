@@ -102,7 +102,7 @@ def test_same_pod_same_decision(pod: dict[str, Any], context: Context, configure
     policy.memo.clear()
     assert first == second == decision_on(pod, context, policy)
     assert first.allowed == (first.denial is None)
-    assert first.allowed or (first.reason.value.kind is ReasonKind.DENIAL and not first.patch)
+    assert first.allowed or (first.reason.kind is ReasonKind.DENIAL and not first.patch)
     for finding in (*first.warnings, *([first.denial] if first.denial else [])):
         assert finding.text.startswith(finding.reason.code)
         assert "\n" not in finding.text

@@ -300,7 +300,7 @@ def check(pod: Any, requested: Meaning, target: str) -> Any | None:
     """The pod translated, if it can be, after checking what must hold; None where it is refused with a reason."""
     stored, decision = translated(pod, target)
     if decision.denial is not None:
-        assert decision.reason.value.kind is ReasonKind.DENIAL
+        assert decision.reason.kind is ReasonKind.DENIAL
         return None
     got = meant(decision)
     assert got[0] == requested[0]

@@ -15,10 +15,9 @@ import msgspec
 from certs.ca import issue, make_ca
 from certs.serving import Serving
 from webhook.admission.decision import Context, Decision
-from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import Addresses, Options, Service, running
 from webhook.server.listener import Endpoint

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from webhook.admission.decision import Plan
-from webhook.finding import Finding, deny
 from webhook.mapping.model.policy import Policy
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
 
 MOST_SHOWN: Final = 2

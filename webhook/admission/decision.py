@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from webhook.finding import Finding
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -30,7 +29,7 @@ from webhook.pod import (
     decode_volumes,
     present,
 )
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import Finding, Reason, ReasonKind
 from webhook.request import Request
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -110,7 +109,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def would_be(self) -> bool:
         """Whether its namespace only reports: under `enforce` the pod would be changed or denied."""
-        return self.allowed and (self.reason is Reason.WOULD_CHANGE or self.reason.value.kind is ReasonKind.DENIAL)
+        return self.allowed and (self.reason is Reason.WOULD_CHANGE or self.reason.kind is ReasonKind.DENIAL)
 
     @cached_property
     def noted(self) -> tuple[str, ...]:

@@ -22,14 +22,13 @@ from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
-from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading, format_value
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import DIMENSIONS, Request, amount_text
 from webhook.text import shown
 
@@ -314,7 +313,7 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
 
 def _under_enforce(finding: Finding) -> Finding:
     """A finding about a pod that is stored as sent: what it says does not happen, or not now."""
-    denied = ", denied" if finding.reason.value.kind is ReasonKind.DENIAL else ""
+    denied = ", denied" if finding.reason.kind is ReasonKind.DENIAL else ""
     return msgspec.structs.replace(finding, message=f"under enforce{denied}: {finding.message}")
 
 

@@ -18,7 +18,6 @@ import msgspec
 
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
-from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
@@ -32,7 +31,7 @@ from webhook.pod import (
     node_terms,
     value_source,
 )
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
 
 

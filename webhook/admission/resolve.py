@@ -15,13 +15,12 @@ from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.survey import PodKeys
-from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Key, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, fewer, format_value
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import Dimension
 
 

@@ -20,7 +20,6 @@ from webhook.admission.overrides import (
     target_of,
     too_large,
 )
-from webhook.finding import Denied, Finding, Step
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Form, Key, Vendor
 from webhook.mapping.requests.denials import LeftAlone, spelling
@@ -37,7 +36,7 @@ from webhook.mapping.requests.values import (
 )
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, number_text
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
 
 

@@ -15,7 +15,6 @@ from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL, Allocation, Plan
 from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
-from webhook.finding import Finding, deny
 from webhook.labels import SHIM
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
@@ -38,7 +37,7 @@ from webhook.mapping.requests.values import format_value
 from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
 from webhook.quantity import Number, QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.request import Request
 from webhook.text import shorten
 

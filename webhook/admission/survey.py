@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.admission.claims import claims_of
-from webhook.finding import Denied, Finding, deny
 from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.near_misses import NearMiss
@@ -17,7 +16,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import Pod, QuantityText, Resources
 from webhook.quantity import canonical
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import Denied, Finding, Reason, ReasonKind, deny
 
 MAX_CONTAINERS: Final = 1024
 """The most containers of a pod: a node runs some hundred pods, and no pod has more than some dozens of containers."""
@@ -124,7 +123,7 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
     keys = PodKeys(containers, labels, annotations, selector)
     denial: Finding | None = None
     if findings:
-        denial = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
+        denial = next((finding for finding in findings if finding.reason.kind is ReasonKind.DENIAL), None)
         findings = [finding for finding in findings if finding is not denial]
     return Survey(keys, all_slots, claims, has_request or bool(annotations), tuple(findings), denial)
 

@@ -125,7 +125,7 @@ def notes(facts: ClusterFacts) -> Result:
     lines = [
         f"{name}: "
         + ", ".join(
-            f"{reason.code} ({reason.value.title}) in {counted(number, 'pod')}"
+            f"{reason.code} ({reason.explanation.title}) in {counted(number, 'pod')}"
             for reason, number in sorted(found.items(), key=lambda count: count[0].code)
         )
         for name, found in counts.items()

@@ -15,7 +15,6 @@ import msgspec
 from webhook import labels
 from webhook.admission.decision import Context
 from webhook.admission.engine import decide
-from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Form, Key, Vendor
 from webhook.mapping.requests.denials import gibibytes_meant, share_keys, share_meant, sizes_meant, spelling
@@ -23,7 +22,7 @@ from webhook.mapping.requests.values import KeyValue, form_of
 from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
 from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import Correction, correction
 from webhook.explanation.names import worth
-from webhook.finding import Finding
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
@@ -29,7 +28,7 @@ from webhook.mapping.requests.values import KeyValue, Reading, format_value
 from webhook.patch import ContainerEdits
 from webhook.pod import Pod, decode_env
 from webhook.quantity import QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
 ExplainedRow: TypeAlias = tuple[str, str]
@@ -89,7 +88,7 @@ class PodExplained:
         return {
             **{name: getattr(self, name) for name in ("namespace", "mode", "sent", "allowed")},
             "code": self.reason.code,
-            "outcome": self.reason.value.title,
+            "outcome": self.reason.explanation.title,
             "status": self.status,
             "containers": msgspec.to_builtins(self.containers),
             "rows": msgspec.to_builtins(self.rows),
@@ -100,8 +99,8 @@ class PodExplained:
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
-    reason = finding.reason.value
-    about = {name: getattr(reason, name) for name in ("code", "title", "remedy", "status")}
+    reason, means = finding.reason, finding.reason.explanation
+    about = {"code": reason.code, "title": means.title, "remedy": means.remedy, "status": reason.status}
     return {**about, **{name: getattr(finding, name) for name in ("message", "container", "field", "value")}}
 
 
@@ -123,7 +122,7 @@ def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = PO
     enforcement = enforcement_of(pod, context)
     rollout = context.namespace.labels.get(ROLLOUT)
     mode = enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %"
-    because = {"because": [(decision.reason.value.meaning, "")]}
+    because = {"because": [(decision.reason.explanation.meaning, "")]}
     explained = PodExplained(context.namespace.name, mode, decision.reason, decision.allowed, rows=because)
     if traced.skipped:
         return explained
@@ -203,7 +202,7 @@ def _denial_rows(denial: Finding, *, enforced: bool) -> dict[str, list[Explained
     where = "" if denial.container is None else f"container {denial.container}: "
     text = f"{denial.reason.code} {where}{denial.message}"
     label, text = ("denied", text) if enforced else ("would be", f"denied: {text}")
-    return {label: [(text, "")], "remedy": [(denial.reason.value.remedy, "")]}
+    return {label: [(text, "")], "remedy": [(denial.reason.explanation.remedy, "")]}
 
 
 def _placement(plan: Plan) -> Iterator[ExplainedRow]:

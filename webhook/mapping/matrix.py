@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from webhook.finding import Denied
 from webhook.mapping.compile.probes import combinations, corners
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
@@ -23,6 +22,7 @@ from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Defaults, KeyValue, KeyValues, form_of, format_value, row_of, value_of
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import Number, simplest
+from webhook.reasons import Denied
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 NOTHING_READ: Final = "none of its keys can be read until it is configured"

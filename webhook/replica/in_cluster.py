@@ -60,13 +60,12 @@ from webhook.cluster.registration.reconciler import (
 from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.finding import Finding
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
     LOOPBACK,

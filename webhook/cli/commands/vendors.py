@@ -16,7 +16,6 @@ from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import columns
-from webhook.finding import Denied
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard
 from webhook.mapping.document.settings import mapping_json_schema
@@ -26,6 +25,7 @@ from webhook.mapping.model.policy import Policy, shared_names
 from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.requests.values import unconfigured_size
 from webhook.quantity import bytes_text, number_text
+from webhook.reasons import Denied
 
 
 @click.command()

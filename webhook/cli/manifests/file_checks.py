@@ -17,7 +17,6 @@ from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items,
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
-from webhook.finding import Finding
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -28,7 +27,7 @@ from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.values import unreadable
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
 """The end of a line before a literal block, whose lines are those of the file."""
@@ -399,7 +398,9 @@ def _noted(files: ReadFiles) -> Iterator[str]:
         decisions = [pod.decision for each in outcome.objects for pod in each.pods]
         found.setdefault(source, Counter()).update(note.reason for made in decisions for note in made.notes)
     for source, counts in found.items():
-        texts = (f"{each.code} ({each.value.title}) in {counted(times, 'container')}" for each, times in counts.items())
+        texts = (
+            f"{each.code} ({each.explanation.title}) in {counted(times, 'container')}" for each, times in counts.items()
+        )
         if counts:
             yield f"{source}: {', '.join(texts)}"
 

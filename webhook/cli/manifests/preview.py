@@ -124,7 +124,7 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod
     if decision.denial is not None:
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)
-    text = _summary(decision) if changes else decision.reason.value.title
+    text = _summary(decision) if changes else decision.reason.explanation.title
     return NextPod(space, title, "changed" if changes else "unchanged", tuple(_effects(decision)), codes, text)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from webhook.finding import Denied
 from webhook.mapping.document.problem import Problem
 from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Vendor
 from webhook.mapping.requests.denials import spelling
@@ -17,7 +16,7 @@ from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, form_of, format_value, number_for
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.quantity import Number
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 from webhook.request import Size
 
 MAX_PROBES: Final = 4000

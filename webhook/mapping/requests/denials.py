@@ -12,11 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.vendor import Form, Key, Vendor
 from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, format_value, name_in
 from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, number_text
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import ALL
 
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")

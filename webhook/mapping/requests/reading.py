@@ -5,7 +5,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from webhook.finding import Denied, Finding, Step, deny
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.denials import (
@@ -33,7 +32,7 @@ from webhook.mapping.requests.values import (
     value_of,
 )
 from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason, Step, deny
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
 

@@ -11,9 +11,9 @@ from typing import TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from webhook.finding import Denied, Finding, Step
 from webhook.mapping.model.vendor import Binding, Default, Derived, Form, Key, NamePart, Row, Vendor
 from webhook.quantity import Number, ceil_to, exact_text, signed_text, simplest
+from webhook.reasons import Denied, Finding, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size, amount_text
 
 

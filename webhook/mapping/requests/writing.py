@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import msgspec
 
-from webhook.finding import Denied
 from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.reading import read
@@ -21,6 +20,7 @@ from webhook.mapping.requests.values import (
     value_of,
 )
 from webhook.quantity import MAX_VALUE, Number
+from webhook.reasons import Denied
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 
