@@ -51,7 +51,7 @@ def specified(pod: Json, policy: Policy) -> dict[str, Any]:
     return {
         dimension: getattr(reading.request, dimension)
         for dimension in DIMENSIONS
-        if reading.form.literal(dimension)
+        if dimension in reading.form.literals
         or any(dimension in request.vendor.keys[name].dimensions for name in request.key_values)
     }
 

@@ -275,7 +275,7 @@ def test_yaml_is_valid(block: Block) -> None:
         assert pod.spec.containers
         assert all(container.name for container in pod.spec.containers)
     elif data.get("kind") == "ConfigMap":
-        found, problems = documents_of(block.text.encode(), str(block))
+        found, _, problems = documents_of(block.text.encode(), str(block))
         assert found
         assert not problems
         build_policy(

@@ -25,9 +25,10 @@ from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Reading, format_value
+from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
+from webhook.quantity import exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import DIMENSIONS, Request, amount_text
 from webhook.text import shown
@@ -508,7 +509,7 @@ def _container(settled: Settled, delivery: str | None, notes: list[str] | None) 
         status["defaults"] = {dimension: default.origin for dimension, default in settled.filled.items()}
     if settled.translated:
         status["target"] = settled.target.name
-    written = {name: format_value(number) for name, number in settled.resources.items() if number is not None}
+    written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
     written |= {key: text for _, key, text in settled.keys}
     if written:
         status["written"] = written

@@ -33,10 +33,9 @@ from webhook.mapping.model.shim import (
     search_path,
 )
 from webhook.mapping.model.vendor import system_names
-from webhook.mapping.requests.values import format_value
 from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.quantity import Number, QuantityError, exact_text, parse_quantity
 from webhook.reasons import Finding, Reason, deny
 from webhook.request import Request
 from webhook.text import shorten
@@ -250,7 +249,7 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
             missing.append(name)
             continue
         number = Fraction(entry.number) / (settled.request.devices or 1) if source.keys[key].total else entry.number
-        value = format_value(number)
+        value = exact_text(number)
         edits.env_appended.append({"name": name, "value": value})
         message = (
             f"env {name}={value} was added: the plugin of {source_system} sets it, that of {target_system} does not"

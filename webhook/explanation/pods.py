@@ -24,10 +24,10 @@ from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Derived, Form, Key, KeyPlace, Vendor
-from webhook.mapping.requests.values import KeyValue, Reading, format_value
+from webhook.mapping.requests.values import KeyValue, Reading
 from webhook.patch import ContainerEdits
 from webhook.pod import Pod, decode_env
-from webhook.quantity import QuantityError, parse_quantity
+from webhook.quantity import QuantityError, exact_text, parse_quantity
 from webhook.reasons import Finding, Reason
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
@@ -358,7 +358,7 @@ def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension)
     entry = _specifying(container, form, dimension)
     if entry is not None:
         return f"{entry}"
-    if form.literal(dimension):
+    if dimension in form.literals:
         return f"{vendor.name} reads these keys as {form.name!r}"
     if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
         return "implied by the name"
@@ -372,7 +372,7 @@ def _specifying(container: ContainerRequest, form: Form, dimension: Dimension) -
     key_values = container.key_values
     if dimension == "devices" and isinstance(form.devices, Derived):
         return key_values.get(form.devices.key)
-    if form.literal(dimension):
+    if dimension in form.literals:
         return None
     return next((key_values[name] for name in container.vendor.by_dimension[dimension] if name in key_values), None)
 
@@ -400,7 +400,7 @@ def _written(settled: Settled) -> Iterator[ExplainedRow]:
         if number is not None:
             key = form.keys[names.owners(name)[0].key_name]
             meaning = worth(vendor, key, number)
-            yield f"{name}: {format_value(number)}", f"{meaning}; {_why(settled, name, key)}"
+            yield f"{name}: {exact_text(number)}", f"{meaning}; {_why(settled, name, key)}"
     for key, name, text in settled.keys:
         meaning, why = _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
         yield _spelled(key.place, name, text), f"{meaning}; {why}" if meaning else why

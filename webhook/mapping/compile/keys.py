@@ -307,7 +307,7 @@ class FormCompiler:
         for dimension in DIMENSIONS:
             by_row = any(getattr(row, dimension) is not None for row in rows)
             if (
-                form.literal(dimension)
+                dimension in form.literals
                 or self._by_dimension[dimension]
                 or by_row
                 or getattr(form.absent, dimension) is not None

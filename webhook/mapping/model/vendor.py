@@ -273,6 +273,17 @@ class Key:
         """All names: the spellings, and the twin."""
         return self.spellings if self.twin is None else (*self.spellings, self.twin)
 
+    def spelled(self, binding: Mapping[str, str]) -> str:
+        """Return the first spelling with the variables that the other keys of a container bind, else the first one."""
+        first = self.spellings[0]
+        if not self.variables and not first.variables:  # most of them
+            return first.text
+        bound = self.variables.intersection(binding)
+        for template in self.spellings:
+            if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
+                return name
+        return first.render(binding) or first.text
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -318,6 +329,7 @@ class Form:
         needed: keys that a condition of their own requires.
         written: by dimension, the keys that may be written in this form, those needed first.
         unlimited: the warning that the vendor enforces no limit in this form; None if it does.
+        literals: the dimensions that the form itself defines.
     """
 
     name: str
@@ -335,6 +347,7 @@ class Form:
     reads: bool = field(init=False)
     needed: frozenset[str] = field(init=False)
     written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
+    literals: frozenset[Dimension] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", self.deny is None and self.leave is None)
@@ -346,10 +359,8 @@ class Form:
         written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
         object.__setattr__(self, "needed", frozenset(needed))
         object.__setattr__(self, "written", written)
-
-    def literal(self, dimension: Dimension) -> bool:
-        """Return whether the form itself defines this dimension."""
-        return getattr(self, dimension) is not None
+        literals = frozenset(dimension for dimension in DIMENSIONS if getattr(self, dimension) is not None)
+        object.__setattr__(self, "literals", literals)
 
     def values(self, key: Key, row: "Row | None") -> Numbers | None:
         """Return the legal numbers of a key in this form, for a name with this row."""

@@ -42,24 +42,19 @@ KeyValues: TypeAlias = Mapping[str, KeyValue]
 """Keys with their values, by name; without those that are 0, which counts as unset."""
 
 
-def format_value(number: Number) -> str:
-    """Format a number as the text of a value, exactly: it is read again."""
-    return exact_text(number)
-
-
 def form_of(vendor: Vendor, key_values: KeyValues) -> Form | None:
     """Return the first form whose conditions all hold, even one that denies; None if there is none."""
     for form in vendor.forms:
         for condition in form.when:
-            values = [key_values[key_name] for key_name in condition.keys if key_name in key_values]
-            if not values:
-                if not condition.absent:
+            absent = True
+            for key_name in condition.keys:
+                if key_name in key_values:
+                    absent, entry, numbers = False, key_values[key_name], condition.numbers
+                    if condition.present or entry.text in condition.texts or (numbers and entry.number in numbers):
+                        break
+            else:
+                if not (absent and condition.absent):
                     break
-            elif not condition.present and not any(
-                entry.text in condition.texts or (condition.numbers is not None and entry.number in condition.numbers)
-                for entry in values
-            ):
-                break
         else:
             return form
     return None
@@ -364,7 +359,7 @@ def _counts_in(vendor: Vendor, form: Form, key: Key) -> bool:
     """Return whether the form uses the number of a key, or has a condition on it."""
     if key.kind == "other":
         return _has_condition(form, key) or not any(_has_condition(other, key) for other in vendor.forms)
-    if not any(form.literal(dimension) for dimension in key.dimensions):
+    if form.literals.isdisjoint(key.dimensions):
         return True
     if isinstance(form.devices, Derived) and form.devices.key == key.name:
         return True
@@ -422,4 +417,4 @@ def keys_for(
         key = keys[name]
         number = number_for(key, default.value, 1 if dimension == "devices" else devices)
         if number is not None:
-            yield KeyValue(name, key.spellings[0].text, format_value(number), number)
+            yield KeyValue(name, key.spellings[0].text, exact_text(number), number)
