@@ -469,7 +469,8 @@ class InCluster:
             yield "secret", self._secret.reflector.age
 
     def _in_force(self, policy: Policy) -> None:
-        self._replaced.append((time.monotonic(), self.current.policy))
+        if self._live.ready.is_set():  # before that, no pod was answered
+            self._replaced.append((time.monotonic(), self.current.policy))
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
         for reconciler in self._reconcilers:
