@@ -18,6 +18,7 @@ from cryptography import x509
 
 from certs.state import fingerprint
 from tests.certs.made import root, rsa_leaf
+from tests.cluster.test_access import write_kubeconfig
 from tests.server.harness import connected, pod, request, review
 from tests.server.process import Process, started
 from webhook.cli.commands.serve import serve
@@ -126,6 +127,25 @@ def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments:
     monkeypatch.chdir(Path(__file__).parents[2])
     result = run("--standalone", *arguments)
     assert result.exit_code != 0
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--kubeconfig", "{}"], "add --url"),
+        (["--kubeconfig", "{}", "--url", "http://x"], "must be an https URL"),
+        (["--kubeconfig", "{}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
+        (["--kubeconfig", "{}", "--url", "https://x", "--settings", "s.yaml"], "--settings cannot be used with"),
+        (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
+        (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
+    ],
+)
+def test_contradicting_options(tmp_path: Path, arguments: list[str], message: str) -> None:
+    """What cannot be meant is refused before anything is served."""
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1", {"token": "x"})
+    result = run(*(argument.format(kubeconfig) for argument in arguments), "--state-dir", str(tmp_path))
+    assert result.exit_code == 1
     assert message in result.stderr
 
 
