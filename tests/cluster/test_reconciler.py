@@ -360,7 +360,7 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     replica = Replica(api, clock)
     await replica.look()
     repaired = []
-    for _ in range(4000):
+    for _ in range(1200):
         if api.stored is not None and registration(OLD, SITE)["webhooks"] == api.stored["webhooks"]:
             repaired.append(clock.now)
             if deleted:
