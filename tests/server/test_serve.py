@@ -194,13 +194,12 @@ def test_port_that_is_taken(tmp_path: Path) -> None:
     """A port that somebody else has is reported in a line."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
-        command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
         for options in (
             ["--listen", taken, "--plain-listen", "127.0.0.1:0"],
             ["--listen", "127.0.0.1:0", "--plain-listen", taken],
         ):
-            done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=20)
-            assert done.returncode == 1
+            done = run("--standalone", "--state-dir", str(tmp_path), *options)
+            assert done.exit_code == 1
             last = done.stderr.splitlines()[-1]
             assert re.fullmatch(r"error: cannot listen: .*address already in use.*", last, re.IGNORECASE)
 
@@ -217,18 +216,27 @@ def test_names_of_the_certificate(host: str | None, *, expected: bool) -> None:
 
 
 async def test_standalone_serves(tmp_path: Path) -> None:
-    """A fresh start with nothing but a folder answers reviews by the built-in mappings; a restart keeps the CA."""
-    authorities = []
+    """A fresh start with nothing but a folder answers reviews by the built-in mappings; a restart keeps the CA.
+
+    Who trusts only the public CAs is right not to connect. Standard error holds JSON lines and nothing else.
+    """
+    authorities, events = [], []
     for _ in range(2):
         async with started(tmp_path / "state", "--drain-grace", "0") as server:
             answer = await server.call(request(review(obj=GPU_POD)))
             assert answer.status == 200
             assert answer.json["response"]["patchType"] == "JSONPatch"
             assert answer.json["response"]["warnings"]
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await asyncio.open_connection(server.mutate.host, server.mutate.port, ssl=ssl.create_default_context())
             server.signal(signal.SIGINT)
             assert await server.ended(30) == 0
+            assert server.process.stderr is not None
+            errors = (await server.process.stderr.read()).decode()
+            events.append([json.loads(line)["event"] for line in errors.splitlines()])
         authorities.append((tmp_path / "state/ca.crt").read_bytes())
     assert authorities[0] == authorities[1]
+    assert events[0] == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]
 
 
 async def test_environment_variables_count(tmp_path: Path) -> None:
@@ -254,33 +262,9 @@ async def test_target_and_settings(tmp_path: Path) -> None:
     assert "nobody" in result.stderr
 
 
-async def test_clients_must_trust_the_ca(tmp_path: Path) -> None:
-    """A client that trusts only the public CAs is right not to connect."""
-    async with started(tmp_path) as server:
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await _connect(server.mutate)
-
-
-async def _connect(endpoint: Endpoint) -> None:
-    await asyncio.open_connection(endpoint.host, endpoint.port, ssl=ssl.create_default_context())
-
-
 def test_nothing_heavy_is_imported() -> None:
     """The start pays for no Kubernetes client and no JSON Patch."""
     code = "import sys, webhook.replica.run, certs.rotator; print(*sys.modules)"
     modules = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert {"aiohttp", "webhook.replica.run"} <= modules
     assert not modules & {"kubernetes", "jsonpatch", "requests"}
-
-
-def test_log_lines_are_json(tmp_path: Path) -> None:
-    """Standard error holds JSON lines and nothing else."""
-    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
-    listen = ["--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"]
-    with subprocess.Popen([*command, *listen], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("ready: ")
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=10)
-    events = [json.loads(line)["event"] for line in errors.splitlines()]
-    assert events == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]
