@@ -1,6 +1,5 @@
 """`check` without files on a real API server with a real webhook, healthy and with many faults."""
 
-import base64
 import datetime as dt
 import json
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.controlplane import in_cluster
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.processes import Process, free_ports
+from tests.controlplane.processes import Process
 from webhook.cli import main
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -326,30 +325,3 @@ def test_a_user_without_rights(plane: ControlPlane, webhook: Path, tmp_path: Pat
     assert set(diagnosis.levels().values()) == {"ok", "warning"}
     assert "cannot list resource" in str(diagnosis.checks["registration"]["details"])
     assert "mutatingwebhookconfigurations" in diagnosis.checks["registration"]["hint"]
-
-
-def test_the_secret_of_the_certificates(plane: ControlPlane, webhook: Path) -> None:
-    """With a CA that the webhook configuration trusts all is well; an invalid private key changes nothing."""
-    encoded = base64.b64encode((webhook / "state" / "ca.crt").read_bytes()).decode()
-    nonsense = base64.b64encode(b"\xff").decode()
-    metadata = {"name": "vgpu-webhook-certificates", "namespace": OWN}
-    data = {"ca.crt": encoded, "tls.crt": encoded, "tls.key": nonsense}
-    plane.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}).accepted()
-    try:
-        assert examine(plane.kubeconfig).bad() == {}
-    finally:
-        plane.client.delete("v1", "secrets", "vgpu-webhook-certificates", OWN).accepted()
-
-
-def test_nobody_answers(plane: ControlPlane, tmp_path: Path) -> None:
-    """Without an API server there is one line, and without a kubeconfig a usage error."""
-    [port] = free_ports(1)
-    config = json.loads(plane.kubeconfig.read_text())
-    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(config))
-    diagnosis = examine(kubeconfig)
-    assert (diagnosis.code, diagnosis.levels()) == (2, {"api-server": "error"})
-    done = run(tmp_path / "nothing")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "does not exist" in done.stderr

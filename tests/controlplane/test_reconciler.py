@@ -16,7 +16,6 @@ from webhook.cluster.registration.desired import (
     NAME,
     Desired,
     ReconcileConfig,
-    RegistrationMode,
     Site,
     registration,
 )
@@ -123,7 +122,6 @@ async def running(
     want: Desired,
     *,
     owner: str | None = None,
-    mode: RegistrationMode = RegistrationMode.MANAGED,
     pace: float = 60.0,
 ) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
@@ -134,7 +132,6 @@ async def running(
         want,
         reports.append,
         owner=owner,
-        mode=mode,
         timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace),
     )
     watch = watch_registration(api, reconciler.check, structlog.get_logger())
