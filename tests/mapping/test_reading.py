@@ -4,6 +4,7 @@ import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
 from webhook.finding import Denied
+from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
 
@@ -14,6 +15,26 @@ MIB = 1024**2
 def request(devices: int, memory: Memory, cores: Cores) -> Request:
     """A settled request."""
     return Request(devices, memory, cores)
+
+
+REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
+    ("nvidia", {"nvidia.com/gpucores": "30500m"}, Reason.NOT_WHOLE, "1 is 1 % of a device"),
+    ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
+    ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
+    ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
+    ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),
+    ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
+    ("aliyun", {"aliyun.com/gpu-mem": 1, "aliyun.com/gpu-count": 3}, Reason.NOT_DIVISIBLE, "write 3$"),
+]
+
+
+@pytest.mark.parametrize("name, keys, reason, text", REFUSED, ids=str)
+def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], reason: Reason, text: str) -> None:
+    """With what to write instead, as far as no golden case shows it."""
+    with pytest.raises(Denied, match=text) as caught:
+        reading(load_policy().vendors[name], keys)
+    assert caught.value.finding.reason is reason
+    assert caught.value.finding.container == "main"
 
 
 CORRECTING = ACME.replace("is: cores", "is: cores, values: [10, 50, 100], round: up")
