@@ -15,7 +15,7 @@ from .written import written
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 
-DENIED = ("09", "11", "12", "18", "19", "20", "24", "26")
+DENIED = ("09", "11", "12", "18", "19", "20", "26")
 
 
 def codes(warnings: tuple[str, ...]) -> set[str]:
