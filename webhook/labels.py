@@ -86,7 +86,7 @@ KEYS: Final = (
         SHIM,
         "annotation",
         "namespace",
-        ("hostPath", "none"),
+        ("hostPath", "image", "emptyDir", "csi", "none"),
         None,
         "how the shim gets in, whatever Pod Security permits",
     ),

@@ -70,6 +70,10 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     "spec.containers.volumeMounts": RAW,
     "spec.containers.volumeDevices": RAW,
     "spec.containers.securityContext": {"value": _value, "absence": _absent_as(SecurityContext)},
+    "spec.containers.image": TEXT,
+    "spec.containers.command": RAW,
+    "spec.containers.args": RAW,
+    "spec.containers.restartPolicy": TEXT,
     "spec.initContainers": {"number": lambda found: found and found[:1], "absence": _absent_as(list)},
     "spec.volumes": RAW,
     "spec.schedulerName": TEXT,
@@ -92,6 +96,7 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     },
     "context.podSecurityDefault": {"value": lambda _: "privileged"},
     "context.user": {"value": lambda _: ""},
+    "context.imageVolumes": {"value": lambda _: True},
 }
 """By field, every way in which it can be forgotten."""
 FACTS = tuple((field, way) for field in FIELDS for way in WAYS[field])

@@ -464,6 +464,12 @@ class Policy:
         return Marks(sorted(marks.union(*[vendor.guard.marks for vendor in self.vendors.values()])))
 
     @cached_property
+    def installers(self) -> frozenset[str]:
+        """The names of the init containers that bring any vendor's shim."""
+        shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
+        return frozenset(each.library for shim in shims for each in shim.deliveries if each.installer is not None)
+
+    @cached_property
     def marks_of_belongings(self) -> Marks:
         """What is in undecoded affinity, tolerations, gates or lists of names that could belong to a vendor's system."""
         belongs = self.marks.belongs
