@@ -67,10 +67,10 @@ def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, 
     return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in by_family.items()}
 
 
-MAX_BYTES: Final = 3 * MIB
-"""Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
+MAX_BYTES: Final = 3 * MIB // 2
+"""Bytes of all results together. A replica that has answered 16 connections has 78 MiB, and is to stay below 80.
 
-Results for two hundred ordinary templates or more fit: of templates that request alike there is one result.
+Results for a hundred and fifty ordinary templates or more fit: of templates that request alike there is one result.
 """
 
 ENTRY: Final = 108
