@@ -19,8 +19,8 @@ from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.text import shorten
 
-MAX_SOURCE: Final = 64 * 1024
-"""The most bytes of a volume's source that is compared with the shim's, which has a few texts of 1,024 characters."""
+MAX_MORE: Final = 1024
+"""The most bytes that a volume's source may have more than the shim's and is still compared: defaults, other spellings."""
 
 MAX_COMMAND: Final = 64 * 1024
 """The most bytes of a command that is compared with that of the init container."""
@@ -247,7 +247,7 @@ def _same_volume(volume: Volume, entry: PodEntry) -> bool:
         return host_path is not None and host_path.path == ours["path"] and (host_path.type or "") == ours["type"]
     for key, raw in (("emptyDir", volume.empty_dir), ("image", volume.image), ("csi", volume.csi)):
         if key in entry:
-            members = _members.decode(raw) if 0 < len(bytes(raw)) <= MAX_SOURCE else None
+            members = _members.decode(raw) if 0 < len(bytes(raw)) <= len(repr(entry)) + MAX_MORE else None
             return members is not None and _comparable(members) == _comparable(entry[key])
     return False
 
