@@ -64,10 +64,10 @@ class Container(View, frozen=True):
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
     volume_devices: msgspec.Raw = ABSENT
-    image: str | None = None
+    image: msgspec.Raw = ABSENT
     command: msgspec.Raw = ABSENT
     args: msgspec.Raw = ABSENT
-    restart_policy: str | None = None
+    restart_policy: msgspec.Raw = ABSENT
 
 
 class PodOS(View, frozen=True):

@@ -65,6 +65,7 @@ MOUNT = {"name": "mine", "mountPath": "/copy"}
         {"command": ["/copy", "/mine", "/usr/local/vgpu-shim"]},
         {"command": None},
         {"args": ["/mine"]},
+        {"args": ["/mine", *["x"] * 20_000]},
         {"restartPolicy": "Always"},
         {"env": [{"name": "LD_PRELOAD", "value": "/mine/libc.so"}]},
         {"env": [{"name": "PATH", "value": "/mine"}]},
@@ -76,7 +77,7 @@ MOUNT = {"name": "mine", "mountPath": "/copy"}
         {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/elsewhere"}]},
         {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}] * 2},
     ],
-    ids=json.dumps,
+    ids=lambda change: json.dumps(change)[:100],
 )
 def test_a_container_of_its_name_that_brings_something_else(policy: Policy, change: dict[str, Any]) -> None:
     """Whoever writes it into a manifest would choose the library, or none: a share without a limit."""

@@ -14,7 +14,7 @@ from webhook.admission.plan import Plan
 from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
 from webhook.patch import Slot
-from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts
+from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.text import shorten
@@ -34,7 +34,6 @@ SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where API servers mount the token into every container."""
 
 _members = msgspec.json.Decoder(dict[str, Any] | None)
-_texts = msgspec.json.Decoder(list[str] | None)
 
 
 class DeliveryChoice(NamedTuple):
@@ -186,11 +185,11 @@ def _difference(container: Container, installer: PodEntry, delivery: Delivery) -
 
     API servers add defaults and the token of the service account, other webhooks variables.
     """
-    if container.image != installer["image"]:
-        return f"the image {container.image}"
-    if _texts_of(container.command) != installer["command"] or _texts_of(container.args):
+    if _decoded(container.image) != installer["image"]:
+        return "another image"
+    if _decoded(container.command) != installer["command"] or b'"' in bytes(container.args):
         return "another command"
-    if container.restart_policy is not None:
+    if present(container.restart_policy):
         return "a restartPolicy"
     if b"{" in bytes(container.env_from) or any(
         [entry.name.startswith("LD_") or entry.name == "PATH" for entry in decode_env(container.env)]
@@ -204,8 +203,9 @@ def _difference(container: Container, installer: PodEntry, delivery: Delivery) -
     return "" if own == [(delivery.mount_path, None)] else "other mounts"
 
 
-def _texts_of(raw: msgspec.Raw) -> list[str]:
-    return (_texts.decode(raw) or []) if 0 < len(bytes(raw)) <= MAX_COMMAND else []
+def _decoded(raw: msgspec.Raw) -> Any:
+    """An image or a command; None for one that is absent, or too long to be the shim's."""
+    return msgspec.json.decode(raw) if 0 < len(bytes(raw)) <= MAX_COMMAND else None
 
 
 def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
