@@ -87,7 +87,7 @@ KEYS: Final = (
         SHIM,
         "annotation",
         "namespace",
-        ("hostPath", "none"),
+        ("hostPath", "image", "emptyDir", "csi", "none"),
         None,
         "how the shim gets in, whatever Pod Security permits",
     ),

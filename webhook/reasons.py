@@ -777,7 +777,7 @@ class Reason(enum.Enum):
         "VGW611",
         ReasonKind.WARNING,
         "delivery not used",
-        "The namespace's annotation `vgpu-webhook.io/shim: hostPath` has no effect: no shim can be injected.",
+        "The delivery in the namespace's annotation `vgpu-webhook.io/shim` is not possible; another one, or none, was used.",
         "Request memory as a size, change the mapping's deliveries, or remove the annotation.",
     )
     GUARD_KEPT = _(
@@ -786,6 +786,13 @@ class Reason(enum.Enum):
         "guarded variable kept",
         "A variable, annotation, label or mount may lift the share's limit, or show other devices; it is only reported.",
         "Remove it. To deny it, annotate the namespace `vgpu-webhook.io/guard: deny`.",
+    )
+    DELIVERY_PASSED_OVER = _(
+        "VGW614",
+        ReasonKind.NOTE,
+        "delivery passed over",
+        "The shim came by another delivery than the mapping prefers: the namespace or the cluster does not permit that one.",
+        "Nothing has to be done. To use it, permit what the message names.",
     )
     INTERNAL_ERROR = _(
         "VGW901",

@@ -75,6 +75,27 @@ keys:
 forms:
 - {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
 ---
+vendor: delivered
+family: nvidia
+keys: {gpu: {resource: delivered.example/gpu, is: devices}, mem: {resource: delivered.example/mem, is: memory, unit: 1Mi}}
+forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
+shim:
+  limit: env
+  needs: [memory]
+  env: {DELIVERED_LIMIT: "{memory}"}
+  delivery:
+  - image: {volume: delivered-image, reference: shim, subPath: lib, pullPolicy: Always, mountPath: /usr/lib/delivered}
+  - emptyDir:
+      volume: delivered-copy
+      sizeLimit: 1Mi
+      image: shim
+      pullPolicy: Never
+      command: [/copy]
+      cpu: 10m
+      memory: 16Mi
+      mountPath: /usr/lib/delivered
+  - csi: {volume: delivered-csi, driver: shim.example, attributes: {version: v1}, mountPath: /usr/lib/delivered}
+---
 vendor: sliced
 family: nvidia
 translateTo: acme

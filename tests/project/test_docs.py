@@ -484,7 +484,7 @@ def test_every_key_of_mappings_is_documented() -> None:
         for field in model.model_fields.values()
     }
     explained = {key for span in spans_of(TEXTS["docs/mapping.md"]) for key in re.findall(r"\w+", span)}
-    assert {"vendor", "translateTo", "sizeLimit"} - keys == {"sizeLimit"}
+    assert {"vendor", "translateTo", "medium"} - keys == {"medium"}
     assert keys | {"extends"} <= explained
 
 
@@ -563,7 +563,7 @@ def test_checks_of_the_doctor_are_documented() -> None:
 def test_permissions_are_those_that_are_used() -> None:
     """The table of permissions names each kind of object that `webhook.cluster` requests."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").rglob("*.py"))
-    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles)\b", source))
+    used = set(re.findall(r"/(namespaces|configmaps|pods|secrets|events|clusterroles)\b", source))
     used |= {kind.plural for kind in KINDS}
     section = TEXTS["docs/reference.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

@@ -42,11 +42,13 @@ class Context(Struct, frozen=True):
         pod_security_default: the Pod Security level of a namespace without an ``enforce`` label, unless the settings have one
             (a cluster's own default is not visible to a webhook).
         user: name of the user who creates the pod; schedulers may write the marks that they own.
+        image_volumes: whether the cluster serves image volumes, unless the settings say so.
     """
 
     namespace: Namespace
     pod_security_default: PodSecurityLevel = "baseline"
     user: str = ""
+    image_volumes: bool = True
 
 
 Outcome: TypeAlias = Literal["patched", "untouched", "denied"]

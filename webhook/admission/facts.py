@@ -83,7 +83,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
             gates,
         ),
     )
-    around = Context(context.namespace.decisive, context.pod_security_default, context.user)
+    around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
     return Facts(facts, around, _key(facts, around))
 
 
@@ -91,7 +91,7 @@ def _reduced(
     containers: Sequence[Container], resources: Sequence[Resources | None], policy: Policy, *, whole: bool, mounts: bool
 ) -> list[Container]:
     """Containers with what can matter: their `resources`, watched variables, and `mounts` that may meet a shim or a guard."""
-    watched = policy.watched_variables.among
+    watched, installers = policy.watched_variables.among, policy.installers
     return [
         Container(
             each.name,
@@ -102,6 +102,8 @@ def _reduced(
             each.security_context,
             each.volume_devices if mounts else ABSENT,
         )
+        if each.name not in installers
+        else msgspec.structs.replace(each, resources=extended)
         for each, extended in zip(containers, resources, strict=True)
     ]
 
@@ -141,6 +143,7 @@ def _key(pod: Pod, context: Context) -> bytes | None:
                 namespace.annotations,
                 context.pod_security_default,
                 context.user,
+                context.image_volumes,
             )
         )
     except OverflowError:

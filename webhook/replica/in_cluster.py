@@ -37,6 +37,7 @@ from webhook.cluster.configuration.config_maps import (
     config_map,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
+from webhook.cluster.image_volumes import ImageVolumes
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 from webhook.cluster.registration import desired as registration
@@ -217,6 +218,7 @@ class InCluster:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
+        self._image_volumes = ImageVolumes(api, log)
         self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
@@ -284,6 +286,7 @@ class InCluster:
                 tasks.create_task(self._replicas.run())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
+            tasks.create_task(self._image_volumes.run())
             tasks.create_task(self._events.run())
             if self._owner_events is not None:
                 tasks.create_task(self._owner_events.run())
@@ -297,7 +300,8 @@ class InCluster:
                     reconciler.check()
 
     async def synced(self) -> None:
-        """Return once every namespace and the policy of the cluster are known."""
+        """Return once every namespace, the policy of the cluster and what it serves are known."""
+        await self._image_volumes.known.wait()
         await self._namespaces.reflector.synced.wait()
         await self._live.ready.wait()
 
@@ -305,7 +309,13 @@ class InCluster:
         """Why no review can be answered yet; None for good once everything was read."""
         if not self._namespaces.reflector.synced.is_set():
             return "the namespaces of the cluster are not known yet"
+        if not self._image_volumes.known.is_set():
+            return "the version of the API server is not known yet"
         return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
+
+    def serves_image_volumes(self) -> bool:
+        """Whether its API server does, by its version."""
+        return self._image_volumes.served
 
     def lookup(self, name: str) -> Namespace | None:
         """The stored namespace; None if it is unknown: `fetch` it."""

@@ -193,6 +193,9 @@ class Peers(Protocol):
     async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
         """Judge a ConfigMap, decoded from JSON, that is about to be stored; None if it contains no document."""
 
+    def serves_image_volumes(self) -> bool:
+        """Whether the cluster serves image volumes; called for every pod."""
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether other replicas know keys of a pod that this one does not know yet."""
 
@@ -305,6 +308,11 @@ class Mutate:
         self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=size)
         return self._bug(uid, error)
 
+    def context(self, namespace: Namespace, user: str) -> Context:
+        """Return the circumstances of a decision."""
+        served = self.peers is None or self.peers.serves_image_volumes()
+        return Context(namespace, self.pod_security_default, user, served)
+
     def _contradicts_call(self, namespace: Namespace) -> bool:
         return self.peers is not None and self.peers.contradicts_call(namespace)
 
@@ -334,7 +342,7 @@ class Mutate:
         Raises:
             NotNowError: the review has to be repeated.
         """
-        return self.decide(pod, Context(namespace, self.pod_security_default, review.user_info.username), policy)
+        return self.decide(pod, self.context(namespace, review.user_info.username), policy)
 
     def _bug(self, uid: str, error: Exception) -> HttpError:
         correlation = f"{uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.admission.decision import Context, Decision, Namespace, untouched
+from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.engine import denied
 from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
 from webhook.finding import Finding
@@ -138,7 +138,7 @@ class Validate(Mutate):
             judged = None if self.peers is None else await self.peers.judge_config_map(namespace_of(change), data)
             return judged or _NOTHING_TO_JUDGE
         user = change.user_info.username if is_pod else ""
-        context = Context(await self._namespace(change), self.pod_security_default, user)
+        context = self.context(await self._namespace(change), user)
         policy = self.current.policy
         if is_pod and change.sub_resource:
             pods = _debugging(data, _decoded(change.old_object))

@@ -18,7 +18,7 @@ from webhook.reasons import Reason
 Effect: TypeAlias = Literal["default filled", "translated", "other scheduler", "shim", "guard", "denied"]
 """What would become of a pod; one without an effect is unchanged, or only completed."""
 
-_INJECTED: Final = frozenset({"hostPath"})
+_INJECTED: Final = frozenset({"hostPath", "image", "emptyDir", "csi"})
 """Deliveries that put something of ours into a container."""
 
 

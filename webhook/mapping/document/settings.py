@@ -81,6 +81,10 @@ class Settings(Strict):
     pod_security_default: Literal["privileged", "baseline", "restricted"] | None = Field(
         None, description="the Pod Security level of a namespace without an `enforce` label"
     )
+    image_volumes: bool | None = Field(
+        None,
+        description="whether the cluster serves image volumes; without it, API servers of 1.35 and later count as such",
+    )
     node_name: Literal["deny", "affinity"] = Field("deny", description="how `spec.nodeName` beside a share is handled")
     resource_claims: Literal["deny", "warn"] = Field(
         "deny", description="how a device class beside a GPU request in one container is handled"
