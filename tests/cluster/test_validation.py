@@ -73,6 +73,27 @@ def test_it_is_read_as_it_was_made(subjects: frozenset[str]) -> None:
         assert update_for(found, read, Writer(Version("1.2.0"), desired, SITE, announced=True), quiet=True) is None
 
 
+def test_further_kinds() -> None:
+    """A replica that does not know them yet leaves them; one that knows them adds them at once, with their group."""
+    further = replace(WANT, digest="1" * 12, kinds=WANT.kinds | {"example.com/TrainJob"})
+    configuration = made(further)
+    read = read_observed(configuration, kind=VALIDATING)
+    assert read.desired is not None
+    assert read.desired.kinds == further.kinds
+    behind = Writer(Version("1.2.0"), replace(WANT, digest="0" * 12), SITE, announced=True)
+    assert update_for(configuration, read, behind, quiet=False) is None
+    update = update_for(made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further), quiet=False)
+    assert update is None  # announced, and not quiet: the other policy may be the newer one
+    update = update_for(
+        made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further, announced=False), quiet=False
+    )
+    assert update is not None
+    written = {each["name"]: each for each in update.configuration["webhooks"]}[WORKLOADS]
+    assert "example.com" in written["rules"][-1]["apiGroups"]
+    assert "'example.com/TrainJob'" in written["matchConditions"][0]["expression"]
+    assert [fault.webhook for fault in differences(made(), further, SITE, [])] == [WORKLOADS, WORKLOADS]
+
+
 def test_switched_on_and_off() -> None:
     """One that is missing is added, also where others maintain the rest; one that is not wanted is removed."""
     none, pods = (
