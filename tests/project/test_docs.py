@@ -427,7 +427,7 @@ def test_every_option_is_explained() -> None:
 def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
-    place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED)
+    place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED, sweep=True)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.validations()
