@@ -108,7 +108,7 @@ KEYS: Final = (
         CHANGED,
         "label",
         "pod",
-        ("translated", "filled", "completed"),
+        ("translated", "filled", "completed", "hidden"),
         None,
         "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),

@@ -780,6 +780,13 @@ class Reason(enum.Enum):
         "The namespace's annotation `vgpu-webhook.io/shim: hostPath` has no effect: no shim can be injected.",
         "Request memory as a size, change the mapping's deliveries, or remove the annotation.",
     )
+    HIDDEN = _(
+        "VGW614",
+        ReasonKind.NOTE,
+        "devices hidden by setting",
+        "The container requests no device, and the setting `hideDevices` hides those of the node, which CUDA images ask for.",
+        "If it should see devices, request one.",
+    )
     GUARD_KEPT = _(
         "VGW612",
         ReasonKind.WARNING,

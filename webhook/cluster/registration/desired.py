@@ -22,6 +22,7 @@ from webhook.cluster.registration.match_conditions import (
     MatchedNames,
     change_expression,
     conditions,
+    hide_expression,
     match_expression,
     matched_names_of,
     template_expression,
@@ -69,6 +70,7 @@ NAME: Final = "00-vgpu-webhook"
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
+HIDE: Final = "hide.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
 UPDATES: Final = "updates.validate.vgpu-webhook.io"
 CONFIG_MAPS: Final = "configmaps.validate.vgpu-webhook.io"
@@ -108,7 +110,7 @@ class Webhook:
         failure_policy: what the API server does without an answer.
         modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
             all namespaces.
-        subject: the entry of the setting `validation` that switches it on; None: it is always on.
+        subject: what switches it on: an entry of the setting `validation`, or `hide`; None: it is always on.
         rules: returns what is sent.
         expression: the match condition of matched names; None if it has none.
         conditions: returns the other match conditions, by name.
@@ -205,7 +207,11 @@ class ConfigurationKind:
 MUTATING: Final = ConfigurationKind(
     "MutatingWebhookConfiguration",
     PATH,
-    (Webhook(ENFORCE, FAIL, "enforcing"), Webhook(AUDIT, IGNORE, "auditing")),
+    (
+        Webhook(ENFORCE, FAIL, "enforcing"),
+        Webhook(AUDIT, IGNORE, "auditing"),
+        Webhook(HIDE, IGNORE, "enforcing", "hide", expression=hide_expression),
+    ),
     {"reinvocationPolicy": "IfNeeded"},
     "webhook configuration",
 )
@@ -262,7 +268,7 @@ class Desired:
         opt_in: the key of the label by which a namespace opts in.
         timeout: seconds that the API server waits for an answer, from 1 to 30.
         kind: which webhook configuration.
-        subjects: what the validating webhooks look at.
+        subjects: what the optional webhooks are for.
         kinds: the kinds of workloads among that, each ``GROUP/KIND``.
     """
 
@@ -303,7 +309,8 @@ def _term_text(term: Object) -> str:
 def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
     """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
-    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(settings.validation)
+    chosen = (*settings.validation, *(["hide"] if settings.hide_devices else ()))
+    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(chosen)
     return Desired(
         policy.digest,
         matched_names_of(policy),

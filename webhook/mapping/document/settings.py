@@ -139,6 +139,11 @@ class Settings(Strict):
         max_length=SOME,
         description="guarded variable → values that the administrator has chosen for the cluster, which are permitted",
     )
+    hide_devices: bool = Field(
+        default=False,
+        description="whether containers that request no device get the variable that hides those of the node; every pod of "
+        "a namespace that enforces is sent then",
+    )
     never_touched: list[KeyText] = Field(
         [], max_length=MANY, description="namespaces whose pods are never changed, in addition to the cluster's own"
     )
