@@ -784,7 +784,7 @@ class Reason(enum.Enum):
         "VGW614",
         ReasonKind.NOTE,
         "devices hidden by setting",
-        "The container requests no device, and the setting `hideDevices` hides those of the node, which CUDA images ask for.",
+        "The container requests no device, and the setting `hideDevices` hides those of the node.",
         "If it should see devices, request one.",
     )
     GUARD_KEPT = _(
