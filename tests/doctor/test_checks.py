@@ -420,6 +420,24 @@ def test_stale_admission_policies() -> None:
     )
 
 
+def test_what_makes_missed_pods_again() -> None:
+    """The command for each workload, once; of pods that no controller of Kubernetes restarts, that they are created again."""
+
+    def owned(name: str, kind: str, owner: str) -> Pod:
+        return pod(name, GPU, ownerReferences=[{"kind": kind, "name": owner, "controller": True}])
+
+    pods = [owned(name, "ReplicaSet", "train-5d4f8c7b9") for name in ("a", "b")]
+    pods += [owned("c", "StatefulSet", "db"), pod("d", GPU)]
+    assert result_of(but(pods={"team": pods}), "untouched").hint == (
+        "pods are changed only when they are created; kubectl rollout restart --namespace team deployment/train; "
+        "kubectl rollout restart --namespace team statefulset/db; create those of nobody again"
+    )
+    many = but(pods={"team": [owned(str(number), "StatefulSet", f"s{number}") for number in range(9)]})
+    assert result_of(many, "untouched").hint.endswith("statefulset/s2; and 6 more")
+    jobs = but(pods={"team": [owned("a", "Job", "nightly-28000000")]})
+    assert result_of(jobs, "untouched").hint.endswith("; create those of each Job again")
+
+
 def test_notes_are_one_line_for_each_namespace() -> None:
     """With the number of pods for each code."""
     both = but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})

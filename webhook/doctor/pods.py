@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
-from webhook.admission.eligibility import Mode
+from webhook.admission.eligibility import Mode, workload
 from webhook.admission.own_keys import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
@@ -95,9 +95,13 @@ def untreated_pods(facts: ClusterFacts) -> Result:
     spaces = {space.name: space for space in _opted_in(facts)}
     let_through = matched_names_of(facts.policy)
     found: dict[Treatment, list[str]] = {state: [] for state in get_args(Treatment)}
+    commands: dict[str, None] = {}
     for name, pod in _all_pods(facts):
         if name in spaces:
-            found[treatment_of(pod, spaces[name], facts.policy, let_through)].append(f"{name}/{pod.metadata.name}")
+            state = treatment_of(pod, spaces[name], facts.policy, let_through)
+            found[state].append(f"{name}/{pod.metadata.name}")
+            if state in {"missed", "outdated"}:
+                commands[_made_again(pod, name)] = None
     missed, older = found["missed"], found["outdated"]
     said = [
         *([f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status"] if missed else ()),
@@ -108,10 +112,26 @@ def untreated_pods(facts: ClusterFacts) -> Result:
             "; ".join(said),
             *first_of(missed),
             *first_of(older),
-            hint="pods are changed only when they are created: kubectl rollout restart, or create them again",
+            hint="; ".join(["pods are changed only when they are created", *first_of(list(commands), MAX_COMMANDS)]),
         )
     _require_pods(facts)
     return ok(f"no GPU pod was missed ({counted(len(found['right']), 'pod')} with GPU keys)")
+
+
+MAX_COMMANDS: Final = 3
+"""The most commands that a hint lists."""
+
+_RESTARTED: Final = {"ReplicaSet": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
+"""Owners of pods, and what `kubectl rollout restart` takes in their place."""
+
+
+def _made_again(pod: Pod, namespace: str) -> str:
+    """What makes a pod again."""
+    _, kind, name = workload(pod, namespace).split("/", 2)
+    restarted = _RESTARTED.get(kind)
+    if restarted is None:
+        return f"create those of {f'each {kind}' if kind else 'nobody'} again"
+    return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
 
 
 def notes(facts: ClusterFacts) -> Result:
