@@ -30,12 +30,13 @@ MAPPING: Final = f"{PREFIX}mapping"
 KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
+PATHS: Final = f"{PREFIX}paths"
 
 SETTINGS_NAME: Final = "vgpu-webhook-settings"
 """The name of the ConfigMap with the settings, which has no label."""
 
 Place: TypeAlias = Literal["label", "annotation"]
-ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
+ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration", "replica"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ KEYS: Final = (
         "the names that its match conditions are made from",
     ),
     OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
+    OwnKey(PATHS, "annotation", "replica", ("<paths>",), None, "what its version serves; written by the chart"),
 )
 """One entry for each name and kind of object."""
 

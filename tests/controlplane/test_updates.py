@@ -133,17 +133,6 @@ def test_ephemeral_containers(plane: ControlPlane, webhook: Process) -> None:
     assert debug(plane, "shell", TERM="xterm").status == 200
 
 
-def test_a_share_cannot_be_resized(plane: ControlPlane, webhook: Process) -> None:
-    """The API server itself permits CPU and memory only, so nothing needs to be judged."""
-    resources = {side: {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"} for side in ("limits", "requests")}
-    change = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
-    path = f"/api/v1/namespaces/{TEAM}/pods/share/resize"
-    kind = "application/strategic-merge-patch+json"
-    answer = plane.client.call("PATCH", path, change, content_type=kind)
-    assert answer.status == 422
-    assert DENIED not in answer.message
-
-
 def test_the_scheduler_may(plane: ControlPlane, webhook: Process) -> None:
     """Whoever is listed under `ownedBy`."""
     document = {"mapping.yaml": "extends: nvidia\nownedBy: [admin]\n"}

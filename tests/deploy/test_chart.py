@@ -212,7 +212,7 @@ def test_rights_are_the_least(helm: Chart) -> None:
     )
     own_events = rights(NAMESPACE, "create get update", "events")
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
-    watched, written = set(), set()
+    watched, written = set(), rights(NAMESPACE, "list watch", "pods")
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         watched |= rights("", "get list watch", kind, REGISTRATION)
         written |= rights("", "create patch update", kind, REGISTRATION)

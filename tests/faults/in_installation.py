@@ -18,7 +18,7 @@ from tests.controlplane.client import Object
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack
 
-from .scene import LAST_GOOD, OWN, SECRET, SETTINGS, UNJUDGED, Replica, Scene
+from .scene import LAST_GOOD, OWN, SECRET, SETTINGS, Replica, Scene
 
 TIMEOUT = 7
 """Seconds: what the settings say, and no default."""
@@ -31,7 +31,7 @@ DISK = 256 * 1024
 @contextmanager
 def settings(scene: Scene) -> Iterator[None]:
     """There are settings to lose; they are written again by a person."""
-    text = {"settings.yaml": f"{UNJUDGED}timeoutSeconds: {TIMEOUT}\n"}
+    text = {"settings.yaml": f"timeoutSeconds: {TIMEOUT}\n"}
     scene.config_map(SETTINGS, text)
     scene.plane.wait_until(lambda: SETTINGS in _last_good(scene), "the settings are kept", 60)
     yield

@@ -4,7 +4,9 @@ After the first complete read, no review depends on the cluster's availability: 
 """
 
 import asyncio
-import datetime as dt
+import itertools
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,14 +53,13 @@ from webhook.cluster.registration.desired import (
 )
 from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
 from webhook.cluster.registration.reconciler import (
-    SETTLE,
     Reconciler,
     bundles_in,
     known_to_peers,
-    settled,
     watch_registration,
 )
 from webhook.cluster.registration.reporter import RegistrationReport
+from webhook.cluster.replicas import served_everywhere, watch_replicas
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.finding import Finding
@@ -194,6 +195,12 @@ class ReplicaPlace:
     sweep: bool = False
 
 
+IN_FLIGHT: Final = 30.0
+"""Seconds from the first call for a pod to the last: as long as an API server takes for all of its webhooks."""
+
+MAX_REPLACED: Final = 4
+"""Former policies that are kept for it."""
+
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 _UNWRITTEN: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET, Reason.SCHEDULER_OVERRIDDEN})
@@ -235,8 +242,10 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._reconciler, self._validation = (
-            Reconciler(
+        self._replicas = watch_replicas(api, place.release_namespace, self._replicas_changed, log)
+
+        def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
+            return Reconciler(
                 api,
                 self._site,
                 desired_from(builtin, kind),
@@ -245,10 +254,13 @@ class InCluster:
                 owner=place.owner,
                 is_current=certificates.is_current,
                 opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
-                serving=self._answers if kind is VALIDATING else lambda: certificates.failure() is None,
+                serving=lambda: certificates.failure() is None,
+                everywhere=lambda: served_everywhere(self._replicas, kind.path),
+                follows=follows,
             )
-            for kind in KINDS
-        )
+
+        self._reconciler = reconciler(MUTATING, None)
+        self._validation = reconciler(VALIDATING, self._reconciler)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
@@ -260,6 +272,7 @@ class InCluster:
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
         self._matched_names: MatchedNames = matched_names_of(builtin)
+        self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
 
     async def run(self) -> None:
@@ -274,6 +287,8 @@ class InCluster:
                 tasks.create_task(self._registrations.run())
                 tasks.create_task(self._validations.run())
                 tasks.create_task(self._first_reading())
+            if self._managed:
+                tasks.create_task(self._replicas.run())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
             tasks.create_task(self._image_volumes.run())
@@ -285,21 +300,11 @@ class InCluster:
                 tasks.create_task(self._sweep.run())
             await self._certificates.published.wait()
             if not self._off:
-                tasks.create_task(self._reconciler.run())
-                tasks.create_task(self._validate())
+                for reconciler in self._reconcilers:
+                    tasks.create_task(reconciler.run())
                 await self._certificates.served()
                 for reconciler in self._reconcilers:
                     reconciler.check()
-
-    async def _validate(self) -> None:
-        """Reconcile the validating webhook configuration, once it is known whether older replicas may be called."""
-        await self._registrations.synced.wait()
-        # API servers learn of each configuration on its own, and must know the mutating one first.
-        await asyncio.sleep(LEAD)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._validation.run())
-            await asyncio.sleep(SETTLE)
-            self._validation.check()
 
     async def synced(self) -> None:
         """Return once every namespace, the policy of the cluster and what it serves are known."""
@@ -395,6 +400,13 @@ class InCluster:
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
         return known_to_peers(names, keys, policy, self._matched_names, registered)
 
+    def recent(self, namespace: Namespace, policy: Policy) -> Iterator[tuple[Namespace, Policy]]:
+        """What a pod that is created now may have been changed for, here or by another replica."""
+        since = time.monotonic() - IN_FLIGHT
+        policies = [policy, *(each for at, each in self._replaced if at >= since)]
+        namespaces = [namespace, *map(_namespace, self._namespaces.replaced(namespace.name, since))]
+        return itertools.product(namespaces, policies)
+
     def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
         owner = owner_of(pod)
@@ -438,11 +450,6 @@ class InCluster:
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
         return self._reconciler, self._validation
 
-    def _answers(self) -> bool:
-        """Whether validating reviews are answered, whichever replica gets them."""
-        now = dt.datetime.now(dt.UTC)
-        return self._certificates.failure() is None and settled(self._registrations, self._validations, now)
-
     @property
     def _watches_registration(self) -> bool:
         return not self._off or self._certificates.watched
@@ -450,6 +457,9 @@ class InCluster:
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
             reconciler.namespaces_changed()
+
+    def _replicas_changed(self) -> None:
+        self._validation.check()
 
     def _registration_changed(self) -> None:
         if self._registrations.synced.is_set():
@@ -479,10 +489,14 @@ class InCluster:
         if self._watches_registration:
             yield "registration", self._registrations.age
             yield "validation", self._validations.age
+        if self._managed:
+            yield "replicas", self._replicas.age
         if self._secret is not None:
             yield "secret", self._secret.reflector.age
 
     def _in_force(self, policy: Policy) -> None:
+        if self._live.ready.is_set():  # before that, no pod was answered
+            self._replaced.append((time.monotonic(), self.current.policy))
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
         for reconciler in self._reconcilers:
@@ -518,9 +532,6 @@ def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | No
 def _namespace(view: NamespaceView) -> Namespace:
     return Namespace(view.name, view.labels, view.annotations)
 
-
-LEAD: Final = 2.0
-"""Seconds within which API servers have learned of a new webhook configuration."""
 
 CA_NAME: Final = "vgpu-webhook CA"
 WEBHOOK: Final = "vgpu-webhook"

@@ -3,24 +3,32 @@
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.admission.decision import Context, Decision, Namespace, untouched
+from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.engine import denied
-from webhook.admission.judge import changed_under_another, judge_ephemeral, judge_templates, judge_update
+from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
 from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_pod
 from webhook.quantity import MIB
 from webhook.reasons import Reason
-from webhook.review import UNDECODABLE, ObjectReview, ReviewError, decode_object_review, encode_answer, namespace_of
+from webhook.review import (
+    UNDECODABLE,
+    ObjectReview,
+    Review,
+    ReviewError,
+    decode_object_review,
+    encode_answer,
+    namespace_of,
+)
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import ReviewMetrics
 from webhook.server.mutate import Decide, Mutate, NotNowError, ReviewAnswer
@@ -49,9 +57,36 @@ _TOO_MUCH: Final = denied(
 """An error would be ignored, as the failure policy says."""
 
 
+DOUBT: Final = 2.0
+"""Seconds within which all replicas know of a change, and for which none of them denies a pod for good."""
+
+MAX_DOUBTS: Final = 4096
+"""Reviews that are remembered meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """The reviews that this replica would deny: the API server repeats a call that is answered with 503, with the same UID.
+
+    Attributes:
+        clock: monotonic seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _since: dict[str, float] = field(default_factory=dict)
+
+    def over(self, uid: str, seconds: float) -> bool:
+        """Whether a review was first seen so many seconds ago."""
+        if uid not in self._since and len(self._since) >= MAX_DOUBTS:
+            del self._since[next(iter(self._since))]
+        return self.clock() - self._since.setdefault(uid, self.clock()) >= seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Validate(Mutate):
     """The handler: `decide` judges new pods; everything else is judged here."""
+
+    doubts: Doubts = field(default_factory=Doubts)
 
     async def review(self, body: bytes) -> ReviewAnswer:
         """Answer one review, of any object."""
@@ -69,6 +104,28 @@ class Validate(Mutate):
             raise self.failed(change.uid, error, started, len(body)) from error
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
         return answer
+
+    def decision(self, review: Review, pod: Pod, namespace: Namespace, policy: Policy) -> Decision:
+        """Judge a new pod: allowed if it is right for what is known now, or was until a moment ago.
+
+        It may have been changed before that, or by a replica that knows another policy or other labels of the namespace: so
+        the API server is asked to repeat the call, at another replica, before a denial is final.
+
+        Raises:
+            NotNowError: the denial is not final.
+        """
+        decision = Mutate.decision(self, review, pod, namespace, policy)
+        if decision.allowed or self.peers is None:
+            return decision
+        for state in self.peers.recent(namespace, policy):
+            before = Mutate.decision(self, review, pod, *state)
+            if before.allowed:
+                return before
+        # Whoever has set a short time limit gets the denial at once, and not the end of the time.
+        if not self.doubts.over(review.uid, min(DOUBT, max(0, policy.settings.timeout_seconds - DOUBT))):
+            text = "" if decision.denial is None else decision.denial.text
+            raise NotNowError(f"other replicas may know what this one does not: {text}")
+        return decision
 
     async def _judge(self, change: ObjectReview) -> Decision:
         is_pod = (change.kind.group, change.kind.kind) == ("", "Pod")
@@ -100,16 +157,8 @@ class Validate(Mutate):
 
 def validating(mutate: Mutate, decide: Decide, metrics: ReviewMetrics, log: FilteringBoundLogger) -> Validate:
     """Make the handler beside that of ``/mutate``, with which it shares its limits."""
-
-    def once_agreed(pod: Pod, context: Context, policy: Policy) -> Decision:
-        decision = decide(pod, context, policy)
-        if decision.reason is Reason.UNDONE and changed_under_another(pod, policy):
-            # A new policy reaches replicas within a second of each other, so the API server repeats the call.
-            raise NotNowError("the pod was changed under another policy than that of this replica")
-        return decision
-
     return Validate(
-        decide=once_agreed,
+        decide=decide,
         current=mutate.current,
         namespaces=mutate.namespaces,
         pod_security_default=mutate.pod_security_default,

@@ -327,6 +327,32 @@ def _kinds_with_pods(settings: Settings) -> frozenset[str]:
     return frozenset(f"{group}/{kind}" for (group, kind), known in kinds if known.pods or known.objects)
 
 
+def judged(wanted: Desired, sent: Desired | None, present: Desired | None, *, steady: bool) -> Desired:
+    """What the validating configuration may have now: what is not sent to ``/mutate`` must not wait for a judgment.
+
+    API servers learn of each configuration at a time of its own. So it follows the mutating one when that grows, and shrinks
+    before it, which nothing else has to care for: the mutating one shrinks only in a quiet period.
+
+    Args:
+        wanted: what the policy requires of it.
+        sent: what the mutating configuration was made from; None if there is none, or others have changed it.
+        present: what the validating one was made from; likewise.
+        steady: whether all API servers know the mutating one.
+    """
+    if sent is not None and steady:
+        return replace(wanted, matched_names=wanted.matched_names.within(sent.matched_names), opt_in=sent.opt_in)
+    names = wanted.matched_names if sent is None else wanted.matched_names.within(sent.matched_names)
+    blocking = {each.subject for each in wanted.kind.webhooks if each.failure_policy == FAIL and each.subject}
+    if present is None:
+        return replace(wanted, matched_names=names, subjects=wanted.subjects - blocking)
+    return replace(
+        wanted,
+        matched_names=names.within(present.matched_names),
+        opt_in=present.opt_in,
+        subjects=wanted.subjects - (blocking - present.subjects),
+    )
+
+
 def registration(
     desired: Desired, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
 ) -> Object:

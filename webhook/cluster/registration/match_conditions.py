@@ -57,6 +57,20 @@ class MatchedNames:
             keys=self.keys | other.keys | self.key_patterns | other.key_patterns,
         )
 
+    def within(self, other: "MatchedNames") -> "MatchedNames":
+        """Those of these names of which `other` lets every pod through, too."""
+        if self == other:
+            return self
+        prefixes = (*(f"{domain}/" for domain in other.domains), *other.prefixes)
+        return names_set(
+            prefixes=[prefix for prefix in self._prefixes() if prefix.startswith(prefixes)],
+            names=[
+                *(name for name in self.names if other.has_resource(name)),
+                *(name for name in self.name_patterns if name in other.name_patterns or name.startswith(prefixes)),
+            ],
+            keys=[*(key for key in self.keys if other.has_key(key)), *(self.key_patterns & other.key_patterns)],
+        )
+
     def covers(self, other: "MatchedNames") -> bool:
         """Whether every pod that `other` lets through is let through here, too."""
         return not self.lacks(other)
