@@ -95,7 +95,12 @@ KEYS: Final = (
     OwnKey(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
     OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
     OwnKey(
-        STATUS, "annotation", "pod", ("<JSON>",), None, "what was read and written; written by the webhook, never read"
+        STATUS,
+        "annotation",
+        "pod",
+        ("<JSON>",),
+        None,
+        "what was read and written; written by the webhook, which reads only `hidden`",
     ),
     OwnKey(
         SUMMARY,
@@ -109,7 +114,7 @@ KEYS: Final = (
         CHANGED,
         "label",
         "pod",
-        ("translated", "filled", "completed"),
+        ("translated", "filled", "completed", "hidden"),
         None,
         "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),

@@ -780,6 +780,13 @@ class Reason(enum.Enum):
         "The delivery in the namespace's annotation `vgpu-webhook.io/shim` is not possible; another one, or none, was used.",
         "Request memory as a size, change the mapping's deliveries, or remove the annotation.",
     )
+    HIDDEN = _(
+        "VGW614",
+        ReasonKind.NOTE,
+        "devices hidden by setting",
+        "The container requests no device, and the setting `hideDevices` hides those of the node.",
+        "If it should see devices, request one.",
+    )
     GUARD_KEPT = _(
         "VGW612",
         ReasonKind.WARNING,

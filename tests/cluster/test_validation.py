@@ -13,6 +13,7 @@ from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import Clock
 from webhook.cluster.registration.desired import (
     CONFIG_MAPS,
+    HIDE,
     KINDS,
     MUTATING,
     PODS,
@@ -75,6 +76,43 @@ def test_it_is_read_as_it_was_made(subjects: frozenset[str]) -> None:
     if not subjects:
         del found["webhooks"]  # as an API server returns it
         assert update_for(found, read, Writer(Version("1.2.0"), desired, SITE, announced=True), quiet=True) is None
+
+
+def test_hidden_devices() -> None:
+    """Every other pod is sent, by a webhook of its own that holds up none; off by default."""
+    off = desired_from(load_policy())
+    assert HIDE not in {each["name"] for each in registration(off, SITE)["webhooks"]}
+    desired = replace(off, subjects=frozenset({"hide"}))
+    found = registration(desired, SITE, version="1.2.0")
+    hide = next(each for each in found["webhooks"] if each["name"] == HIDE)
+    assert (hide["failurePolicy"], hide["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+    enforce = found["webhooks"][0]
+    assert hide["namespaceSelector"] == enforce["namespaceSelector"]
+    read = read_observed(found, kind=MUTATING)
+    assert read.desired == desired
+    assert differences(found, desired, SITE, []) == []
+    assert [each.webhook for each in differences(registration(off, SITE), desired, SITE, [])] == [HIDE]
+
+
+def test_further_kinds() -> None:
+    """A replica that does not know them yet leaves them; one that knows them adds them at once, with their group."""
+    further = replace(WANT, digest="1" * 12, kinds=WANT.kinds | {"example.com/TrainJob"})
+    configuration = made(further)
+    read = read_observed(configuration, kind=VALIDATING)
+    assert read.desired is not None
+    assert read.desired.kinds == further.kinds
+    behind = Writer(Version("1.2.0"), replace(WANT, digest="0" * 12), SITE, announced=True)
+    assert update_for(configuration, read, behind, quiet=False) is None
+    update = update_for(made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further), quiet=False)
+    assert update is None  # announced, and not quiet: the other policy may be the newer one
+    update = update_for(
+        made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further, announced=False), quiet=False
+    )
+    assert update is not None
+    written = {each["name"]: each for each in update.configuration["webhooks"]}[WORKLOADS]
+    assert "example.com" in written["rules"][-1]["apiGroups"]
+    assert "'example.com/TrainJob'" in written["matchConditions"][0]["expression"]
+    assert [fault.webhook for fault in differences(made(), further, SITE, [])] == [WORKLOADS, WORKLOADS]
 
 
 def test_switched_on_and_off() -> None:

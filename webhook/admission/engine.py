@@ -17,6 +17,7 @@ from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
 from webhook.admission.facts import Facts, facts_of, remember
 from webhook.admission.guard import guard_pod
+from webhook.admission.hide import hide_devices, show_devices
 from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import drop_references, place_pod, report_belongings
@@ -43,6 +44,7 @@ MAX_HINTS: Final = 64
 
 _encode: Final = msgspec.json.Encoder().encode
 
+_NOTHING_RESOLVED: Final = PodResult(())
 _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 
@@ -105,26 +107,30 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         steps.survey = seen
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
-    if not seen.has_request:
+    hides = policy.settings.hide_devices
+    if not seen.has_request and not hides:
         return untouched(nothing_requested(pod, seen.claims), seen.findings)
     try:
-        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
+        resolution = (
+            resolve(seen.keys, overrides_of(pod, context, policy), policy) if seen.has_request else _NOTHING_RESOLVED
+        )
     except Denied as denial:
         return denied(denial.finding, seen.findings)
     if steps is not None:
         steps.resolution = resolution
-    if not resolution.settled and not any(
+    acts = bool(resolution.settled) or any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
         or vendor.guard.meets(mounts_of(slot.container))
         for slot, vendor in _left_alone(seen, resolution, policy)
-    ):
+    )
+    if not acts and not hides:
         found = (*seen.findings, *resolution.findings)
         return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    return _applied(plan, resolution)
+    return _applied(plan, resolution, acts=acts)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
@@ -143,10 +149,16 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     return seen._replace(findings=(*seen.findings, *found)) if found else seen
 
 
-def _applied(plan: Plan, resolution: PodResult) -> Decision:
-    """Apply a plan, and decide: the keys of its resolution, and everything else that a share needs."""
+def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
+    """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs."""
     try:
-        _apply(plan, resolution)
+        hides = plan.policy.settings.hide_devices
+        if hides:
+            show_devices(plan)
+        if acts:
+            _apply(plan, resolution)
+        if hides:
+            hide_devices(plan)
     except Denied as denial:
         return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
     findings = tuple(plan.findings)

@@ -48,14 +48,18 @@ class Facts(NamedTuple):
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
-    """Return the facts of a review; None if nothing in the pod can matter: no key, no resource with a domain, no claim."""
+    """Return the facts of a review; None if nothing in the pod can matter: no key, no resource with a domain, no claim.
+
+    Where devices are hidden, every container matters.
+    """
     spec, metadata = pod.spec, pod.metadata
     init = spec.init_containers
     containers = spec.containers if init is None else [*init, *spec.containers]
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
-    if not (labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))):
+    matters = labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))
+    if not matters and not policy.settings.hide_devices:
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)

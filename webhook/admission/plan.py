@@ -57,6 +57,7 @@ class Plan:
         edits: the changes to the pod.
         findings: warnings for the user, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
+        hidden: the containers in which devices are hidden by us, for the status.
         stripped: variables that the guard has removed so far.
         paths: characters of the search and preload paths that the shim has looked at so far.
         reported_once: the findings of `report_once`.
@@ -75,6 +76,7 @@ class Plan:
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
     stripped: int = 0
     paths: int = 0
     reported_once: set[Finding] = field(default_factory=set)

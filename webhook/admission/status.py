@@ -1,4 +1,4 @@
-"""What a changed pod says of itself: status, summary and label, for people and tools; no decision reads them."""
+"""What a changed pod says of itself: status, summary and label, for people and tools; `hide` alone reads a part of it."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -23,8 +23,13 @@ MAX_NAME: Final = 30
 """Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
 
 
-def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed"]:
-    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed."""
+def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed", "hidden"]:
+    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed.
+
+    A pod that requests nothing was changed only to hide devices.
+    """
+    if not status["containers"]:
+        return "hidden"
     filled = False
     for container in status["containers"].values():
         if "target" in container:
@@ -38,6 +43,10 @@ def summary_of(status: Mapping[str, Any], plan: Plan) -> str:
     lines = [_line(name, container) for name, container in status["containers"].items()]
     if len(lines) > MAX_LINES:
         lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
+    if plan.hidden:
+        names = [name[:MAX_NAME] for name in plan.hidden[:MAX_LINES]]
+        more = f" and {len(plan.hidden) - MAX_LINES} more" if len(plan.hidden) > MAX_LINES else ""
+        lines.append(f"devices hidden from: {', '.join(names)}{more}")
     if plan.stripped:
         lines.append(f"removed by the guard: {plan.stripped}")
     if "schedulerName" in plan.edits.fields:
@@ -72,7 +81,8 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
     for settled in resolution.settled:
         name = settled.requested.name
         containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
-    return {"policy": plan.policy.digest, "containers": containers}
+    hidden = {"hidden": plan.hidden} if plan.hidden else {}
+    return {"policy": plan.policy.digest, "containers": containers, **hidden}
 
 
 def status_text(data: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
-from webhook.workloads import known_workloads
+from webhook.workloads import Kinds, workloads_of
 
 KubeData: TypeAlias = dict[str, Any]
 
@@ -57,7 +57,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
     others = 0
     collections = dict(_COLLECTIONS)
     try:
-        collections = await _collections(api)
+        collections = await _collections(api, workloads_of(policy.settings))
     except StatusError as error:
         unread.append(f"API groups could not be read, so other kinds are unknown: {error}")
     for (version, kind), resource in collections.items():
@@ -76,7 +76,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
     return Preview(tuple(unique), others), tuple(unread)
 
 
-async def _collections(api: Api) -> dict[tuple[str, str], str]:
+async def _collections(api: Api, kinds: Kinds) -> dict[tuple[str, str], str]:
     """Return the kinds that contain pods in the cluster, with their resources: of others, only those with pod templates.
 
     The pods that a controller assembles are judged as they run: what an object says of them is not all.
@@ -84,7 +84,7 @@ async def _collections(api: Api) -> dict[tuple[str, str], str]:
     Raises:
         StatusError: the server answers with an error.
     """
-    known = {key: kind.pods for key, kind in known_workloads().items() if all(pod.template for pod in kind.pods)}
+    known = {key: kind.pods for key, kind in kinds.items() if all(pod.template for pod in kind.pods)}
     found: dict[tuple[str, str], str] = {}
     for group in (await read_object(api, "/apis", KubeData))["groups"]:
         name, version = group["name"], group["preferredVersion"]["groupVersion"]

@@ -84,6 +84,7 @@ from webhook.replica.run import (
     serving_names,
     started,
 )
+from webhook.replica.sweep import Sweep
 from webhook.server.logs import Throttle
 from webhook.server.mutate import Current, NotNowError
 
@@ -183,6 +184,7 @@ class ReplicaPlace:
         registration: who maintains the webhook configuration.
         owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
         owner_events: whether Events about workloads are written.
+        sweep: whether pods are counted that are not as the policy would have them.
     """
 
     release_namespace: str
@@ -190,6 +192,7 @@ class ReplicaPlace:
     registration: RegistrationMode
     owner: str | None = None
     owner_events: bool = True
+    sweep: bool = False
 
 
 IN_FLIGHT: Final = 30.0
@@ -226,6 +229,8 @@ class InCluster:
         self._release_namespace = place.release_namespace
         self._events = EventQueue(Events(api), log)
         self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
+        sweep = Sweep(api, place.release_namespace, self._swept, lambda: self.current.policy, log)
+        self._sweep = sweep if place.sweep else None
         self._live = LivePolicy(
             api,
             place.release_namespace,
@@ -291,6 +296,8 @@ class InCluster:
             if self._owner_events is not None:
                 tasks.create_task(self._owner_events.run())
             await self.synced()
+            if self._sweep is not None:
+                tasks.create_task(self._sweep.run())
             await self._certificates.published.wait()
             if not self._off:
                 for reconciler in self._reconcilers:
@@ -429,6 +436,15 @@ class InCluster:
         yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._reconcilers)
+        if self._sweep is not None:
+            yield from self._sweep.metrics()
+
+    def _swept(self) -> list[Namespace]:
+        """The namespaces whose pods the webhook should have changed."""
+        policy = self.current.policy
+        spared = policy.never_touched | {self._release_namespace}
+        found = map(_namespace, self._namespaces.reflector.objects.values())
+        return [each for each in found if opted_in(each, policy) and each.name not in spared]
 
     @property
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
@@ -532,6 +548,7 @@ class ClusterOptions:
     service: str | None
     registration: str
     owner_events: bool = True
+    sweep: bool = False
 
 
 def serve_clustered(
@@ -547,7 +564,7 @@ def serve_clustered(
     address = _address(where, own)
     mode = RegistrationMode(where.registration)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events)
+    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events, where.sweep)
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
     watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
     log = logger(log_level)

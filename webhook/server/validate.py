@@ -33,7 +33,7 @@ from webhook.server.logs import ReviewLines
 from webhook.server.metrics import ReviewMetrics
 from webhook.server.mutate import Decide, Mutate, NotNowError, ReviewAnswer
 from webhook.server.protocol import HttpError
-from webhook.workloads import known_workloads, pods_in
+from webhook.workloads import Kinds, known_workloads, pods_in, workloads_of
 
 MAX_WORKLOAD: Final = 2 * MIB
 """The most bytes of a workload that is judged: etcd stores 1.5 MiB."""
@@ -145,7 +145,7 @@ class Validate(Mutate):
             return _TOO_MUCH if pods is None else judge_ephemeral(pods, context, policy)
         if is_pod:
             return judge_update(decode_pod(change.old_object), decode_pod(change.object), context, policy)
-        return judge_templates(_templates(data, change), context, self.current.policy)
+        return judge_templates(_templates(data, change, workloads_of(policy.settings)), context, policy)
 
     async def _namespace(self, change: ObjectReview) -> Namespace:
         name = namespace_of(change)
@@ -181,9 +181,9 @@ def _decoded(encoded: msgspec.Raw) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _templates(data: dict[str, Any], change: ObjectReview) -> Iterator[tuple[str, Pod]]:
+def _templates(data: dict[str, Any], change: ObjectReview, kinds: Kinds) -> Iterator[tuple[str, Pod]]:
     """The pods of a workload; each with its path if there are several."""
-    found = list(itertools.islice(pods_in(data, change.kind.group, change.kind.kind), MAX_TEMPLATES))
+    found = list(itertools.islice(pods_in(data, change.kind.group, change.kind.kind, kinds), MAX_TEMPLATES))
     left = MAX_CONTAINERS
     for path, pod in found:
         # What the kind's own schema lets through, and no pod can have, is its controller's problem.

@@ -294,6 +294,17 @@ def match_expression(let_through: MatchedNames) -> str:
     return f"{any_container(any_resource(resource_test(let_through)))}\n|| {any_key(let_through)}"
 
 
+def hide_expression(let_through: MatchedNames) -> str:
+    """True for all other pods, and for those with a variable that hides devices: a later webhook may have added a request."""
+    hidden = any_container("c.?env.orValue([]).exists(e, e.?value.orValue('') == 'void')")
+    return f"!(\n{match_expression(let_through)}\n) || {hidden}"
+
+
+def sent_names(policy: Policy) -> MatchedNames | None:
+    """The names of which a pod must have one to be sent; None if every pod is."""
+    return None if policy.settings.hide_devices else matched_names_of(policy)
+
+
 def any_container(condition: str) -> str:
     """A CEL expression that is true for a pod of which a container ``c`` meets a condition."""
     return _CONTAINERS.format(condition=condition)
