@@ -225,6 +225,22 @@ async def test_the_two_configurations_change_in_order() -> None:
     assert not any(second.repairs.values())
 
 
+async def test_repairs_are_paced_before_pods_are_judged_too() -> None:
+    """Who undoes what is written waits longer and longer, as at any other time."""
+    api, clock = Keeping(VALIDATING), Clock()
+    mutating = Reconciler(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
+    reconciler = Reconciler(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating)
+    await mutating.reconcile()
+    await reconciler.reconcile()
+    writes = api.writes
+    for _ in range(9):
+        api.change(lambda found: found["webhooks"][0].update(objectSelector={"matchLabels": {"x": "y"}}))
+        await reconciler.reconcile()
+    assert PODS not in str(api.stored)
+    assert api.writes == writes + 1
+    assert sum(reconciler.repairs.values()) == 1
+
+
 def replica_pod(name: str, *, paths: str = "", args: str = "serve", phase: str = "Running") -> dict[str, Any]:
     """A pod of the webhook."""
     return {

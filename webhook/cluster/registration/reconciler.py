@@ -268,9 +268,10 @@ class Reconciler:
             if update is not None:
                 # Whatever is written: pods must not wait as long as names that are removed may.
                 change = Change.REPAIRED if urgent and update.change.narrows else update.change
-                # It is not a repair if the webhook has just become able to answer, or a replica is not.
+                # It is not a repair if the webhook has just become able to answer, or to judge more, or a replica is not able.
                 answered = self._failing_open and not fails_open(update.configuration, writer.desired)
-                repair = writer.announced and not (self._moved or self._held or answered) and writer.everywhere
+                released = self._held and desired == wanted
+                repair = writer.announced and not (self._moved or released or answered) and writer.everywhere
                 pace = self._narrowing if change.narrows else self._widening
                 if repair and (wait := pace.wait(self._clock())) > 0:
                     self.as_desired = not urgent
