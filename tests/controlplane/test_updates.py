@@ -94,7 +94,8 @@ def test_nobody_hears_of_it_at_first(plane: ControlPlane, webhook: Process) -> N
     plane.client.patch("v1", "configmaps", SETTINGS, {"data": text}, OWN).accepted()
 
     def switched() -> bool:
-        found = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body["webhooks"]
+        # Pods are not judged at first, so there may be no webhook yet.
+        found = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body.get("webhooks") or []
         return WEBHOOK in {each["name"] for each in found} and annotate(plane, MARK, "x").status == 403
 
     plane.wait_until(switched, "judged", 60)
