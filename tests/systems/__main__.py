@@ -4,6 +4,7 @@ import os
 import sys
 
 from tests.go_program import BinariesMissingError
+from tests.node.__main__ import main as build_node
 
 from .sources import sources
 
@@ -15,3 +16,6 @@ if __name__ == "__main__":
                 source.folder()
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")
+    # tests/node/test_systems.py
+    if not any(chosen) or {"hami", "volcano"} & set(chosen):
+        build_node()

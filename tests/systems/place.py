@@ -18,7 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.deploy.helm import Helm
 
-from .shapes import DEVICES, Share
+from .shapes import DEVICE_MIB, DEVICES, Share
 from .sources import Source
 
 NODE: Final = "node-with-devices"
@@ -56,6 +56,8 @@ class Place:
         certificate: for its webhooks.
         files: the folder of each of its sources.
         started: the processes, for what they say of their memory.
+        uuids: of the devices of its Node.
+        device_mib: memory of each.
     """
 
     plane: ControlPlane
@@ -64,6 +66,8 @@ class Place:
     certificate: Certificate
     files: Mapping[str, Path]
     started: list[Process]
+    uuids: tuple[str, ...] = UUIDS
+    device_mib: int = DEVICE_MIB
 
     @contextmanager
     def run(self, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Iterator[Process]:

@@ -11,14 +11,15 @@ import yaml
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, UUIDS, Place, Running, System, shares
-from .shapes import DEVICE_MIB, DEVICES, Share
+from .place import MODEL, Place, Running, System, shares
+from .shapes import Share
 from .sources import sources
 
 CHART = "installer/helm/chart/volcano"
 REGISTER = "volcano.sh/node-vgpu-register"
 WEBHOOK = "volcano-admission-service-pods-mutate"
 GROUP = "scheduling.volcano.sh/v1beta1"
+GPU_GROUP = "gpu"
 ACCOUNT = Path("/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -41,11 +42,11 @@ def start(place: Place) -> Iterator[Running]:
     kubeconfig = f"--kubeconfig={place.plane.kubeconfig}"
     scheduler, healthz, controllers, port, health = free_ports(5)
     resources = {
-        "volcano.sh/vgpu-number": 10 * DEVICES,
-        "volcano.sh/vgpu-memory": DEVICE_MIB * DEVICES,
-        "volcano.sh/vgpu-cores": 100 * DEVICES,
+        "volcano.sh/vgpu-number": 10 * len(place.uuids),
+        "volcano.sh/vgpu-memory": place.device_mib * len(place.uuids),
+        "volcano.sh/vgpu-cores": 100 * len(place.uuids),
     }
-    register = "".join(f"{uuid},10,{DEVICE_MIB},{MODEL},true,hami-core:" for uuid in UUIDS)
+    register = "".join(f"{uuid},10,{place.device_mib},{MODEL},true,hami-core:" for uuid in place.uuids)
     with ExitStack() as running:
         running.enter_context(place.node(resources, {"annotations": {REGISTER: register}}))
         running.enter_context(
@@ -87,7 +88,7 @@ def start(place: Place) -> Iterator[Running]:
                     f"--tls-cert-file={place.certificate.certificate}",
                     f"--tls-private-key-file={place.certificate.key}",
                     f"--ca-cert-file={place.certificate.ca}",
-                    f"--admission-conf={chart / 'config/volcano-admission.conf'}",
+                    f"--admission-conf={_groups(place)}",
                     "--listen-address=127.0.0.1",
                     f"--port={port}",
                     f"--healthz-address=127.0.0.1:{health}",
@@ -121,6 +122,14 @@ def _configuration(place: Place, chart: Path) -> Path:
     plugins.insert(place_of, {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}})
     file = place.folder / "volcano-scheduler.conf"
     file.write_text(yaml.safe_dump(configuration))
+    return file
+
+
+def _groups(place: Place) -> Path:
+    """A group of resources, as the chart's configuration shows: pods that name it in an annotation get a toleration."""
+    toleration = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+    file = place.folder / "volcano-admission.conf"
+    file.write_text(yaml.safe_dump({"resourceGroups": [{"resourceGroup": GPU_GROUP, "tolerations": [toleration]}]}))
     return file
 
 
