@@ -12,7 +12,7 @@ if __name__ == "__main__":
     chosen = os.environ.get("SYSTEMS", "").split(",")
     try:
         for name, source in sources().items():
-            if not any(chosen) or any(name.startswith(each.removesuffix("-with-gate")) for each in chosen):
+            if not any(chosen) or any(name.startswith(each.partition("-with-")[0]) for each in chosen):
                 source.folder()
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")

@@ -94,6 +94,11 @@ def tried(system: System, place: Place) -> Result:
     """Try every shape beside a system."""
     began = time.monotonic()
     options = opted_in(place, {"target": system.target, **system.settings})
+    if system.mapping is not None:
+        folder = place.folder / "mappings"
+        folder.mkdir()
+        (folder / f"{system.target}.yaml").write_text(yaml.safe_dump({"extends": system.target, **system.mapping}))
+        options += ["--mappings", folder]
     place.created(
         {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
     )

@@ -199,6 +199,7 @@ class System:
         start: runs it until the end of a block.
         lacking: what it lacks as it is installed, so that no pod that requests a device is placed.
         settings: of the webhook, besides the target.
+        mapping: a document that changes the target's, as its administrators would.
     """
 
     name: str
@@ -207,6 +208,7 @@ class System:
     start: Callable[[Place], AbstractContextManager[Running]]
     lacking: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    mapping: Mapping[str, Any] | None = None
 
 
 def make_certificate(folder: Path) -> Certificate:

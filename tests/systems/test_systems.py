@@ -20,12 +20,16 @@ from .place import Place, System, make_certificate
 from .shapes import shapes
 from .sources import first_line
 from .vgpu_manager import VGPU_MANAGER
-from .volcano import VOLCANO
+from .volcano import VOLCANO, VOLCANO_WITH_PERCENTAGE
 
 pytestmark = [pytest.mark.systems, pytest.mark.timeout(3600)]
 
 SYSTEMS = {
-    system.name: system for system in (HAMI, VOLCANO, KAI, KOORDINATOR, KOORDINATOR_GATED, VGPU_MANAGER, GPUSHARE)
+    system.name: system
+    for system in (
+        *(HAMI, VOLCANO, VOLCANO_WITH_PERCENTAGE, KAI, KOORDINATOR, KOORDINATOR_GATED),
+        *(VGPU_MANAGER, GPUSHARE),
+    )
 }
 CHOSEN = [name for name in os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",") if name != "kueue"]
 EXPECTED = Path(__file__).with_name("expected")
@@ -93,6 +97,6 @@ def test_check_tells_what_the_order_changes(system: System, result: Result) -> N
     if before[0] != before[1]:
         assert "not again afterwards" in once
         assert "again afterwards, when it may append twice" in again
-    if system is VOLCANO:
+    if system.target == VOLCANO.target:
         shape = "volcano-resource-group"
         assert [each[shape] for each in (*before, after[0])] == [f"tolerations: {count} entries" for count in (3, 4, 3)]

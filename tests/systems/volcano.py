@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -19,13 +20,19 @@ CHART = "installer/helm/chart/volcano"
 REGISTER = "volcano.sh/node-vgpu-register"
 WEBHOOK = "volcano-admission-service-pods-mutate"
 GROUP = "scheduling.volcano.sh/v1beta1"
+PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 GPU_GROUP = "gpu"
 ACCOUNT = Path("/run/secrets/kubernetes.io/serviceaccount")
 
 
 @contextmanager
-def start(place: Place) -> Iterator[Running]:
-    """Run it with the definitions and the configuration of its chart, and what its device plugin's installation adds."""
+def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
+    """Run it with the definitions and the configuration of its chart, and what its device plugin's installation adds.
+
+    Args:
+        place: where.
+        percentages: the Node offers percentages of memory, too, as administrators can have it: no device plugin does.
+    """
     files = place.files["volcano"]
     chart = files / CHART
     place.create_all(chart / "crd/bases")
@@ -46,6 +53,8 @@ def start(place: Place) -> Iterator[Running]:
         "volcano.sh/vgpu-memory": place.device_mib * len(place.uuids),
         "volcano.sh/vgpu-cores": 100 * len(place.uuids),
     }
+    if percentages:
+        resources[PERCENTAGE] = 100 * len(place.uuids)
     register = "".join(f"{uuid},10,{place.device_mib},{MODEL},true,hami-core:" for uuid in place.uuids)
     with ExitStack() as running:
         running.enter_context(place.node(resources, {"annotations": {REGISTER: register}}))
@@ -149,4 +158,10 @@ def _as_in_cluster(place: Place) -> dict[str, str]:
     return {**os.environ, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
 
-VOLCANO = System("volcano", "volcano", (sources()["volcano"], sources()["volcano-plugin"]), start)
+NEEDS = (sources()["volcano"], sources()["volcano-plugin"])
+VOLCANO = System("volcano", "volcano", NEEDS, start)
+REPORTED = {"keys": {"vgpu-memory-percentage": {"unreported": None}}}
+"""The mapping where Nodes offer percentages: docs/mapping.md."""
+VOLCANO_WITH_PERCENTAGE = System(
+    "volcano-with-percentage", "volcano", NEEDS, partial(start, percentages=True), mapping=REPORTED
+)
