@@ -20,6 +20,7 @@ from tests.systems.outcomes import peaks, tell
 from tests.systems.place import UUIDS, Place, Running, System, make_certificate
 from tests.systems.shapes import Share
 from tests.systems.volcano import VOLCANO
+from webhook.labels import GUARD
 
 from .cluster import NODE
 from .pods import ENDED, Pods
@@ -78,6 +79,11 @@ CIRCLES: Final = {
         inits=False,
     ),
 }
+SWITCHED_OFF: Final[tuple[Object, Object]] = (
+    {"env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]},
+    {"resources": {"limits": SHARES["nvidia"][0]}},
+)
+"""A container without a share, with the variable that switches the library off, before one with a share."""
 CHOSEN: Final = [name for name in CIRCLES if name in os.environ.get("SYSTEMS", ",".join(CIRCLES)).split(",")]
 
 
@@ -237,11 +243,27 @@ def test_each_container_gets_its_own(started: Started, pods: Pods) -> None:
     assert "CUDA_DEVICE_MEMORY_LIMIT_0" not in started.seen(pod, "c1")[0]
 
 
-def test_variable_of_another_container_lifts_the_limit(started: Started, pods: Pods) -> None:
-    """Both plugins look for it in the container that has the number of the part, which may have no share.
+@contextmanager
+def unguarded(pods: Pods) -> Iterator[None]:
+    """In a block, the namespace allows what lifts limits."""
+    client = pods.cluster.client
+    pod = pods.body(*SWITCHED_OFF)
 
-    The page on threats says so.
-    """
-    variable = {"name": "CUDA_DISABLE_CONTROL", "value": "true"}
-    pod = started.ran({"env": [variable]}, {"resources": {"limits": SHARES["nvidia"][0]}})
+    def guard(action: str | None, status: int) -> None:
+        client.patch("v1", "namespaces", TEAM, {"metadata": {"annotations": {GUARD: action}}}).accepted()
+        pods.cluster.wait_until(lambda: client.create(pod, TEAM, dry_run=True).status == status, f"guard {action}")
+
+    guard("allow", 201)
+    try:
+        yield
+    finally:
+        guard(None, 403)
+
+
+def test_variable_of_another_container(started: Started, pods: Pods) -> None:
+    """Both plugins look for it in the container that has the number of the part: the guard sees every container."""
+    answer = pods.cluster.client.create(pods.body(*SWITCHED_OFF), TEAM)
+    assert "VGW605: container c0: the value of env CUDA_DISABLE_CONTROL lifts the limit" in answer.message
+    with unguarded(pods):
+        pod = started.ran(*SWITCHED_OFF)
     assert started.seen(pod, "c1")[1]["memory"] == WHOLE
