@@ -795,7 +795,7 @@ class Reason(enum.Enum):
         "Remove it. To deny it, annotate the namespace `vgpu-webhook.io/guard: deny`.",
     )
     DELIVERY_PASSED_OVER = _(
-        "VGW614",
+        "VGW615",
         ReasonKind.NOTE,
         "delivery passed over",
         "The shim came by another delivery than the mapping prefers: the namespace or the cluster does not permit that one.",

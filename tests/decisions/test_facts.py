@@ -49,7 +49,7 @@ place:
   labels: {place.acme.example/label: x}
   annotations: {place.acme.example/annotation: x}
 guard:
-- {env: [ACME_OFF], lifts: truthy}
+- {env: [ACME_OFF], lifts: truthy, anywhere: true}
 - {env: [ACME_SECRET], from: {secretKeyRef: acme}}
 - {mount: [/usr/lib/acme/lib.so], from: {hostPath: /usr/lib/acme}, action: allow}
 - {mount: [/usr/lib/acme/*], unless: []}

@@ -247,6 +247,10 @@ class Guard(Strict):
         default=False, description="also in containers with whole devices, because it shows them the devices of others"
     )
     hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
+    anywhere: bool = Field(
+        default=False,
+        description="a variable: also in the other containers of a pod with a share, where it lifts that, too",
+    )
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
     )
