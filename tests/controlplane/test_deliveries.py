@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 LEVELS = ("privileged", "baseline", "restricted")
 DELIVERIES = ("hostPath", "image", "emptyDir", "csi")
-SELECTED = {"tests.example/deliveries": "true"}
+SELECTED = {"tests.example/deliveries": "enabled"}
+"""Other tests have the usual label for a webhook of their own."""
 FOLDER = "/usr/local/vgpu-shim"
 MAPPING = f"""
 extends: nvidia
@@ -52,7 +53,7 @@ LIMITED = {
 
 def namespace(level: str, delivery: str | None) -> Object:
     """A namespace of a level that chooses a delivery, or leaves that to the mapping."""
-    labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": level, **SELECTED}
+    labels = {"pod-security.kubernetes.io/enforce": level, **SELECTED}
     annotations = {} if delivery is None else {"vgpu-webhook.io/shim": delivery}
     name = f"delivered-{level}-{delivery or 'any'}".lower()
     metadata = {"name": name, "labels": labels, "annotations": annotations}
@@ -82,11 +83,13 @@ def delivering(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFac
     (folder / "mappings").mkdir()
     (folder / "mappings" / "nvidia.yaml").write_text(MAPPING)
     namespaces = [namespace(*each) for each in itertools.product(LEVELS, (*DELIVERIES, None))]
+    (folder / "settings.yaml").write_text(f"optInLabel: {next(iter(SELECTED))}\n")
     (folder / "namespaces.yaml").write_text(yaml.safe_dump_all(namespaces))
     for each in namespaces:
         control_plane.create_namespace(each)
         control_plane.client.create(LIMITED, each["metadata"]["name"]).accepted()
     arguments: list[str | Path] = ["--mappings", folder / "mappings", "--namespaces", folder / "namespaces.yaml"]
+    arguments += ["--settings", folder / "settings.yaml"]
     with serving(folder, arguments) as product, _registered(product, control_plane):
         yield control_plane
 

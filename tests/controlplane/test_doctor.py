@@ -120,6 +120,8 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     folder = tmp_path_factory.mktemp("doctor")
     with serving(plane, folder):
         plane.wait_until(lambda: touched(plane), "called", 30)
+        # What judges pods follows what changes them after some seconds.
+        plane.wait_until(lambda: examine(plane.kubeconfig).levels()["validation"] == "ok", "judged", 30)
         yield folder
 
 
