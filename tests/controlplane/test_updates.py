@@ -111,6 +111,13 @@ def test_a_forged_allocation(plane: ControlPlane, webhook: Process) -> None:
     assert annotate(plane, MARK, "forged", "plain").status == 200
 
 
+def test_an_allocation_forged_beside_a_status(plane: ControlPlane, webhook: Process) -> None:
+    """Who may update the status of a pod can change its annotations with it."""
+    change = {"metadata": {"annotations": {MARK: "forged"}}, "status": {"message": "x"}}
+    refused = plane.client.patch("v1", "pods", "share/status", change, TEAM)
+    assert refused.message.startswith(f"{DENIED}VGW613: metadata.annotations[{MARK}]")
+
+
 def test_ordinary_updates_are_not_sent(plane: ControlPlane, webhook: Process) -> None:
     """The API server's own count stays as it is, whatever else of a pod changes."""
     before = calls(plane)

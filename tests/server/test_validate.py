@@ -71,7 +71,7 @@ async def test_a_workload_gets_warnings() -> None:
             validation(pod(), "Pod", operation="UPDATE", oldObject=pod(), subResource="ephemeralcontainers"),
             id="none new",
         ),
-        pytest.param(validation(pod(), "Pod", operation="UPDATE", subResource="status"), id="status"),
+        pytest.param(validation(pod(), "Pod", operation="UPDATE", oldObject=pod(), subResource="status"), id="status"),
         pytest.param(review().replace(b'"object"', b'"other"').replace(b"CREATE", b"DELETE"), id="nothing"),
     ],
 )

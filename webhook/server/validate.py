@@ -47,6 +47,11 @@ MAX_TEMPLATES: Final = 32
 MAX_CONTAINERS: Final = 256
 """The most containers of all of them, and of ephemeral containers beside containers that request: each is a decision."""
 
+EPHEMERAL: Final = "ephemeralcontainers"
+
+_OF_PODS: Final = frozenset({"", EPHEMERAL, "status"})
+"""What of a pod can be updated so that it is judged: itself, and its subresources."""
+
 known_workloads()  # read once, before there is a loop that would wait for the file
 
 _NOTHING_TO_JUDGE: Final = untouched(Reason.NOT_A_POD_CREATION)
@@ -132,7 +137,7 @@ class Validate(Mutate):
         data = _decoded(change.object)
         if data is None and is_pod and change.object:
             return _TOO_MUCH
-        if data is None or change.sub_resource not in {None, "", "ephemeralcontainers" if is_pod else ""}:
+        if data is None or (change.sub_resource or "") not in (_OF_PODS if is_pod else {""}):
             return _NOTHING_TO_JUDGE
         if (change.kind.group, change.kind.kind) == ("", "ConfigMap"):
             judged = None if self.peers is None else await self.peers.judge_config_map(namespace_of(change), data)
@@ -140,7 +145,7 @@ class Validate(Mutate):
         user = change.user_info.username if is_pod else ""
         context = self.context(await self._namespace(change), user)
         policy = self.current.policy
-        if is_pod and change.sub_resource:
+        if is_pod and change.sub_resource == EPHEMERAL:
             pods = _debugging(data, _decoded(change.old_object))
             return _TOO_MUCH if pods is None else judge_ephemeral(pods, context, policy)
         if is_pod:

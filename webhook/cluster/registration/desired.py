@@ -168,7 +168,9 @@ def kinds_in(expression: str) -> frozenset[str]:
 
 
 def _update_rules(_: "Desired") -> tuple[Object, ...]:
-    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods", "pods/ephemeralcontainers"]},)
+    # An update of the status can change labels and annotations, too.
+    resources = ["pods", "pods/ephemeralcontainers", "pods/status"]
+    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": resources},)
 
 
 def _document_rules(_: "Desired") -> tuple[Object, ...]:
