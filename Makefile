@@ -43,12 +43,12 @@ coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by li
 
 test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs root, and what tests/node/install.sh installs
 	$(BIN)/python -m tests.node
-	$(BIN)/pytest tests/node -m node --durations 10 --override-ini timeout=1200
+	$(BIN)/pytest tests/node -m 'node and not systems' --durations 10 --override-ini timeout=1200
 
 # SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.
 test-systems: $(INSTALLED) ## other systems, built from source, place the pods that the webhook writes for them; needs root, Go and git
 	$(BIN)/python -m tests.systems
-	$(BIN)/pytest tests/systems -m systems --durations 0
+	$(BIN)/pytest tests/systems tests/node/test_systems.py -m systems --durations 0
 
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: twenty minutes
 	$(BIN)/pytest tests/faults

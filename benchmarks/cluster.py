@@ -34,14 +34,19 @@ TEAM: Final = "team"
 GPU: Final = "nvidia.com/gpu"
 
 
+def connection(plane: ControlPlane) -> tuple[http.client.HTTPSConnection, dict[str, str]]:
+    """A connection that stays open, and the headers of requests over it."""
+    address = urlsplit(plane.client.server)
+    context = ssl.create_default_context(cafile=plane.client.ca_file)
+    opened = http.client.HTTPSConnection(address.hostname or "", address.port, context=context)
+    return opened, {"Authorization": f"Bearer {plane.client.token}", "Content-Type": "application/json"}
+
+
 class Creator:
     """Creates pods as dry runs over one connection, as a busy controller would."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        address = urlsplit(plane.client.server)
-        context = ssl.create_default_context(cafile=plane.client.ca_file)
-        self._connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=context)
-        self._headers = {"Authorization": f"Bearer {plane.client.token}", "Content-Type": "application/json"}
+        self._connection, self._headers = connection(plane)
 
     def create(self, namespace: str) -> tuple[float, dict[str, Any]]:
         """Seconds that one creation took, and what would be stored."""

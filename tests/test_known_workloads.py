@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.mapping.vendors import policy
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
-from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path, pods_in
+from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path, pods_in, workloads_of
 
 WORKLOADS = known_workloads()
 CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
@@ -57,7 +58,7 @@ def test_every_path_of_every_kind(group: str, kind: str, pod: PodPath) -> None:
         tuple("*" if isinstance(part, int) else part for part in place.path): place for place in pod_places(obj, ())
     }
     place = places[pod.at]
-    judged = {path: judged["spec"] for path, judged in pods_in(obj.data, group, kind)}
+    judged = {path: judged["spec"] for path, judged in pods_in(obj.data, group, kind, WORKLOADS)}
     assert judged[place.path] == place.pod["spec"]
     containers = [each for key in ("containers", "initContainers") for each in place.pod["spec"].get(key, ())]
     assert len(containers) == max(1, len(pod.containers) + len(pod.resources))
@@ -94,3 +95,20 @@ def test_paths() -> None:
     data = {"a": {"x": [{"b": 1}, {"b": None}, {"c": 2}], "y": "b"}}
     assert list(matches(data, ("a", "*", "*", "b"))) == [(("a", "x", 0, "b"), 1)]
     assert list(matches(data, ("a", "x", "2", "c"))) == [(("a", "x", 2, "c"), 2)]
+
+
+def test_the_setting_adds_kinds() -> None:
+    """A kind that nobody knows, and a path of a known one; without it, the table itself."""
+    further = (
+        "workloads: [{group: example.com, kind: TrainJob, templates: [spec.template, spec.workers.*.template]}, "
+        "{group: ray.io, kind: RayCluster, templates: [spec.more.template, spec.headGroupSpec.template]}]"
+    )
+    kinds = workloads_of(policy(settings=further).settings)
+    template = {"metadata": {}, "spec": {"containers": [CONTAINER]}}
+    data = {"spec": {"template": template, "workers": {"a": {"template": template}}}}
+    found = [path for path, _ in pods_in(data, "example.com", "TrainJob", kinds)]
+    assert found == [("spec", "template"), ("spec", "workers", "a", "template")]
+    assert list(pods_in(data, "example.com", "TrainJob", WORKLOADS)) == []
+    known, extended = (each["ray.io", "RayCluster"].pods for each in (WORKLOADS, kinds))
+    assert [pod.at for pod in extended[len(known) :]] == [("spec", "more", "template")]
+    assert workloads_of(policy().settings) == WORKLOADS

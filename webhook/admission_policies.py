@@ -10,10 +10,11 @@ becomes of a request.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from webhook.admission import Context, Namespace, decide
-from webhook.admission.overrides import DEFAULT_SCHEDULER, OVERRIDES, Overrides, target_of
+from webhook.admission.hide import HIDING, at_home, hiding_of, target_without_overrides
+from webhook.admission.overrides import DEFAULT_SCHEDULER, OVERRIDES
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import API_VERSION, NAMESPACE_NAME
 from webhook.cluster.registration.match_conditions import (
@@ -33,16 +34,12 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Container, Pod, PodSpec, Resources
-from webhook.reasons import Denied
 from webhook.request import Dimension
 
 GuardAction: TypeAlias = Literal["Deny", "Warn", "Audit"]
 
 GUARD: Final = "vgpu-webhook-guard"
 HIDE: Final = "vgpu-webhook-hide"
-
-HIDING: Final = ("void", "none")
-"""Values of a variable that hide all devices, the usual one first: with ``void``, NVIDIA's runtime does nothing."""
 
 _APPLIES: Final = """\
 !namespaceObject.metadata.?annotations.orValue({{}}).exists(key, key in {overrides})
@@ -81,7 +78,7 @@ def guard_objects(policy: Policy, version: str, action: GuardAction) -> list[Obj
         version: of the program that writes it.
         action: what is done with a pod that the webhook should have changed.
     """
-    rules = [*_source_rule(policy), *(rule for vendor in _at_home(policy) for rule in _home_rules(vendor, policy))]
+    rules = [*_source_rule(policy), *(rule for vendor in at_home(policy) for rule in _home_rules(vendor, policy))]
     if not rules:
         return []
     spec = {
@@ -103,16 +100,10 @@ def hide_objects(policy: Policy, version: str) -> list[Object]:
     A container that requests a device of the hardware, in whatever keys, or that has claims, is left as it is; so is a
     variable with ``valueFrom``, which cannot be replaced by a value.
     """
-    families = {vendor.family for vendor in _at_home(policy)}
-    variables = _hiding_variables(vendor for vendor in policy.in_force if vendor.family in families)
-    if not variables:
+    hidden = hiding_of(policy)
+    if hidden is None:
         return []
-    # The runtimes of several makers may read one variable.
-    families |= {
-        vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_hiding_variables([vendor]))
-    }
-    concerned = [vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"}]
-    through = [vendor.lets_through for vendor in concerned]
+    through = [vendor.lets_through for vendor in hidden.vendors]
     names = names_set(
         prefixes=(prefix for each in through for prefix in each.prefixes),
         names=(name for each in through for name in each.resources),
@@ -139,7 +130,7 @@ def hide_objects(policy: Policy, version: str) -> list[Object]:
                     )
                 },
             }
-            for name, value in variables.items()
+            for name, value in hidden.variables.items()
         ],
         "reinvocationPolicy": "Never",
         "variables": [_applies()],
@@ -190,22 +181,9 @@ def _applies() -> dict[str, str]:
     return {"name": "applies", "expression": text}
 
 
-def _at_home(policy: Policy) -> list[Vendor]:
-    """The vendors whose keys the cluster serves, by its settings."""
-    served = {policy.settings.target, *policy.settings.served}
-    return [vendor for vendor in policy.in_force if vendor.name in served and _target(vendor, policy) is vendor]
-
-
-def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
-    try:
-        return target_of(vendor, Overrides(), policy)[0]
-    except Denied:
-        return None
-
-
 def _source_rule(policy: Policy) -> Iterator[tuple[str, str]]:
     """Keys of vendors that are translated whatever else the pod has."""
-    moved = [vendor for vendor in policy.in_force if _target(vendor, policy) not in {None, vendor}]
+    moved = [vendor for vendor in policy.in_force if target_without_overrides(vendor, policy) not in {None, vendor}]
     names = {name for vendor in moved if _never_left(vendor, policy) for name in _names_of(vendor, policy)}
     if names:
         yield _any_of(names), "a request in keys that are translated here was stored as it was sent"
@@ -302,14 +280,3 @@ def _bare(vendor: Vendor, devices: Collection[str]) -> str:
     places = ("metadata.?labels", "metadata.?annotations", "spec.?nodeSelector")
     carried = [f"!object.{place}.orValue({{}}).exists(key, {test})" for place in places]
     return " && ".join([any_container(counted), *carried])
-
-
-def _hiding_variables(vendors: Iterable[Vendor]) -> dict[str, str]:
-    """The variables that hide devices, each with the value that does."""
-    found: dict[str, str] = {}
-    for vendor in vendors:
-        for rule in vendor.guard.rules:
-            value: Any = next((value for value in HIDING if value in (rule.harmless or ())), None)
-            if rule.hides and value is not None:
-                found |= {name: value for name in rule.names if "*" not in name}
-    return found

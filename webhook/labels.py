@@ -30,12 +30,13 @@ MAPPING: Final = f"{PREFIX}mapping"
 KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
+PATHS: Final = f"{PREFIX}paths"
 
 SETTINGS_NAME: Final = "vgpu-webhook-settings"
 """The name of the ConfigMap with the settings, which has no label."""
 
 Place: TypeAlias = Literal["label", "annotation"]
-ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
+ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration", "replica"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ KEYS: Final = (
         SHIM,
         "annotation",
         "namespace",
-        ("hostPath", "none"),
+        ("hostPath", "image", "emptyDir", "csi", "none"),
         None,
         "how the shim gets in, whatever Pod Security permits",
     ),
@@ -94,7 +95,12 @@ KEYS: Final = (
     OwnKey(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
     OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
     OwnKey(
-        STATUS, "annotation", "pod", ("<JSON>",), None, "what was read and written; written by the webhook, never read"
+        STATUS,
+        "annotation",
+        "pod",
+        ("<JSON>",),
+        None,
+        "what was read and written; written by the webhook, which reads only `hidden`",
     ),
     OwnKey(
         SUMMARY,
@@ -108,7 +114,7 @@ KEYS: Final = (
         CHANGED,
         "label",
         "pod",
-        ("translated", "filled", "completed"),
+        ("translated", "filled", "completed", "hidden"),
         None,
         "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),
@@ -130,6 +136,7 @@ KEYS: Final = (
         "the names that its match conditions are made from",
     ),
     OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
+    OwnKey(PATHS, "annotation", "replica", ("<paths>",), None, "what its version serves; written by the chart"),
 )
 """One entry for each name and kind of object."""
 

@@ -166,6 +166,7 @@ class PodEdits:
         "_pod",
         "annotations",
         "fields",
+        "first_init_containers",
         "labels",
         "node_selector",
         "tolerations",
@@ -180,6 +181,8 @@ class PodEdits:
         self.annotations = MapEdits("/metadata/annotations", pod.metadata.annotations)
         self.node_selector = MapEdits("/spec/nodeSelector", pod.spec.node_selector)
         self.tolerations: list[Entry] = []
+        self.first_init_containers: list[Entry] = []
+        """Init containers before those of the pod."""
         self.volumes: list[Entry] = []
         self.volumes_removed: set[int] = set()
         self.fields: dict[str, Any] = {}
@@ -216,6 +219,8 @@ class PodEdits:
 
     def _write_spec(self, operations: list[Operation]) -> None:
         spec = self._pod.spec
+        if self.first_init_containers:
+            self._write_first_init_containers(operations)
         _remove("/spec/volumes", self.volumes_removed, operations)
         if self.volumes:
             _append("/spec/volumes", spec.volumes, self.volumes, operations)
@@ -228,6 +233,16 @@ class PodEdits:
                 operations.append({"op": "add", "path": f"/spec/{name}", "value": value})
         if self.node_selector.values:
             self.node_selector.write(operations)
+
+    def _write_first_init_containers(self, operations: list[Operation]) -> None:
+        # After the edits of the others, whose positions change.
+        path = "/spec/initContainers"
+        if self._pod.spec.init_containers is None:
+            operations.append({"op": "add", "path": path, "value": self.first_init_containers})
+        else:
+            operations.extend(
+                [{"op": "add", "path": f"{path}/0", "value": each} for each in reversed(self.first_init_containers)]
+            )
 
 
 def _append(path: str, current: msgspec.Raw, entries: list[Entry], operations: list[Operation]) -> None:

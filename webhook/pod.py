@@ -64,6 +64,10 @@ class Container(View, frozen=True):
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
     volume_devices: msgspec.Raw = ABSENT
+    image: msgspec.Raw = ABSENT
+    command: msgspec.Raw = ABSENT
+    args: msgspec.Raw = ABSENT
+    restart_policy: msgspec.Raw = ABSENT
 
 
 class PodOS(View, frozen=True):
@@ -170,6 +174,8 @@ class Volume(View, frozen=True):
     name: str = ""
     host_path: HostPath | None = None
     empty_dir: msgspec.Raw = ABSENT
+    image: msgspec.Raw = ABSENT
+    csi: msgspec.Raw = ABSENT
 
 
 class _ConfigMap(View, frozen=True):

@@ -141,7 +141,9 @@ class Reason(enum.Enum):
     PATH_CLEANED = "VGW609", ReasonKind.WARNING
     DEVICES_HIDDEN = "VGW610", ReasonKind.WARNING
     DELIVERY_UNUSED = "VGW611", ReasonKind.WARNING
+    HIDDEN = "VGW614", ReasonKind.NOTE
     GUARD_KEPT = "VGW612", ReasonKind.WARNING
+    DELIVERY_PASSED_OVER = "VGW615", ReasonKind.NOTE
     INTERNAL_ERROR = "VGW901", ReasonKind.BUG
 
     def __init__(self, code: str, kind: ReasonKind, status: int = 0) -> None:

@@ -1,13 +1,14 @@
-"""The kinds whose objects contain pods, and where: the table of ``workloads.yaml``."""
+"""The kinds whose objects contain pods, and where: the table of ``workloads.yaml``, and the setting `workloads`."""
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
 from webhook.mapping.document.problem import FieldPath
+from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 
 FILE: Final = "workloads.yaml"
@@ -44,7 +45,7 @@ class KnownKind:
     """What is known of a kind.
 
     Attributes:
-        source: the repository, and the file in it, with the paths.
+        source: the repository, and the file in it, with the paths; empty for a kind of the settings.
         pods: where it contains pods.
         objects: paths of whole objects in it.
         counts: paths of GPU numbers that are no resource names, so that nothing judges them.
@@ -67,11 +68,31 @@ class KnownKind:
         return bool(self.pods or self.objects or self.counts or self.texts)
 
 
+Kinds: TypeAlias = Mapping[tuple[str, str], KnownKind]
+"""What is known of each kind, by API group ("" for the core) and kind."""
+
+
 @cache
-def known_workloads() -> Mapping[tuple[str, str], KnownKind]:
-    """Read the table: API group ("" for the core) and kind → what is known of it."""
+def known_workloads() -> Kinds:
+    """Read the table."""
     (document,) = parse((resources.files("webhook") / FILE).read_text(), FILE)
     return {(entry["group"], kind): _workload(entry) for entry in document.data["workloads"] for kind in entry["kinds"]}
+
+
+def workloads_of(settings: Settings) -> Kinds:
+    """Return the table with the kinds of the settings."""
+    return _extended(tuple((each.group, each.kind, tuple(each.templates)) for each in settings.workloads))
+
+
+@lru_cache(maxsize=4)
+def _extended(further: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Kinds:
+    kinds = dict(known_workloads())
+    for group, kind, templates in further:
+        known = kinds.get((group, kind), KnownKind("", (), (), (), ()))
+        at = {pod.at for pod in known.pods}
+        paths = dict.fromkeys(path for path in map(parse_path, templates) if path not in at)
+        kinds[group, kind] = replace(known, pods=(*known.pods, *(PodPath(path, template=True) for path in paths)))
+    return kinds
 
 
 def parse_path(text: str) -> Pattern:
@@ -154,9 +175,9 @@ def assembled(value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tu
     return pod, tuple(parts.items())
 
 
-def pods_in(data: Any, group: str, kind: str) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
     """Yield the pods of a known kind in an object, with their paths and owners; whatever has another shape is skipped."""
-    workload = known_workloads().get((group, kind))
+    workload = kinds.get((group, kind))
     if workload is None:
         return
     metadata = data.get("metadata")
@@ -170,7 +191,7 @@ def pods_in(data: Any, group: str, kind: str) -> Iterator[tuple[FieldPath, dict[
         for path, inner in matches(data, pattern):
             if isinstance(inner, dict):
                 inner_group, slash, _ = str(inner.get("apiVersion")).rpartition("/")
-                found = pods_in(inner, inner_group if slash else "", str(inner.get("kind")))
+                found = pods_in(inner, inner_group if slash else "", str(inner.get("kind")), kinds)
                 yield from (((*path, *own), pod) for own, pod in found)
 
 

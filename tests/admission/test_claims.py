@@ -92,17 +92,6 @@ def test_a_claim_that_no_container_uses() -> None:
     assert "used by no container" in reported.message
 
 
-def test_modes_that_only_tell() -> None:
-    """In `warn` the denial is a warning, in `audit` only written down."""
-    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}a": "1"}})
-    warned = decided(both, mode="warn")
-    assert warned.allowed
-    assert Reason.CLAIM_BESIDE_REQUEST in {finding.reason for finding in warned.warnings}
-    observed = decided(both, mode="audit")
-    assert (observed.allowed, observed.warnings) == (True, ())
-    assert Reason.CLAIM_BESIDE_REQUEST.code in observed.audit["reasons"]
-
-
 def test_one_warning_for_many_long_names() -> None:
     """It names a few, whatever they are called, and stays one line that the API server does not cut."""
     others = [{"claims": [{"name": "n" * 200}]} for _ in range(5)]
@@ -110,21 +99,6 @@ def test_one_warning_for_many_long_names() -> None:
     (reported,) = [finding for finding in decision.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
     assert "3 more" in reported.message
     assert len(reported.text) <= MAX_WARNING
-
-
-def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
-    """What was made of a plain pod serves those with the same facts; claims are some."""
-    POLICY.memo.clear()
-    plain, claiming = pod({"limits": SHARE}), pod({"limits": SHARE}, {"claims": CLAIMS})
-    unused = pod({"limits": SHARE}, resourceClaims=CLAIMS)
-    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}a": "1"}})
-    for _ in range(2):
-        reported = [
-            any(finding.reason is Reason.CLAIM_LEFT_UNCHANGED for finding in decided(data).warnings)
-            for data in (plain, claiming, unused)
-        ]
-        assert reported == [False, True, True]
-        assert not decided(both).allowed
 
 
 @pytest.mark.parametrize("settings", ["resourceClaims: warn\n", "otherDeviceClasses: [a, nic.example]\n"])

@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given
 
-from tests.generators.admissions import Admitted, admissions
+from tests.fuzz.generate import case_of
+from tests.fuzz.trial import Trial
 from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
@@ -17,6 +19,7 @@ from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 POLICY = load_policy()
+SEED = 21
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 CONTEXT = Context(Namespace("team", OPTED_IN), "privileged")
 Json = dict[str, Any]
@@ -36,21 +39,23 @@ def stored(limits: dict[str, str]) -> Json:
     return made
 
 
-@given(admissions())
-def test_what_was_decided_is_allowed(admitted: Admitted) -> None:
+def test_what_was_decided_is_allowed() -> None:
     """Any pod that was allowed, changed or not, with the API server's defaults, in any namespace and mode."""
-    if not admitted.decision.allowed:
-        return
-    try:
-        final = with_defaults(admitted.stored)
-    except DeniedThereError:
-        event("denied by the API server")
-        return
-    event("changed" if admitted.decision.patch_json else "as it was")
-    judgement = judge_pod(decode_pod(json.dumps(final).encode()), admitted.context, admitted.policy)
-    assert judgement.allowed, judgement.denial
-    assert not judgement.patch_json
-    assert not judgement.warnings
+    changed = Counter[bool]()
+    for number in range(200):
+        trial = Trial(replace(case_of(SEED, number), setup=number % 3))
+        if not trial.decision.allowed:
+            continue
+        try:
+            final = with_defaults(trial.stored)
+        except DeniedThereError:
+            continue
+        judgement = judge_pod(decode_pod(json.dumps(final).encode()), trial.context, trial.policy)
+        assert judgement.allowed, judgement.denial
+        assert not judgement.patch_json
+        assert not judgement.warnings
+        changed[bool(trial.decision.patch)] += 1
+    assert min(changed[True], changed[False]) > 10
 
 
 def test_what_is_as_decided_is_one_object() -> None:

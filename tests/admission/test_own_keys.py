@@ -1,16 +1,11 @@
 """Labels and annotations of our own that have no effect: reported with the pods that they concern."""
 
-import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.admission.scene import pod
-from tests.generators.admissions import Admitted, admissions, decision_on
-from tests.generators.pods import misspelled_keys
-from tests.strict_patch import apply_strictly
+from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace
 from webhook.admission.survey import MOST, unread_keys
 from webhook.mapping.document.strict_yaml import parse
@@ -72,26 +67,6 @@ def test_key_of_a_namespace(labels: dict[str, str], annotations: dict[str, str],
     assert found.startswith(text.replace("…", "has no effect on a"))
     assert texts(decided({**SHARE, "securityContext": {"privileged": True}}, None, labels, annotations)) == [found]
     assert texts(decided(PLAIN, None, labels, annotations)) == []
-
-
-@given(admissions(), misspelled_keys(), st.sampled_from(["labels", "annotations"]))
-def test_misspelled_key_changes_nothing_else(admitted: Admitted, key: str, place: str) -> None:
-    """A misspelled key is reported once, and the pod is decided and stored as without it."""
-    sent = copy.deepcopy(admitted.pod)
-    metadata = sent.setdefault("metadata", {})
-    metadata[place] = {**(metadata.get(place) or {}), key: "x"}
-    decision = decision_on(sent, admitted.context, admitted.policy)
-    if not decision.allowed:
-        assert decision.denial == admitted.decision.denial
-        return
-    assert admitted.decision.allowed
-    findings = [finding.field for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNUSED]
-    assert findings == [f"{place.removesuffix('s')} {key}"]
-    stored = apply_strictly(sent, decision.patch)
-    assert stored["spec"] == admitted.stored["spec"]
-    del stored["metadata"][place][key]
-    for each in ("labels", "annotations"):
-        assert (stored["metadata"].get(each) or {}) == (admitted.stored["metadata"].get(each) or {})
 
 
 def test_known_keys_are_no_finding() -> None:

@@ -65,47 +65,11 @@ def test_scheduler_nobody_chose_is_replaced(
         assert f"set to {after} (was {before})" in outcome.findings[0].message
 
 
-def test_one_warning_for_the_scheduler_of_a_pod() -> None:
-    """However many of its containers need it."""
-    vendor = needing("one")
-    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(vendor), Held(vendor))
-    assert outcome.reasons == [Reason.SCHEDULER_SET]
-
-
 def test_second_scheduler_of_the_vendor_is_left() -> None:
     """A scheduler listed under `schedulers` places the vendor's devices as well."""
     outcome = placed(pod(schedulerName="kin"), Held(needing("one", schedulers=["kin"])))
     assert outcome.patch == ()
     assert outcome.findings == ()
-
-
-@pytest.mark.parametrize(
-    "conflict, after, reason",
-    [("keep", "mine", Reason.SCHEDULER_KEPT), ("override", "one", Reason.SCHEDULER_OVERRIDDEN)],
-)
-def test_scheduler_of_the_users_choice(conflict: str, after: str, reason: Reason) -> None:
-    """The mapping decides whether the user's own scheduler stays or is replaced; both are reported."""
-    held = Held(needing("one", conflict=conflict))
-    outcome = placed(pod(schedulerName="mine"), held)
-    assert outcome.spec["schedulerName"] == after
-    assert outcome.reasons == [reason]
-
-
-def test_scheduler_of_the_users_choice_can_be_denied() -> None:
-    """`conflict: deny` refuses another scheduler, naming both."""
-    refused = refusal(pod(schedulerName="mine"), Held(needing("one", conflict="deny")))
-    assert refused.finding.reason is Reason.SCHEDULER_CONFLICT
-    assert "mine" in refused.finding.message
-    assert "one" in refused.finding.message
-
-
-def test_two_containers_that_need_different_schedulers_are_refused() -> None:
-    """A pod has one scheduler: both containers and what they need are named."""
-    sent = pod({"name": "a"}, {"name": "b"})
-    refused = refusal(sent, Held(needing("one", "first")), Held(needing("default-scheduler", "second")))
-    assert refused.finding.reason is Reason.SCHEDULERS_DIFFER
-    for text in ("container a", "container b", "one", "default-scheduler"):
-        assert text in refused.finding.text
 
 
 def test_vendors_that_share_a_scheduler_are_placed_by_it() -> None:
@@ -136,24 +100,6 @@ def test_what_a_mapping_wants_is_added() -> None:
     assert outcome.pod["metadata"]["labels"] == {"a.b/l": "1"}
     assert outcome.pod["metadata"]["annotations"] == {"a.b/a": "2"}
     assert outcome.findings == ()
-
-
-def test_what_the_user_wrote_is_kept_and_told() -> None:
-    """A different value of the user's stays; each such field is one warning."""
-    place = {
-        "runtimeClassName": "gpu",
-        "nodeSelector": {"card": "x", "zone": "z"},
-        "labels": {"l": "1"},
-        "annotations": {"a": "2"},
-    }
-    sent = pod(runtimeClassName="mine", nodeSelector={"card": "y"}, tolerations=[{"key": "t"}])
-    sent["metadata"] |= {"labels": {"l": "mine"}, "annotations": {"a": "mine"}}
-    outcome = placed(sent, Held(vendor(place=place)))
-    assert outcome.spec["runtimeClassName"] == "mine"
-    assert outcome.spec["nodeSelector"] == {"card": "y", "zone": "z"}
-    assert outcome.spec["tolerations"] == [{"key": "t"}]
-    assert outcome.pod["metadata"]["labels"] == {"l": "mine"}
-    assert outcome.reasons == [Reason.PLACEMENT_KEPT] * 4
 
 
 def test_nothing_is_told_where_the_mapping_says_nothing() -> None:
@@ -190,19 +136,6 @@ def test_vendors_that_want_different_runtime_classes_are_refused() -> None:
     held = [Held(vendor(name, place={"runtimeClassName": f"of-{name}"})) for name in ("first", "second")]
     refused = refusal(pod({"name": "a"}, {"name": "b"}), *held)
     assert refused.finding.message.startswith("runtimeClassName: first needs of-first and second needs of-second")
-
-
-def test_node_name_beside_a_share_is_refused() -> None:
-    """A pod with a node has no scheduler that could account for a share."""
-    refused = refusal(pod(nodeName="n1"), Held(vendor()))
-    assert refused.finding.reason is Reason.NODE_NAME
-    assert "n1" in refused.finding.message
-
-
-@pytest.mark.parametrize("setting", ["deny", "affinity"])
-def test_node_name_beside_whole_cards_is_let_be(setting: str) -> None:
-    """Whole devices need no accounting."""
-    assert placed(pod(nodeName="n1"), Held(vendor(), WHOLE), nodeName=setting).patch == ()
 
 
 PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
@@ -248,14 +181,6 @@ def test_node_name_becomes_the_only_affinity(spec: dict[str, Any]) -> None:
     assert required == {"nodeSelectorTerms": [{"matchFields": [PIN]}]}
 
 
-def test_privileged_container_with_a_share_is_refused() -> None:
-    """A privileged container sees every device."""
-    sent = pod({"name": "main", "securityContext": {"privileged": True}})
-    refused = refusal(sent, Held(vendor()))
-    assert refused.finding.reason is Reason.PRIVILEGED
-    assert refused.finding.container == "main"
-
-
 @pytest.mark.parametrize(
     "held",
     [Held(vendor(), WHOLE), Held(vendor(privileged="allow")), Held(vendor(privileged="allow"), source=vendor("b"))],
@@ -264,9 +189,3 @@ def test_privileged_container_is_let_be(held: Held) -> None:
     """Whole devices may be requested by a privileged container, and a share where the target's mapping allows it."""
     sent = pod({"name": "main", "securityContext": {"privileged": True}})
     assert placed(sent, held).patch == ()
-
-
-def test_privileged_container_beside_a_share_is_let_be() -> None:
-    """Only a privileged container that requests a share is denied."""
-    sent = pod({"name": "main"}, {"name": "agent", "securityContext": {"privileged": True}})
-    assert run(place_pod, sent, Scene([Held(vendor()), None])).patch == ()

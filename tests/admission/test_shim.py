@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.admission.scene import (
     MIB,
     PLUGIN_SHIM,
-    SHARE,
     SHIM,
     WHOLE,
     Held,
@@ -91,16 +90,6 @@ def test_container_without_anything_gets_everything() -> None:
     assert outcome.findings[0].container == "main"
 
 
-@pytest.mark.parametrize("present", [None, []])
-def test_lists_that_are_null_or_empty_are_filled(present: object) -> None:
-    """Null counts as absent, and an empty list is appended to."""
-    outcome = injected(
-        pod({"name": "main", "env": present, "volumeMounts": present, "envFrom": present}, volumes=present)
-    )
-    assert outcome.env() == ENV
-    assert outcome.spec["volumes"] == VOLUMES
-
-
 def test_what_the_user_has_stands_before() -> None:
     """Ordinary variables, mounts and volumes stay where they are."""
     own = {"name": "data", "mountPath": "/data"}
@@ -144,14 +133,6 @@ def test_container_gets_none(held: Held) -> None:
     assert_untouched(outcome)
     assert outcome.findings == ()
     assert outcome.deliveries == {}
-
-
-def test_mode_plugin_injects_nothing_silently() -> None:
-    """Two copies of one library in a process is what must not happen."""
-    outcome = with_env(("LD_LIBRARY_PATH", "/a:"), held=Held(vendor(shim={**SHIM, "mode": "plugin"})))
-    assert_untouched(outcome)
-    assert outcome.findings == ()
-    assert outcome.deliveries == {"main": "plugin"}
 
 
 # Limits
@@ -264,15 +245,6 @@ def test_delivery_is_chosen(  # noqa: PLR0917  (the columns of the table)
         assert "Pod Security" in outcome.findings[0].message
 
 
-def test_unknown_delivery_of_a_namespace_is_passed_over_and_told_once() -> None:
-    """A namespace's mistake must not stop its pods."""
-    namespace = Namespace("team", {}, {"vgpu-webhook.io/shim": "hostpath"})
-    sent = pod({"name": "a"}, {"name": "b"})
-    outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME)], namespace))
-    assert outcome.deliveries == {"a": "hostPath", "b": "hostPath"}
-    assert outcome.reasons.count(Reason.NAMESPACE_SETTING_INVALID) == 1
-
-
 def test_plugin_limit_without_delivery_sets_the_search_path_only() -> None:
     """The vendor's plugin mounts the libraries; the loader has to find them first."""
     outcome = injected(held=Held(PLUGIN))
@@ -333,17 +305,6 @@ def test_several_directories_go_first_in_their_order() -> None:
     assert with_env(("LD_LIBRARY_PATH", "/opt/x:/opt/y:/a"), held=held).patch == ()
 
 
-def test_search_path_from_elsewhere_is_renamed_and_referred_to() -> None:
-    """The user's entry keeps its source and stands right before ours, so that the kubelet can expand the reference."""
-    present = elsewhere("LD_LIBRARY_PATH")
-    outcome = with_env(("A", "1"), present, ("B", "$(LD_LIBRARY_PATH)"))
-    names = [entry["name"] for entry in outcome.container()["env"]]
-    assert names[:4] == ["A", "VGPU_WEBHOOK_LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "B"]
-    assert outcome.container()["env"][1]["valueFrom"] == present["valueFrom"]
-    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
-    assert outcome.findings == ()
-
-
 def test_several_directories_go_before_a_search_path_from_elsewhere() -> None:
     """Every directory of the mapping, and the user's after them."""
     found = with_env(elsewhere("LD_LIBRARY_PATH"), held=Held(PLUGIN)).env()["LD_LIBRARY_PATH"]
@@ -364,21 +325,6 @@ def test_name_for_a_renamed_entry_is_a_free_one() -> None:
     outcome = with_env(("VGPU_WEBHOOK_LD_LIBRARY_PATH", "/mine"), elsewhere("LD_LIBRARY_PATH"))
     assert outcome.env()["VGPU_WEBHOOK_LD_LIBRARY_PATH"] == "/mine"
     assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH_2)/."
-
-
-@pytest.mark.parametrize(
-    "env_from, path",
-    [
-        ([{"configMapRef": {"name": "c"}}], "/opt/lib:/$(LD_LIBRARY_PATH)/."),
-        ([], ENV["LD_LIBRARY_PATH"]),
-        (None, ENV["LD_LIBRARY_PATH"]),
-    ],
-)
-def test_search_path_that_env_from_may_bring(env_from: object, path: str) -> None:
-    """A list of sources may hold it: ours refers to that, silently; without sources the image's own is assumed."""
-    outcome = injected(pod({"name": "main", "envFrom": env_from}))
-    assert outcome.env()["LD_LIBRARY_PATH"] == path
-    assert outcome.reasons == [Reason.IMAGE_PATH_ASSUMED] * (not env_from)
 
 
 def test_explicit_search_path_counts_more_than_env_from() -> None:
@@ -449,13 +395,6 @@ def test_any_preload_is_led_by_ours(value: str) -> None:
 def test_preload_of_the_user_is_kept_after_ours(present: str, after: str) -> None:
     """Blanks and colons separate; ours comes first, once."""
     assert with_env(("LD_PRELOAD", present)).env()["LD_PRELOAD"] == after
-
-
-def test_preload_from_elsewhere_is_refused() -> None:
-    """Nothing can be put before a value that is not known."""
-    refused = refusal(pod({"name": "main", "env": [elsewhere("LD_PRELOAD")]}))
-    assert refused.finding.reason is Reason.PRELOAD_BY_REFERENCE
-    assert refused.finding.container == "main"
 
 
 def test_preload_is_nobodys_business_without_a_shim() -> None:
@@ -610,8 +549,3 @@ def test_vendors_whose_shims_collide_are_refused() -> None:
     assert caught.value.finding.reason is Reason.COLLISION
     same = vendor("other", shim=SHIM)
     assert run(inject_shim, sent, Scene([Held(ACME), Held(same)])).spec["volumes"] == VOLUMES
-
-
-def test_device_lists_are_never_written() -> None:
-    """A pod's variable would beat the device plugin's."""
-    assert not any("VISIBLE_DEVICES" in name for name in injected(held=Held(ACME, SHARE)).env())

@@ -77,14 +77,6 @@ def test_namespace_says_what_becomes_of_guarded_variables(order: str, reason: Re
     assert stripped is (order == "strip")
 
 
-def test_unknown_order_for_the_guard_is_passed_over() -> None:
-    """A namespace's mistake is reported, and the mapping's action holds."""
-    container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
-    decision = decided(container, namespace={"vgpu-webhook.io/guard": "off"})
-    assert decision.reason is Reason.GUARDED
-    assert Reason.NAMESPACE_SETTING_INVALID in [finding.reason for finding in decision.warnings]
-
-
 def test_hints_with_a_variable_are_told() -> None:
     """A key whose variable has an expression is looked for beside all other vendors' keys, too."""
     pod = {

@@ -148,10 +148,10 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
 
 
 def test_processes_that_start_together_agree(tmp_path: Path) -> None:
-    """Five processes on one empty directory end with one CA and one serving certificate."""
+    """Three processes on one empty directory end with one CA and one serving certificate."""
     context = multiprocessing.get_context("spawn")
     found = context.SimpleQueue()
-    processes = [context.Process(target=agree, args=(tmp_path / "state", found)) for _ in range(5)]
+    processes = [context.Process(target=agree, args=(tmp_path / "state", found)) for _ in range(3)]
     for process in processes:
         process.start()
     results = {found.get() for _ in processes}

@@ -70,7 +70,6 @@ NEVER = ["aiohttp", "cryptography", "kubernetes", "prometheus_client", "structlo
     "arguments, more",
     [
         (["--help"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
-        (["codes"], ["pydantic", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["vendors"], ["jsonpatch"]),
         (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.serving", "webhook.explanation"]),
         (["explain", "-f", "-"], ["webhook.server", "certs", "certs.serving"]),

@@ -134,33 +134,6 @@ def test_untouched_without_what_is_elsewhere() -> None:
     assert list(outcome.documents[0]) == ["apiVersion", "kind", "metadata", "spec"]
 
 
-def test_namespaces() -> None:
-    """A Namespace document holds wherever it stands, is not printed, and does not count."""
-    outcome, decider = treated(
-        """
-        apiVersion: v1
-        kind: Pod
-        metadata: {name: demo, namespace: team}
-        spec: {containers: [{name: c}]}
-        ---
-        apiVersion: v1
-        kind: List
-        items:
-        - apiVersion: v1
-          kind: Namespace
-          metadata: {name: team, labels: {a: b}, annotations: {c: d}}
-        ---
-        apiVersion: v1
-        kind: Namespace
-        metadata: {name: default, labels: {e: f}}
-        """
-    )
-    space = decider.calls[0][1].namespace
-    assert (space.name, space.labels, space.annotations) == ("team", {"a": "b"}, {"c": "d"})
-    assert [document["kind"] for document in outcome.documents] == ["Pod", "List"]
-    assert outcome.documents[1]["items"] == []
-
-
 @pytest.mark.parametrize(
     "written, option, name", [("x", "y", "x"), (None, "y", "y"), (None, None, "default"), ("", "y", "y")]
 )
@@ -378,16 +351,6 @@ def test_quantities_without_a_value() -> None:
     assert result.before["spec"]["template"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] is None
 
 
-def test_a_namespace_that_is_not_opted_in_is_noted() -> None:
-    """Or its author would wonder why nothing happens."""
-    text = POD.replace("{name: demo}", "{name: demo, namespace: team}") + (
-        "---\n    apiVersion: v1\n    kind: Namespace\n    metadata: {name: team}\n"
-    )
-    manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
-    outcome = simulate(manifests, lambda _pod, _context: untouched(Reason.NOT_OPTED_IN), SimulateOptions())
-    assert outcome.objects[0].notes == ("unchanged: namespace team lacks the label vgpu-webhook.io/inject: enabled",)
-
-
 ONE_NAMESPACE = """\
 apiVersion: v1
 kind: Namespace
@@ -461,10 +424,3 @@ def test_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None
         path.write_bytes(content)
     with pytest.raises(Failure, match=r"file\.yaml"):
         load_namespaces(path, INJECT)
-
-
-def test_manifests_are_read_as_kubernetes_reads_them(tmp_path: Path) -> None:
-    """What our own documents must not have, manifests may: dates, aliases, a bare yes, a key of another type."""
-    text = "spec: {a: yes, b: 2026-05-04, c: 0777}\n"
-    (tmp_path / "all.yaml").write_text(f"apiVersion: v1\nkind: CustomThing\nmetadata: {{name: x}}\n{text}---\n{TWO}")
-    assert set(load_namespaces(tmp_path, INJECT).known) == {"two"}

@@ -1,9 +1,11 @@
 """Where pods stand in objects."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Run
 from webhook.cli.manifests.files import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
@@ -260,3 +262,35 @@ def test_objects_inside_objects_by_their_own_rules() -> None:
         "spec.components[1].template: not judged: spec.more.limits.nvidia.com/gpu ...",
         "spec.components[2].podSets[0].limits.nvidia.com/gpu ...",
     ]
+
+
+TRAIN = """\
+apiVersion: example.com/v1
+kind: TrainJob
+metadata: {name: train}
+spec:
+  worker:
+    pods:
+      metadata: {labels: {vgpu-webhook.io/injekt: disabled}}
+      spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 3000}}}]}
+      restarts: 3
+"""
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        (("mutate", "-o", "patch"), "/spec/worker/pods/metadata/annotations"),
+        (("explain",), "trainjob/train, spec.worker.pods in namespace"),
+        (("preview",), "1 VGW113"),
+        (("check",), "vgpu-webhook.io/injekt"),
+    ],
+)
+def test_kinds_of_the_settings(run: Run, tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+    """Offline commands read the same setting: without it this is no template, because it has a key that none has."""
+    settings, train = tmp_path / "settings.yaml", tmp_path / "train.yaml"
+    settings.write_text("workloads: [{group: example.com, kind: TrainJob, templates: ['spec.*.pods']}]\n")
+    train.write_text(TRAIN)
+    files = (str(train),) if command == ("check",) else ("-f", str(train))
+    assert said in run(*command, *files, "--settings", str(settings)).output
+    assert said not in run(*command, *files).output

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.cluster.fake_api import FakeApi
 from webhook.cluster.client.api import CLUSTER_ROLES, Answer
-from webhook.cluster.registration.desired import COLLECTION, NAME
+from webhook.cluster.registration.desired import COLLECTION, MUTATING, NAME, ConfigurationKind
 
 CONFIGURATION = f"{COLLECTION}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"
@@ -22,8 +22,9 @@ class Keeping(FakeApi):
         before_write: called before each write, as another hand would come in between.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: ConfigurationKind = MUTATING) -> None:
         super().__init__()
+        self._path = f"{kind.collection}/{NAME}"
         self.trouble: Answer | Exception | None = None
         self.before_write: Callable[[], None] = lambda: None
         self.wrote = asyncio.Event()
@@ -32,11 +33,11 @@ class Keeping(FakeApi):
     @property
     def stored(self) -> dict[str, Any] | None:
         """The stored webhook configuration; None if there is none."""
-        return self.objects.get(CONFIGURATION)
+        return self.objects.get(self._path)
 
     @stored.setter
     def stored(self, registration: dict[str, Any] | None) -> None:
-        self._keep(CONFIGURATION, registration)
+        self._keep(self._path, registration)
 
     @property
     def role(self) -> str | None:
@@ -58,7 +59,7 @@ class Keeping(FakeApi):
         changed = copy.deepcopy(self.stored)
         assert changed is not None
         change(changed)
-        self.put(CONFIGURATION, changed)
+        self.put(self._path, changed)
         self.wrote.set()
 
     @property
@@ -76,10 +77,10 @@ class Keeping(FakeApi):
 
     def _before(self, method: str, path: str) -> Answer | None:
         assert (method, path) in {
-            ("GET", CONFIGURATION),
+            ("GET", self._path),
             ("GET", ROLE),
-            ("PUT", CONFIGURATION),
-            ("PATCH", CONFIGURATION),
+            ("PUT", self._path),
+            ("PATCH", self._path),
         }
         if isinstance(self.trouble, Exception):
             raise self.trouble

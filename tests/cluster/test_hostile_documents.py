@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.cluster.config_maps import mapping, outcome, settings, vendor
+from tests.depth import costly
 from tests.generators.documents import BROKEN, SETTINGS, mappings, named, text_of
 from webhook.cluster.configuration import compatibility as fitting
 from webhook.cluster.configuration import policies as force
@@ -45,18 +46,21 @@ def test_a_hostile_mapping(data: dict[str, Any]) -> None:
     fine(outcome(FINE, mapping("bad", text_of(data), 2)))
 
 
+@costly
 @given(named())
 def test_hostile_names(data: dict[str, Any]) -> None:
     """Patterns and names, wherever they stand."""
     fine(outcome(FINE, mapping("bad", text_of(data), 2)))
 
 
+@costly
 @given(SETTINGS)
 def test_hostile_settings(data: Any) -> None:
     """The same of the settings."""
     fine(outcome(FINE, settings(text_of(data))))
 
 
+@costly
 @given(BROKEN)
 def test_no_yaml(text: str) -> None:
     """As both at once."""

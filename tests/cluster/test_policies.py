@@ -325,7 +325,7 @@ def test_time_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
 
     def shortest(count: int) -> float:
-        return min(timed(lambda: outcome(*whole[:count])) for _ in range(3))
+        return min(timed(lambda: outcome(*whole[:count])) for _ in range(2))
 
     assert shortest(50) < 10 * shortest(10)
 
@@ -347,15 +347,15 @@ def timed(work: Callable[[], object]) -> float:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
-def test_one_among_a_thousand(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
+def test_one_among_hundreds(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
     """It is found without trying each of them, whether it takes a name or a vendor."""
     monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
-    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(1000)]
+    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(500)]
     bad = mapping("n", vendor("bad" if domain == "v7.example" else "v7", domain=domain), 59)
-    assert timed(lambda: outcome(*many, bad)) < 10 * timed(lambda: outcome(*many))
-    found = outcome(*many, bad)
-    assert set(rejections(found)) == {"n"}
-    assert len(found.policy.vendors) == len(builtin()) + 1000
+    found: list[PolicyOutcome] = []
+    assert timed(lambda: found.append(outcome(*many, bad))) < 10 * timed(lambda: outcome(*many))
+    assert set(rejections(found[0])) == {"n"}
+    assert len(found[0].policy.vendors) == len(builtin()) + 500
 
 
 CHANGES = {

@@ -104,13 +104,6 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert 480 <= rest <= 600
 
 
-async def test_replicas_with_one_policy_write_once(api: Keeping, clock: Clock) -> None:
-    """Same policy, same bytes: the second finds nothing to do."""
-    for _ in range(3):
-        await Replica(api, clock).look()
-    assert api.writes == 1
-
-
 async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     """It is back at the next look."""
     replica = Replica(api, clock)
@@ -360,7 +353,7 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     replica = Replica(api, clock)
     await replica.look()
     repaired = []
-    for _ in range(4000):
+    for _ in range(1200):
         if api.stored is not None and registration(OLD, SITE)["webhooks"] == api.stored["webhooks"]:
             repaired.append(clock.now)
             if deleted:
@@ -566,17 +559,6 @@ async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
         await replica.look()
     assert api.writes == 100
     assert RegistrationEvent.CONTESTED not in replica.kinds
-
-
-async def test_new_cas_are_written(api: Keeping, clock: Clock) -> None:
-    """Like a new policy."""
-    replica = Replica(api, clock)
-    await replica.look()
-    replica.reconciler.adopt(OLD, replace(SITE, ca_bundle=b"another"))
-    await replica.look()
-    assert api.stored is not None
-    bundle = api.stored["webhooks"][1]["clientConfig"]["caBundle"]
-    assert base64.b64decode(bundle) == b"another"
 
 
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:

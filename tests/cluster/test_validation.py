@@ -1,17 +1,19 @@
 """The validating webhook configuration: made, read and compared by the functions of the mutating one."""
 
 import asyncio
-import datetime as dt
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import structlog
 
 from tests.cluster.fake_api import FakeApi
+from tests.cluster.keeping import Keeping
+from tests.cluster.test_reconciler import Clock
 from webhook.cluster.registration.desired import (
     CONFIG_MAPS,
+    HIDE,
     KINDS,
     MUTATING,
     PODS,
@@ -21,18 +23,21 @@ from webhook.cluster.registration.desired import (
     ServiceReference,
     Site,
     desired_from,
+    judged,
     registration,
 )
+from webhook.cluster.registration.match_conditions import names_set
 from webhook.cluster.registration.observed import Version, read_observed
-from webhook.cluster.registration.reconciler import SETTLE, Watched, settled, watch_registration
+from webhook.cluster.registration.reconciler import LEAD, Reconciler
 from webhook.cluster.registration.update import Severity, Writer, differences, fails_open, keeps_out, update_for
+from webhook.cluster.replicas import served_everywhere, watch_replicas
+from webhook.labels import PATHS
 from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
 WANT = replace(desired_from(load_policy(), VALIDATING), subjects=frozenset({"pods", "workloads", "configMaps"}))
 ALL = [frozenset(some) for number in range(len(SUBJECTS) + 1) for some in combinations(SUBJECTS, number)]
-NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
 
 
 def made(desired: Desired = WANT, **changes: Any) -> dict[str, Any]:
@@ -73,6 +78,43 @@ def test_it_is_read_as_it_was_made(subjects: frozenset[str]) -> None:
         assert update_for(found, read, Writer(Version("1.2.0"), desired, SITE, announced=True), quiet=True) is None
 
 
+def test_hidden_devices() -> None:
+    """Every other pod is sent, by a webhook of its own that holds up none; off by default."""
+    off = desired_from(load_policy())
+    assert HIDE not in {each["name"] for each in registration(off, SITE)["webhooks"]}
+    desired = replace(off, subjects=frozenset({"hide"}))
+    found = registration(desired, SITE, version="1.2.0")
+    hide = next(each for each in found["webhooks"] if each["name"] == HIDE)
+    assert (hide["failurePolicy"], hide["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+    enforce = found["webhooks"][0]
+    assert hide["namespaceSelector"] == enforce["namespaceSelector"]
+    read = read_observed(found, kind=MUTATING)
+    assert read.desired == desired
+    assert differences(found, desired, SITE, []) == []
+    assert [each.webhook for each in differences(registration(off, SITE), desired, SITE, [])] == [HIDE]
+
+
+def test_further_kinds() -> None:
+    """A replica that does not know them yet leaves them; one that knows them adds them at once, with their group."""
+    further = replace(WANT, digest="1" * 12, kinds=WANT.kinds | {"example.com/TrainJob"})
+    configuration = made(further)
+    read = read_observed(configuration, kind=VALIDATING)
+    assert read.desired is not None
+    assert read.desired.kinds == further.kinds
+    behind = Writer(Version("1.2.0"), replace(WANT, digest="0" * 12), SITE, announced=True)
+    assert update_for(configuration, read, behind, quiet=False) is None
+    update = update_for(made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further), quiet=False)
+    assert update is None  # announced, and not quiet: the other policy may be the newer one
+    update = update_for(
+        made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further, announced=False), quiet=False
+    )
+    assert update is not None
+    written = {each["name"]: each for each in update.configuration["webhooks"]}[WORKLOADS]
+    assert "example.com" in written["rules"][-1]["apiGroups"]
+    assert "'example.com/TrainJob'" in written["matchConditions"][0]["expression"]
+    assert [fault.webhook for fault in differences(made(), further, SITE, [])] == [WORKLOADS, WORKLOADS]
+
+
 def test_switched_on_and_off() -> None:
     """One that is missing is added, also where others maintain the rest; one that is not wanted is removed."""
     none, pods = (
@@ -105,30 +147,160 @@ def test_what_keeps_something_out(changes: dict[str, Any], faulty: set[str]) -> 
     assert {each.webhook for each in found if each.severity is not Severity.SLIGHT} == faulty
 
 
+NARROW, WIDE = (replace(WANT, matched_names=names_set(prefixes=prefixes)) for prefixes in (["a/"], ["a/", "b/"]))
+NOT_PODS = WANT.subjects - {"pods"}
+
+
 @pytest.mark.parametrize(
-    "mutating, validating, expected",
+    "wanted, sent, present, steady, expected",
     [
-        (None, None, True),
-        (dt.timedelta(), None, True),  # both are about to be created
-        (dt.timedelta(days=1), None, False),  # an upgrade: only the mutating one is there
-        (dt.timedelta(days=1), dt.timedelta(seconds=SETTLE - 1), False),
-        (dt.timedelta(days=1), dt.timedelta(seconds=SETTLE + 1), True),
-        (dt.timedelta(seconds=40), dt.timedelta(seconds=30), True),
+        (WIDE, WIDE, WIDE, True, WIDE),
+        (WIDE, WIDE, None, True, WIDE),
+        # A mapping comes: first the mutating configuration gets its names, then all API servers know that.
+        (WIDE, NARROW, NARROW, True, NARROW),
+        (WIDE, WIDE, NARROW, False, NARROW),
+        (WIDE, WIDE, NARROW, True, WIDE),
+        # It goes: at once, and the mutating one a minute later.
+        (NARROW, WIDE, WIDE, False, NARROW),
+        (NARROW, WIDE, WIDE, True, NARROW),
+        (NARROW, NARROW, NARROW, False, NARROW),
+        # Another replica has taken names out of the mutating one.
+        (WIDE, NARROW, WIDE, False, NARROW),
+        (WIDE, NARROW, WIDE, True, NARROW),
+        # Pods are to be judged: not before all API servers know where new ones are sent.
+        (WIDE, WIDE, None, False, replace(WIDE, subjects=NOT_PODS)),
+        (WIDE, WIDE, replace(WIDE, subjects=NOT_PODS), False, replace(WIDE, subjects=NOT_PODS)),
+        (replace(WIDE, subjects=NOT_PODS), WIDE, WIDE, False, replace(WIDE, subjects=NOT_PODS)),
+        # Namespaces opt in by another label.
+        (replace(WIDE, opt_in="x"), WIDE, WIDE, True, WIDE),
+        (replace(WIDE, opt_in="x"), replace(WIDE, opt_in="x"), WIDE, False, WIDE),
+        (replace(WIDE, opt_in="x"), replace(WIDE, opt_in="x"), WIDE, True, replace(WIDE, opt_in="x")),
+        # The mutating one is deleted, or changed by others: what was judged still is, and no more.
+        (WIDE, None, WIDE, True, WIDE),
+        (WIDE, None, NARROW, True, NARROW),
+        (WIDE, None, None, True, replace(WIDE, subjects=NOT_PODS)),
     ],
 )
-async def test_an_upgrade_fails_open_at_first(
-    mutating: dt.timedelta | None, validating: dt.timedelta | None, *, expected: bool
+def test_what_is_judged_is_sent_to_be_changed(
+    wanted: Desired, sent: Desired | None, present: Desired | None, expected: Desired, *, steady: bool
 ) -> None:
-    """Replicas of a version without `/validate` answer 404: until they are gone, no pod waits for an answer."""
-    await asyncio.sleep(0)
-    reflectors = [watch_registration(FakeApi(), lambda: None, structlog.get_logger(), kind) for kind in KINDS]
-    for reflector, age in zip(reflectors, (mutating, validating), strict=True):
-        if age is not None:
-            created = (NOW - age).isoformat().replace("+00:00", "Z")
-            cast("dict[str, Watched]", reflector.objects)["00-vgpu-webhook"] = Watched("1", (), created)
-    assert settled(reflectors[0], reflectors[1], NOW) is False  # nothing is known yet
-    reflectors[0].synced.set()
-    assert settled(reflectors[0], reflectors[1], NOW) is expected
+    """Every transition: it grows after the mutating configuration, and shrinks before it."""
+    assert judged(wanted, sent, present, steady=steady) == expected
+
+
+async def test_the_two_configurations_change_in_order() -> None:
+    """As two reconcilers write them: the new name is judged five seconds after it is sent; the old one no longer at once."""
+    mutating_api, validating_api, clock = Keeping(), Keeping(VALIDATING), Clock()
+    old, new = (
+        {
+            kind: replace(WANT, kind=kind, digest=digest * 12, matched_names=names_set(prefixes=prefixes))
+            for kind in KINDS
+        }
+        for digest, prefixes in (("0", ["a/", "b/"]), ("1", ["b/", "c/"]))
+    )
+    first = Reconciler(mutating_api, SITE, old[MUTATING], lambda _: None, clock=clock)
+    second = Reconciler(validating_api, SITE, old[VALIDATING], lambda _: None, clock=clock, follows=first)
+    reconcilers = first, second
+
+    async def names() -> list[list[str]]:
+        for _ in range(2):
+            for each in reversed(reconcilers):
+                await each.reconcile()
+        found = [read_observed(api.stored or {}, kind=kind).desired for api, kind in zip(apis, KINDS, strict=True)]
+        return [sorted(each.matched_names.domains) for each in found if each]
+
+    apis = mutating_api, validating_api
+    assert await names() == [["a", "b"], ["a", "b"]]
+    assert PODS not in str(validating_api.stored)
+    clock.now += LEAD
+    assert await names() == [["a", "b"], ["a", "b"]]
+    assert PODS in str(validating_api.stored)
+    for each in reconcilers:
+        each.adopt(new[each.desired.kind])
+    assert await names() == [["a", "b", "c"], ["b"]]
+    clock.now += LEAD
+    assert await names() == [["a", "b", "c"], ["b", "c"]]
+    clock.now += 60
+    assert await names() == [["b", "c"], ["b", "c"]]
+    assert not any(second.repairs.values())
+
+
+async def test_repairs_are_paced_before_pods_are_judged_too() -> None:
+    """Who undoes what is written waits longer and longer, as at any other time."""
+    api, clock = Keeping(VALIDATING), Clock()
+    mutating = Reconciler(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
+    reconciler = Reconciler(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating)
+    await mutating.reconcile()
+    await reconciler.reconcile()
+    writes = api.writes
+    for _ in range(9):
+        api.change(lambda found: found["webhooks"][0].update(objectSelector={"matchLabels": {"x": "y"}}))
+        await reconciler.reconcile()
+    assert PODS not in str(api.stored)
+    assert api.writes == writes + 1
+    assert sum(reconciler.repairs.values()) == 1
+
+
+def replica_pod(name: str, *, paths: str = "", args: str = "serve", phase: str = "Running") -> dict[str, Any]:
+    """A pod of the webhook."""
+    return {
+        "metadata": {"name": name, "namespace": "gpu", "resourceVersion": "1", "annotations": {PATHS: paths}},
+        "spec": {"containers": [{"name": "webhook", "args": [args]}]},
+        "status": {"phase": phase},
+    }
+
+
+@pytest.mark.parametrize(
+    "pods, expected",
+    [
+        ([], True),
+        ([replica_pod("new", paths="/mutate /validate")], True),
+        ([replica_pod("new", paths="/mutate /validate"), replica_pod("old")], False),
+        ([replica_pod("old", phase="Pending")], False),
+        ([replica_pod("old", phase="Failed")], True),
+        ([replica_pod("of-another", args="run")], True),
+        ([{"metadata": {"name": "old", "namespace": "gpu"}, "spec": {"containers": [{"name": "webhook"}]}}], True),
+    ],
+)
+async def test_replicas_of_another_version(pods: list[dict[str, Any]], *, expected: bool) -> None:
+    """Those that do not say that they know `/validate`, as long as they may be called; until all are known, there may be."""
+    page = {"metadata": {"resourceVersion": "1"}, "items": pods}
+    replicas = watch_replicas(
+        FakeApi({"/api/v1/namespaces/gpu/pods": page}), "gpu", lambda: None, structlog.get_logger()
+    )
+    assert served_everywhere(replicas, VALIDATING.path) is False
+    task = asyncio.create_task(replicas.run())
+    await replicas.synced.wait()
+    task.cancel()
+    assert served_everywhere(replicas, VALIDATING.path) is expected
+
+
+async def test_no_pod_waits_for_a_replica_of_an_older_version() -> None:
+    """As long as there is one, in an upgrade as in a rollback; made again, it waits at once."""
+    api, clock, everywhere = Keeping(VALIDATING), Clock(), [False]
+    mutating = Reconciler(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
+    reconciler = Reconciler(
+        api, SITE, WANT, lambda _: None, clock=clock, follows=mutating, everywhere=lambda: everywhere[0]
+    )
+
+    async def policy() -> str:
+        await reconciler.reconcile()
+        assert api.stored is not None
+        return next(str(each["failurePolicy"]) for each in api.stored["webhooks"] if each["name"] == PODS)
+
+    await mutating.reconcile()
+    clock.now += LEAD
+    assert await policy() == "Ignore"
+    assert reconciler.as_desired is False
+    everywhere[0] = True
+    assert await policy() == "Fail"
+    everywhere[0] = False
+    assert await policy() == "Ignore"
+    everywhere[0] = True
+    assert await policy() == "Fail"
+    assert not any(reconciler.repairs.values())
+    api.stored = None
+    assert await policy() == "Fail"
 
 
 def test_both_are_kinds_of_one_table() -> None:

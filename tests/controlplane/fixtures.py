@@ -70,7 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Record a whole run. After a failure, say where the logs of the control plane are; pytest keeps those of three runs."""
-    if config.getoption("--record-release") and exitstatus == 0:
+    # Each process of several has a part of the run, and its own summary.
+    if config.getoption("--record-release") and exitstatus == 0 and not hasattr(config, "workerinput"):
         stats = terminalreporter.stats
         releases.record(build.version(), stats.get("passed", ()), stats.get("skipped", ()))
     plane = config.stash.get(PLANE, None)

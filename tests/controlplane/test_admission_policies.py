@@ -1,12 +1,16 @@
 """Generated admission policies on a real API server: nothing of ours runs, and nothing of ours is registered."""
 
+import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.controlplane.client import Answer, Object, plural
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.product import PROGRAM
 from tests.test_admission_policies import policy
 from webhook import labels
 from webhook.admission_policies import guard_objects, hide_objects
@@ -137,3 +141,50 @@ def test_devices_stay_visible(plane: ControlPlane) -> None:
     source = {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     (kept,) = env(submit(plane, [container(env=[source])]))
     assert "value" not in kept
+
+
+RELEASE = "policies-release"
+
+
+def program(plane: ControlPlane, *arguments: str) -> str:
+    """What a command prints about this cluster."""
+    options = ("--kubeconfig", str(plane.kubeconfig), "--release-namespace", RELEASE)
+    command = [*PROGRAM, *arguments, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
+
+
+def checked(plane: ControlPlane) -> Object:
+    """What `check` says of these policies."""
+    checks = json.loads(program(plane, "check", "-o", "json"))["checks"]
+    found: Object = next(each for each in checks if each["name"] == "admission-policies")
+    return found
+
+
+@HIDES
+def test_check_finds_stale_policies(plane: ControlPlane) -> None:
+    """With the command that prints them again: after it, nothing is stale."""
+    client = plane.client
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}}).accepted()
+    settings = f"target: nvidia\nbareDevices: whole\noptInLabel: {OPT_IN}\n"
+    metadata = {"name": "vgpu-webhook-settings", "namespace": RELEASE}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    client.create({**config_map, "data": {"settings.yaml": settings}}).accepted()
+    assert checked(plane)["level"] == "ok"
+    changed = {"data": {"settings.yaml": f"{settings}neverTouched: [policies-spared]\n"}}
+    client.patch("v1", "configmaps", "vgpu-webhook-settings", changed, RELEASE).accepted()
+    stale = checked(plane)
+    assert stale["level"] == "warning"
+    assert [text.partition(" (")[0] for text in stale["details"]] == [
+        "vgpu-webhook-guard: the ValidatingAdmissionPolicy differs",
+        "vgpu-webhook-hide: the MutatingAdmissionPolicy differs",
+    ]
+    command, pipe, rest = stale["hint"].partition(" | ")
+    assert (pipe, rest) == (" | ", "kubectl apply -f -")
+    printed = program(
+        plane, *command.removeprefix("vgpu-webhook ").removesuffix(f" --release-namespace {RELEASE}").split()
+    )
+    for each in yaml.safe_load_all(printed):
+        path = f"/apis/{REGISTRATION}/{plural(each['kind'])}/{each['metadata']['name']}"
+        version = client.call("GET", path).accepted()["metadata"]["resourceVersion"]
+        client.call("PUT", path, {**each, "metadata": {**each["metadata"], "resourceVersion": version}}).accepted()
+    assert checked(plane)["level"] == "ok"

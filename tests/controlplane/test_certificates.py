@@ -6,7 +6,7 @@ import re
 import ssl
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.state import State, decode, fingerprint
+from certs.state import State, decode
 from webhook.cluster.registration.desired import VALIDATING
 
 from .client import Answer
@@ -208,24 +208,6 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         lines = first.get("/readyz?verbose")
         assert "certificate: serving" in lines
         assert "certificate: ca" in lines
-
-
-@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.deep)])
-def test_processes_that_start_together(site: Site, count: int) -> None:
-    """They end with one CA, and all serve a serving certificate under it."""
-    with ExitStack() as stack:
-        replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(count)]
-        site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)
-        stored = site.stored_state
-        assert stored is not None
-        assert stored.ca is not None
-        assert stored.serving_pair is not None
-        assert not stored.retired
-        site.plane.wait_until(site.registered, "registered", 20)
-        assert site.registered() == {stored.ca.certificate}
-        served = f"serving {fingerprint(stored.serving_pair.certificate)[:16]}"
-        for replica in replicas:
-            assert served in replica.get("/readyz?verbose")
 
 
 def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:

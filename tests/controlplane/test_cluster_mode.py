@@ -1,6 +1,5 @@
 """`serve` in a cluster: it registers itself, follows ConfigMaps and namespaces, and can be missed by whoever has no GPU."""
 
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from tests.controlplane.client import Answer, Client
 from tests.controlplane.in_cluster import serving
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
-from tests.controlplane.product import PROGRAM
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -190,34 +188,6 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
 
     plane.wait_until(repaired, "the bundle repaired", 5)
     plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again", 5)
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (["--kubeconfig", "{kubeconfig}"], "add --url"),
-        (["--kubeconfig", "{kubeconfig}", "--url", "http://x"], "must be an https URL"),
-        (["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
-        (
-            ["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--settings", "s.yaml"],
-            "--settings cannot be used with",
-        ),
-        (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
-        (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
-    ],
-)
-def test_contradicting_options(plane: ControlPlane, tmp_path: Path, arguments: list[str], message: str) -> None:
-    """What cannot be meant is refused before anything is served."""
-    filled = [argument.format(kubeconfig=plane.kubeconfig) for argument in arguments]
-    done = subprocess.run(
-        [*PROGRAM, "serve", *filled, "--state-dir", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    assert done.returncode == 1
-    assert message in done.stderr
 
 
 def sees_memory(name: str) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """`check` without files on a real API server with a real webhook, healthy and with many faults."""
 
-import base64
+import datetime as dt
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.controlplane import in_cluster
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.processes import Process, free_ports
-from tests.controlplane.product import PROGRAM
+from tests.controlplane.processes import Process
+from webhook.cli import main
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -45,19 +45,18 @@ class Diagnosis:
         return {name: level for name, level in self.levels().items() if level != "ok" and name != "events"}
 
 
-def run(kubeconfig: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """`check`, as a user runs it."""
-    command = [*PROGRAM, "check", "--kubeconfig", str(kubeconfig), "--release-namespace", OWN, *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+def run(kubeconfig: Path, *more: str) -> Result:
+    """`check`, in this process."""
+    return CliRunner().invoke(main, ["check", "--kubeconfig", str(kubeconfig), "--release-namespace", OWN, *more])
 
 
 def examine(kubeconfig: Path) -> Diagnosis:
     """The same as data."""
     done = run(kubeconfig, "-o", "json")
-    assert done.returncode in {0, 2}, done.stderr
+    assert done.exit_code in {0, 2}, done.stderr
     printed = json.loads(done.stdout)
-    assert printed["ok"] is (done.returncode == 0)
-    return Diagnosis(done.returncode, {check["name"]: check for check in printed["checks"]})
+    assert printed["ok"] is (done.exit_code == 0)
+    return Diagnosis(done.exit_code, {check["name"]: check for check in printed["checks"]})
 
 
 def options(folder: Path) -> tuple[str, ...]:
@@ -101,27 +100,29 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     client.delete("v1", "configmaps", "vgpu-webhook-settings", OWN)
 
 
-@pytest.fixture
-def lease(plane: ControlPlane) -> None:
+@pytest.fixture(autouse=True)
+def _lease(plane: ControlPlane) -> None:
     """A Lease that says that the target's scheduler is at work."""
-    now = subprocess.run(["date", "-u", "+%Y-%m-%dT%H:%M:%S.000000Z"], capture_output=True, text=True, check=True)
     plane.client.delete("coordination.k8s.io/v1", "leases", "hami-scheduler", OWN)
     plane.client.create(
         {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": "hami-scheduler", "namespace": OWN},
-            "spec": {"holderIdentity": "one", "renewTime": now.stdout.strip()},
+            "spec": {"holderIdentity": "one", "renewTime": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"},
         }
     ).accepted()
 
 
-@pytest.fixture
-def webhook(plane: ControlPlane, lease: None, tmp_path: Path) -> Iterator[Process]:
-    """A webhook that has registered itself, and is called."""
-    with serving(plane, tmp_path) as process:
+@pytest.fixture(scope="module")
+def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a webhook that has registered itself, and is called."""
+    folder = tmp_path_factory.mktemp("doctor")
+    with serving(plane, folder):
         plane.wait_until(lambda: touched(plane), "called", 30)
-        yield process
+        # What judges pods follows what changes them after some seconds.
+        plane.wait_until(lambda: examine(plane.kubeconfig).levels()["validation"] == "ok", "judged", 30)
+        yield folder
 
 
 def touched(plane: ControlPlane) -> bool:
@@ -154,128 +155,11 @@ def replace(plane: ControlPlane, configuration: Object) -> None:
     plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
 
 
-def test_a_healthy_installation(plane: ControlPlane, webhook: Process) -> None:
-    """Everything is in order, in both formats, and nothing is left behind."""
-    diagnosis = examine(plane.kubeconfig)
-    assert diagnosis.bad() == {}, diagnosis.checks
-    assert diagnosis.code == 0
-    text = run(plane.kubeconfig)
-    assert text.returncode == 0
-    # The last one is in the sum; the check `events` has the mark that other tests have left it.
-    assert text.stdout.count("✓") - (diagnosis.levels()["events"] == "ok") == len(diagnosis.checks)
-    assert "\x1b" not in text.stdout
-    assert max(map(len, text.stdout.splitlines())) <= 100
-    assert plane.client.list("v1", "pods", TEAM) == []
+def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, tmp_path: Path) -> None:
+    """Each is reported where it shows, and by the dry run.
 
-
-def test_a_rejected_config_map(plane: ControlPlane, webhook: Process) -> None:
-    """Its problems are reported; everything else is in order."""
-    metadata = {"name": "bad", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
-    data = {"mapping.yaml": "extends: nvidia\nplaec: {}\n"}
-    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        plane.client.delete("v1", "configmaps", "bad", OWN).accepted()
-    assert diagnosis.bad() == {"mappings": "error"}
-    assert diagnosis.code == 2
-    assert "did you mean `place`?" in str(diagnosis.checks["mappings"]["details"])
-
-
-@pytest.mark.parametrize(
-    "service, level", [(None, "warning"), ("hami-scheduler", "error")], ids=["anybody", "a scheduler"]
-)
-def test_a_configuration_that_is_called_first(
-    plane: ControlPlane, webhook: Process, service: str | None, level: str
-) -> None:
-    """It is reported, and is an error where a scheduler answers, which has to see what the webhook writes."""
-    where: Object = {"url": "https://127.0.0.1:1/"}
-    if service is not None:
-        where = {"service": {"namespace": "kube-system", "name": service}}
-    configured = {
-        "name": "first.doctor.example",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": where,
-        "failurePolicy": "Ignore",
-        "sideEffects": "None",
-        "timeoutSeconds": 1,
-        "namespaceSelector": {"matchLabels": {LABEL: "enabled"}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-    }
-    metadata = {"name": "00-first"}
-    configuration = {"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "metadata": metadata}
-    plane.client.create({**configuration, "webhooks": [configured]}).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        plane.client.delete(GROUP, KIND, "00-first").accepted()
-    assert diagnosis.bad() == {"order": level}
-    assert "00-first" in json.dumps(diagnosis.checks["order"])
-
-
-def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Process) -> None:
-    """A GPU pod that is older than the namespace's label is named."""
-    client = plane.client
-    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
-    plane.wait_until(lambda: not touched(plane), "opted out", 30)
-    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "early"}, "spec": {"containers": [container]}}
-    client.create(pod, TEAM).accepted()
-    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
-    try:
-        plane.wait_until(lambda: touched(plane), "opted in", 30)
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        client.delete("v1", "pods", "early", TEAM).accepted()
-    assert diagnosis.bad() == {"untouched": "warning"}
-    assert diagnosis.code == 0
-    assert diagnosis.checks["untouched"]["details"] == [f"{TEAM}/early"]
-
-
-def test_two_shims_on_one_node(plane: ControlPlane, webhook: Process) -> None:
-    """A device plugin with libraries of its own, beside the installer."""
-    plugin = daemon_set("plugin", {}, "/usr/local/device-library")
-    volumes = plugin["spec"]["template"]["spec"]["volumes"]
-    volumes.append({"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}})
-    plane.client.create(plugin).accepted()
-    account = plane.client.get("v1", "serviceaccounts", "default", OWN).accepted()["metadata"]
-    # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
-    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
-    for name in ("plugin", "shim"):
-        spec = {"nodeName": "doctor-node", "containers": [{"name": "main", "image": "app"}]}
-        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
-        plane.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, OWN).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        plane.client.delete("apps/v1", "daemonsets", "plugin", OWN).accepted()
-        for name in ("plugin", "shim"):
-            plane.client.delete("v1", "pods", name, OWN).accepted()
-    assert diagnosis.bad() == {"shim": "warning"}
-    assert diagnosis.checks["shim"]["details"] == [f"{OWN}/plugin mounts /usr/local/device-library, on doctor-node"]
-
-
-@pytest.mark.kubernetes("1.36", why="older API servers drop the resource name of a device class")
-def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Process) -> None:
-    """A DeviceClass that serves a key of the policy, and a node that shares its GPUs in time under their own name."""
-    client = plane.client
-    device_class = {"metadata": {"name": "doctor.example"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
-    group = "resource.k8s.io/v1"
-    client.create({"apiVersion": group, "kind": "DeviceClass", **device_class}).accepted()
-    node = {"metadata": {"labels": {"nvidia.com/gpu.product": "Tesla-T4-SHARED"}}}
-    client.patch("v1", "nodes", "doctor-node", node).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        client.delete(group, "deviceclasses", "doctor.example").accepted()
-        client.patch("v1", "nodes", "doctor-node", {"metadata": {"labels": None}}).accepted()
-    assert diagnosis.bad() == {"sharing": "warning", "claims": "warning"}
-    assert diagnosis.checks["claims"]["details"][0].startswith("doctor.example serves nvidia.com/gpu, which is read as")
-    assert diagnosis.checks["sharing"]["details"][0].startswith("doctor-node: nvidia.com/gpu is timeslicing's there")
-
-
-def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
-    """Each is reported where it shows, and by the dry run."""
+    This and the next come before the tests that have a webhook running, which would take the configuration over.
+    """
     with serving(plane, tmp_path) as _:
         plane.wait_until(lambda: touched(plane), "called", 30)
     dead = examine(plane.kubeconfig)
@@ -292,7 +176,7 @@ def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, lease
     assert "not called" in gone.checks["dry-run"]["message"]
 
 
-def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
+def test_an_emptied_bundle(plane: ControlPlane, tmp_path: Path) -> None:
     """A static webhook configuration is not repaired, and no certificate is served that it does not trust."""
     with serving(plane, tmp_path):
         plane.wait_until(lambda: "webhooks" in plane.client.get(GROUP, KIND, NAME).accepted(), "registered", 60)
@@ -316,7 +200,119 @@ def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> 
     plane.client.delete(GROUP, KIND, NAME).accepted()
 
 
-def test_a_user_without_rights(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
+def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
+    """Everything is in order, in both formats, and nothing is left behind."""
+    diagnosis = examine(plane.kubeconfig)
+    assert diagnosis.bad() == {}, diagnosis.checks
+    assert diagnosis.code == 0
+    text = run(plane.kubeconfig)
+    assert text.exit_code == 0
+    # The last one is in the sum; the check `events` has the mark that other tests have left it.
+    assert text.stdout.count("✓") - (diagnosis.levels()["events"] == "ok") == len(diagnosis.checks)
+    assert "\x1b" not in text.stdout
+    assert max(map(len, text.stdout.splitlines())) <= 100
+    assert plane.client.list("v1", "pods", TEAM) == []
+
+
+def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:
+    """Its problems are reported; everything else is in order."""
+    metadata = {"name": "bad", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
+    data = {"mapping.yaml": "extends: nvidia\nplaec: {}\n"}
+    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        plane.client.delete("v1", "configmaps", "bad", OWN).accepted()
+    assert diagnosis.bad() == {"mappings": "error"}
+    assert diagnosis.code == 2
+    assert "did you mean `place`?" in str(diagnosis.checks["mappings"]["details"])
+
+
+def test_a_configuration_that_is_called_first(plane: ControlPlane, webhook: Path) -> None:
+    """It is reported as an error, for a scheduler answers, which has to see what the webhook writes."""
+    configured = {
+        "name": "first.doctor.example",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"namespace": "kube-system", "name": "hami-scheduler"}},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "namespaceSelector": {"matchLabels": {LABEL: "enabled"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }
+    metadata = {"name": "00-first"}
+    configuration = {"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "metadata": metadata}
+    plane.client.create({**configuration, "webhooks": [configured]}).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        plane.client.delete(GROUP, KIND, "00-first").accepted()
+    assert diagnosis.bad() == {"order": "error"}
+    assert "00-first" in json.dumps(diagnosis.checks["order"])
+
+
+def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
+    """A GPU pod that is older than the namespace's label is named."""
+    client = plane.client
+    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
+    plane.wait_until(lambda: not touched(plane), "opted out", 30)
+    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "early"}, "spec": {"containers": [container]}}
+    client.create(pod, TEAM).accepted()
+    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
+    try:
+        plane.wait_until(lambda: touched(plane), "opted in", 30)
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        client.delete("v1", "pods", "early", TEAM).accepted()
+    assert diagnosis.bad() == {"untouched": "warning"}
+    assert diagnosis.code == 0
+    assert diagnosis.checks["untouched"]["details"] == [f"{TEAM}/early"]
+
+
+def test_two_shims_on_one_node(plane: ControlPlane, webhook: Path) -> None:
+    """A device plugin with libraries of its own, beside the installer."""
+    plugin = daemon_set("plugin", {}, "/usr/local/device-library")
+    volumes = plugin["spec"]["template"]["spec"]["volumes"]
+    volumes.append({"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}})
+    plane.client.create(plugin).accepted()
+    account = plane.client.get("v1", "serviceaccounts", "default", OWN).accepted()["metadata"]
+    # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
+    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
+    for name in ("plugin", "shim"):
+        spec = {"nodeName": "doctor-node", "containers": [{"name": "main", "image": "app"}]}
+        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
+        plane.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, OWN).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        plane.client.delete("apps/v1", "daemonsets", "plugin", OWN).accepted()
+        for name in ("plugin", "shim"):
+            plane.client.delete("v1", "pods", name, OWN).accepted()
+    assert diagnosis.bad() == {"shim": "warning"}
+    assert diagnosis.checks["shim"]["details"] == [f"{OWN}/plugin mounts /usr/local/device-library, on doctor-node"]
+
+
+@pytest.mark.kubernetes("1.36", why="older API servers drop the resource name of a device class")
+def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Path) -> None:
+    """A DeviceClass that serves a key of the policy, and a node that shares its GPUs in time under their own name."""
+    client = plane.client
+    device_class = {"metadata": {"name": "doctor.example"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
+    group = "resource.k8s.io/v1"
+    client.create({"apiVersion": group, "kind": "DeviceClass", **device_class}).accepted()
+    node = {"metadata": {"labels": {"nvidia.com/gpu.product": "Tesla-T4-SHARED"}}}
+    client.patch("v1", "nodes", "doctor-node", node).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        client.delete(group, "deviceclasses", "doctor.example").accepted()
+        client.patch("v1", "nodes", "doctor-node", {"metadata": {"labels": None}}).accepted()
+    assert diagnosis.bad() == {"sharing": "warning", "claims": "warning"}
+    assert diagnosis.checks["claims"]["details"][0].startswith("doctor.example serves nvidia.com/gpu, which is read as")
+    assert diagnosis.checks["sharing"]["details"][0].startswith("doctor-node: nvidia.com/gpu is timeslicing's there")
+
+
+def test_a_user_without_rights(plane: ControlPlane, webhook: Path, tmp_path: Path) -> None:
     """Every check says what it lacks; none of them fails for it."""
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{OWN}/serviceaccounts/default/token"
@@ -331,30 +327,3 @@ def test_a_user_without_rights(plane: ControlPlane, webhook: Process, tmp_path: 
     assert set(diagnosis.levels().values()) == {"ok", "warning"}
     assert "cannot list resource" in str(diagnosis.checks["registration"]["details"])
     assert "mutatingwebhookconfigurations" in diagnosis.checks["registration"]["hint"]
-
-
-def test_the_secret_of_the_certificates(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
-    """With a CA that the webhook configuration trusts all is well; an invalid private key changes nothing."""
-    encoded = base64.b64encode((tmp_path / "state" / "ca.crt").read_bytes()).decode()
-    nonsense = base64.b64encode(b"\xff").decode()
-    metadata = {"name": "vgpu-webhook-certificates", "namespace": OWN}
-    data = {"ca.crt": encoded, "tls.crt": encoded, "tls.key": nonsense}
-    plane.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}).accepted()
-    try:
-        assert examine(plane.kubeconfig).bad() == {}
-    finally:
-        plane.client.delete("v1", "secrets", "vgpu-webhook-certificates", OWN).accepted()
-
-
-def test_nobody_answers(plane: ControlPlane, tmp_path: Path) -> None:
-    """Without an API server there is one line, and without a kubeconfig a usage error."""
-    [port] = free_ports(1)
-    config = json.loads(plane.kubeconfig.read_text())
-    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(config))
-    diagnosis = examine(kubeconfig)
-    assert (diagnosis.code, diagnosis.levels()) == (2, {"api-server": "error"})
-    done = run(tmp_path / "nothing")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "does not exist" in done.stderr

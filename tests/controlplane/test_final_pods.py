@@ -1,8 +1,10 @@
 """Pods as they are stored: whatever a later webhook undoes or adds is denied, and nothing else is."""
 
+import json
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.others.pod import Json, StandIn, copied
 from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
 
+from .beside import beside
 from .client import Answer
 from .in_cluster import serving
 from .plane import ControlPlane
@@ -215,37 +218,116 @@ def test_another_webhook_as_hami_is_left_alone(plane: ControlPlane, tmp_path: Pa
             assert "GPU_CORE_UTILIZATION_POLICY" in str(stored["spec"]["containers"][0]["env"])
 
 
-def test_modes_agree(plane: ControlPlane, tmp_path: Path) -> None:
-    """A namespace that only warns, a pod that opted out, and one outside the roll-out are judged as they are changed."""
+def judged(plane: ControlPlane) -> int:
+    """How many pods the API server has sent to be judged, as it counts itself."""
+    text = plane.client.call("GET", "/metrics").body["text"]
+    metric = "apiserver_admission_webhook_request_total{"
+    found = [line for line in text.splitlines() if line.startswith(metric) and "pods.validate" in line]
+    return sum(int(float(line.rpartition(" ")[2])) for line in found)
+
+
+def test_modes_agree(plane: ControlPlane) -> None:
+    """A pod that opted out, and one outside the roll-out, are judged as they are left; where nothing is enforced, none is."""
+    before = judged(plane)
     assert create(plane, SHARE, WATCHED).status == 201
+    assert judged(plane) == before
     out = copied(SHARE)
     out["metadata"]["labels"] = {"vgpu-webhook.io/inject": "disabled"}
-    assert create(plane, out).status == 201
+    assert scheduler(create(plane, out)) == "default-scheduler"
+    assert judged(plane) == before + 1
     plane.client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {"vgpu-webhook.io/rollout": "0"}}}).accepted()
     try:
         plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "default-scheduler" or None, "outside", 30)
     finally:
         labels = {"metadata": {"labels": {"vgpu-webhook.io/rollout": None}}}
         plane.client.patch("v1", "namespaces", TEAM, labels).accepted()
+    assert judged(plane) > before + 1
+    plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "hami-scheduler" or None, "inside again", 30)
 
 
 def test_the_configuration_is_repaired(plane: ControlPlane) -> None:
-    """Narrowed or deleted, it is back; nothing in it waits for an answer longer than the mutating one."""
+    """Opened, narrowed or deleted, it is soon as it was, and pods wait for an answer again."""
     path = f"{VALIDATING.collection}/{NAME}"
+    before = validating(plane)
+    assert [each["failurePolicy"] for each in before] == ["Fail"]
     found = plane.client.call("GET", path).accepted()
     found["webhooks"][0]["failurePolicy"] = "Ignore"
     found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append({"key": "x", "operator": "Exists"})
     plane.client.call("PUT", path, found).accepted()
-
-    def repaired() -> bool:
-        webhook = (validating(plane) or [{"failurePolicy": "", "namespaceSelector": {"matchExpressions": []}}])[0]
-        return webhook["failurePolicy"] == "Fail" and "x" not in str(
-            webhook["namespaceSelector"]["matchExpressions"][3:]
-        )
-
-    plane.wait_until(lambda: repaired() or None, "repaired", 60)
+    assert validating(plane) != before
+    plane.wait_until(lambda: validating(plane) == before or None, "repaired", 20)
     plane.client.delete(API_VERSION, VALIDATING.plural, NAME).accepted()
-    plane.wait_until(lambda: validating(plane), "created again", 60)
+    plane.wait_until(lambda: validating(plane) == before or None, "created again", 20)
+
+
+ANOTHER = {
+    "vendor": "another",
+    "family": "another",
+    "keys": {"device": {"resource": "another.example/gpu", "is": "devices"}},
+    "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "unlimited"}}],
+    "place": {"scheduler": "another-scheduler"},
+}
+BETWEEN = 0.3
+"""Seconds from the call that changes a pod to the one that judges it: what another webhook takes."""
+
+
+def test_no_pod_is_denied_because_something_changes(plane: ControlPlane, tmp_path: Path) -> None:
+    """A mapping comes and goes, the namespace changes its mode, its share and its target, and the settings theirs."""
+    client = plane.client
+    labels = {"vgpu-webhook.io/mapping": "true"}
+    mapping = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "another", "namespace": OWN, "labels": labels},
+        "data": {"mapping.yaml": json.dumps(ANOTHER)},
+    }
+
+    def set_namespace(**metadata: dict[str, str | None]) -> None:
+        client.patch("v1", "namespaces", TEAM, {"metadata": metadata}).accepted()
+
+    def set_target(line: str) -> None:
+        text = settings("[pods]")["data"]["settings.yaml"] + line
+        client.patch("v1", "configmaps", SETTINGS, {"data": {"settings.yaml": text}}, OWN).accepted()
+
+    # Each with the seconds after which the next may come: what is judged grows five seconds after what is sent.
+    changes: list[tuple[Callable[[], object], float]] = [
+        (lambda: client.create(mapping).accepted(), 8),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/mode": "warn"}), 2),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/mode": None}), 2),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": "0"}), 2),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": None}), 2),
+        (lambda: set_namespace(annotations={"vgpu-webhook.io/target": "volcano"}), 2),
+        (lambda: set_namespace(annotations={"vgpu-webhook.io/target": None}), 2),
+        (lambda: set_namespace(labels={LABEL: None}), 2),
+        (lambda: set_namespace(labels={LABEL: "enabled"}), 2),
+        (lambda: set_target("target: volcano\n"), 4),
+        (lambda: set_target(""), 4),
+        (lambda: client.delete("v1", "configmaps", "another", OWN).accepted(), 8),
+    ]
+    pods = [SHARE, pod({"another.example/gpu": "1"})]
+    schedulers, refused = set(), []
+
+    def create_all_the_time(over: threading.Event) -> None:
+        while not over.is_set():
+            for each in pods:
+                answer = create(plane, each)
+                if answer.status == 201:
+                    schedulers.add(scheduler(answer))
+                else:
+                    refused.append(answer.message)
+
+    def slow(given: Json) -> Json:
+        time.sleep(BETWEEN)
+        return given
+
+    with later(plane, tmp_path, slow), ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(beside(create_all_the_time))
+        for change, seconds in changes:
+            change()
+            time.sleep(seconds)
+    assert refused == []
+    assert schedulers == {"default-scheduler", "hami-scheduler", "volcano", "another-scheduler"}
 
 
 def passed(answer: Answer) -> Json | None:

@@ -180,7 +180,7 @@ async def test_follows(place: Place) -> None:
         await until(lambda: first.policies[-1].digest == load_policy().digest, "deleted")
         await until(lambda: not place.recorded(), "no longer kept")
         assert first.live.lines() == [f"policy: {load_policy().digest}, {len(builtin())} vendors"]
-        assert "mapping_rejected" not in first.logged
+        assert not {"mapping_rejected", "config_maps_lost"} & set(first.logged)
 
 
 async def test_rejected_and_repaired(place: Place) -> None:
@@ -232,22 +232,6 @@ async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
         await until(lambda: three.about is None, "deleted")
 
 
-async def test_good_and_bad_a_hundred_times(place: Place) -> None:
-    """Only the two good policies are ever in force, and in the end the one that is written."""
-    async with replica(place) as follower:
-        texts = [vendor("acme", about="one"), BAD, vendor("acme", about="two"), "vendor: ["]
-        await do(place.write, "acme", texts[0])
-        await until(lambda: follower.about == "one", "the first")
-        first = len(follower.policies) - 1
-        for number in range(1, 101):
-            await do(place.write, "acme", texts[number % 4])
-            await asyncio.sleep(0.03 * (number % 5))
-        await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: follower.about == "two" and not follower.rejected, "the last")
-        assert {found.vendors["acme"].document.about for found in follower.policies[first:]} == {"one", "two"}
-        await until(lambda: place.recorded() == {"acme": vendor("acme", about="two")}, "kept")
-
-
 async def test_a_burst_compiles_once(place: Place) -> None:
     """Thirty ConfigMaps at once."""
     async with replica(place) as first:
@@ -261,9 +245,9 @@ async def test_a_burst_compiles_once(place: Place) -> None:
 
 async def test_written_while_starting(place: Place) -> None:
     """Whenever a ConfigMap comes during the start, it is in force soon after."""
-    for number in range(20):
+    for number in range(8):
         async with replica(place, ready=False) as first:
-            await asyncio.sleep(number * 0.005)
+            await asyncio.sleep(number * 0.0125)
             await do(place.write, "acme", vendor("acme", about=f"start {number}"))
             await until(first.describes(f"start {number}"), "in force")
 
@@ -285,17 +269,6 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
         await do(place.write, "acme", vendor("acme", about="back"))
         await until(first.describes("back"), "in force after the clock was put right")
         assert max(age for reflector in first.live.sources.reflectors if (age := reflector.age) is not None) < 60
-
-
-async def test_a_deleted_record_comes_back(place: Place) -> None:
-    """A deleted record of last good documents is written again, and reported."""
-    async with replica(place) as first:
-        await do(place.write, "acme", vendor("acme", about="one"))
-        await until(place.recorded, "kept")
-        await do(place.remove, LAST_GOOD_NAME)
-        await until(lambda: place.recorded() == {"acme": vendor("acme", about="one")}, "kept again")
-        assert first.about == "one"
-        assert "last_good_restored" in first.logged
 
 
 async def test_replicas_come_to_the_same(place: Place) -> None:
@@ -341,16 +314,16 @@ async def test_as_many_as_anybody_has(place: Place, count: int) -> None:
 
 
 async def test_from_apply_to_force(place: Place) -> None:
-    """Half a second at most, at the median of twenty."""
+    """Half a second at most, at the median of seven."""
     async with replica(place) as first:
         took = []
-        for number in range(20):
+        for number in range(7):
             about = f"version {number}"
             await do(place.write, "acme", vendor("acme", about=about))
             began = time.monotonic()
             await until(first.describes(about), "in force")
             took.append(time.monotonic() - began)
-        assert sorted(took)[10] < 2
+        assert sorted(took)[3] < 2
 
 
 def test_the_command_shows_what_is_in_force(place: Place) -> None:

@@ -52,7 +52,9 @@ def empty_one_by_one(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", [end, empty, pytest.param(empty_one_by_one, marks=pytest.mark.deep)], ids=lambda each: each.__name__
+    "loss",
+    [end, *(pytest.param(each, marks=pytest.mark.deep) for each in (empty, empty_one_by_one))],
+    ids=lambda each: each.__name__,
 )
 async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) -> None:
     """Through the loss and after it, in both replicas; it is reported, and only a deliberate change ends it."""
@@ -90,17 +92,3 @@ async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) 
         default = load_policy().settings.timeout_seconds
         await until(lambda: timeout(first) == timeout(other) == default, "an act", 30)
         assert first.describes("two")()
-
-
-async def test_deleted_by_name(controllers: ControlPlane) -> None:
-    """An act, of one and then of all."""
-    place = Place(controllers)
-    fill(place)
-    async with replica(place) as first:
-        await until(lambda: timeout(first) == TIMEOUT and first.describes("one")(), "in force")
-        await until(lambda: SETTINGS_NAME in place.recorded(), "kept")
-        await do(place.remove, "acme")
-        await until(lambda: first.about is None, "gone", 20)
-        await do(place.remove, SETTINGS_NAME)
-        await until(lambda: timeout(first) == load_policy().settings.timeout_seconds, "default", 20)
-        assert "config_maps_lost" not in first.logged

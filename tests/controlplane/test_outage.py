@@ -74,7 +74,7 @@ def unchanged(_site: Site) -> None:
         pytest.param(lost, None, 20, marks=pytest.mark.deep),
         pytest.param(corrupted, None, 20, marks=pytest.mark.deep),
         pytest.param(garbage, (None, None), 8, marks=pytest.mark.deep),
-        (garbage, None, 20),
+        pytest.param(garbage, None, 20, marks=pytest.mark.deep),
     ],
     ids=[
         "emptied",

@@ -16,7 +16,6 @@ from webhook.cluster.registration.desired import (
     NAME,
     Desired,
     ReconcileConfig,
-    RegistrationMode,
     Site,
     registration,
 )
@@ -123,7 +122,6 @@ async def running(
     want: Desired,
     *,
     owner: str | None = None,
-    mode: RegistrationMode = RegistrationMode.MANAGED,
     pace: float = 60.0,
 ) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
@@ -134,7 +132,6 @@ async def running(
         want,
         reports.append,
         owner=owner,
-        mode=mode,
         timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace),
     )
     watch = watch_registration(api, reconciler.check, structlog.get_logger())
@@ -146,56 +143,6 @@ async def running(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def test_deleted_by_hand(api: Api, cluster: Cluster) -> None:
-    """It is back within two seconds, made by one of two replicas."""
-    async with running(api, OLD), running(api, OLD):
-        first = await until(cluster.found, "created")
-        await asyncio.to_thread(cluster.delete)
-        again = await until(cluster.found, "back")
-    assert first["metadata"]["uid"] != again["metadata"]["uid"]
-    assert first["webhooks"] == again["webhooks"] == registration(OLD, SITE)["webhooks"]
-
-
-async def test_ca_bundle_emptied_by_hand(api: Api, cluster: Cluster) -> None:
-    """It is filled in again."""
-
-    def empty(found: Object) -> None:
-        for webhook in found["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = ""
-
-    def filled() -> bool:
-        found = cluster.found()
-        return found is not None and all(webhook["clientConfig"].get("caBundle") for webhook in found["webhooks"])
-
-    async with running(api, OLD):
-        await until(filled, "created")
-        await asyncio.to_thread(cluster.change, empty)
-        await until(filled, "repaired")
-
-
-async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None:
-    """Added by another hand it is left alone, and survives a change of the policy."""
-    term = {"key": "control-plane", "operator": "DoesNotExist"}
-
-    def add(found: Object) -> None:
-        for webhook in found["webhooks"]:
-            webhook["namespaceSelector"]["matchExpressions"].append(term)
-
-    async with running(api, OLD) as first, running(api, OLD) as other:
-        await until(cluster.found, "created")
-        await asyncio.to_thread(cluster.change, add)
-        await until(
-            lambda: RegistrationEvent.FOREIGN in {notice.kind for notice in (*first.reports, *other.reports)},
-            "told",
-        )
-        changed = await asyncio.to_thread(cluster.found)
-        await asyncio.sleep(0.5)
-        assert await asyncio.to_thread(cluster.found) == changed
-        first.reconciler.adopt(NEW)
-        await until(lambda: cluster.read().digest == NEW.digest, "written anew")
-        assert [terms.expressions for terms in (await asyncio.to_thread(cluster.read)).foreign.values()] == [[term]] * 2
 
 
 async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
@@ -216,7 +163,7 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
 
 
 async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
-    """Forty times deleted, and then set to `Ignore` without conditions by a tool: it is right again after each."""
+    """Ten times deleted, and then set to `Ignore` without conditions by a tool: it is right again after each."""
 
     def right() -> bool:
         found = cluster.found()
@@ -229,16 +176,16 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
 
     async with running(api, OLD, pace=0.2) as replica:
         await until(right, "created")
-        for number in range(40):
+        for number in range(10):
             await asyncio.to_thread(cluster.delete)
             await until(right, f"made again, {number}")
-        for number in range(10):
+        for number in range(5):
             await asyncio.to_thread(cluster.change, loosen)
             await until(right, f"repaired, {number}")
         kinds = [notice.kind for notice in replica.reports]
     assert kinds.count(RegistrationEvent.CONTESTED) >= 1
     assert kinds.index(RegistrationEvent.REPAIRED) == 1
-    assert sum(replica.reconciler.repairs.values()) >= 50
+    assert sum(replica.reconciler.repairs.values()) >= 15
 
 
 def reported(replica: Replica) -> list[str]:
@@ -278,16 +225,6 @@ async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: C
     assert all("changed by " in message for message in messages)
 
 
-async def test_nothing_is_written_when_nothing_changes(api: Api, cluster: Cluster) -> None:
-    """Not by a second replica, nor by one that starts later."""
-    async with running(api, OLD):
-        first = await until(cluster.found, "created")
-        async with running(api, OLD) as late:
-            await until(lambda: late.reconciler.registered, "read")
-            await asyncio.sleep(0.3)
-    assert await asyncio.to_thread(cluster.found) == first
-
-
 async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers: ControlPlane) -> None:
     """The role of the release is deleted while no replica runs: the garbage collector takes the webhook configuration."""
     role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": ROLE}}
@@ -298,15 +235,3 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
     assert owner["uid"] == made.accepted()["metadata"]["uid"]
     await asyncio.to_thread(controllers.client.delete, RBAC, "clusterroles", ROLE)
     await until(lambda: cluster.found() is None, "collected", 30)
-
-
-async def test_static_reports_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
-    """A static webhook configuration is compared at every change, and never written."""
-    async with running(api, OLD, mode=RegistrationMode.STATIC) as replica:
-        await until(lambda: [notice.message for notice in replica.reports], "told that there is none")
-        stored = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)
-        await asyncio.to_thread(control_plane.client.create, stored)
-        await until(lambda: "does not let pods through for" in replica.reports[-1].message, "told what is missing")
-        found = await asyncio.to_thread(cluster.found)
-    assert found is not None
-    assert found["webhooks"] == stored["webhooks"]

@@ -13,14 +13,12 @@ from webhook.cluster.registration.desired import (
     ENFORCE,
     NAME,
     Desired,
-    ServiceReference,
     Site,
     desired_from,
     registration,
 )
 from webhook.cluster.registration.match_conditions import GPU_KEYS as CONDITION
-from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, conditions, matched_names_of, names_set
-from webhook.mapping.load import load_policy
+from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, conditions, names_set
 from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough
 
@@ -36,7 +34,6 @@ DEAD = "https://127.0.0.1:1/mutate"
 GPU_RESOURCES = {"nvidia.com/gpu": "1"}
 GPU_POD = pod(limits=GPU_RESOURCES, requests=GPU_RESOURCES)
 LONG = 40
-CPU_POD = pod(limits={"cpu": "1"})
 CONFIGURATIONS = "mutatingwebhookconfigurations"
 
 Create: TypeAlias = Callable[[Object], Answer]
@@ -109,12 +106,6 @@ def test_every_key_of_every_vendor_is_held_back(create: Create) -> None:
     assert len(pods) > 100
     passed = [requesting.title for requesting in pods if refused_by(create(requesting.pod)) != ENFORCE]
     assert passed == []
-
-
-def test_misspelled_keys_are_held_back(create: Create) -> None:
-    """They need an answer as well."""
-    for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
-        assert refused_by(create(pod(limits={name: "1"}, requests={name: "1"}))) == ENFORCE
 
 
 @pytest.mark.parametrize(
@@ -207,30 +198,6 @@ def test_what_is_stored_is_what_was_written(create: Create, control_plane: Contr
     site = Site(DEAD, own_namespace="dead-own")
     stored = control_plane.client.get(API_VERSION, CONFIGURATIONS, NAME).accepted()
     assert stored["webhooks"] == registration(many, site)["webhooks"]
-
-
-@pytest.mark.parametrize("address", [DEAD, ServiceReference("gpu", "vgpu-webhook")], ids=["url", "service"])
-def test_many_names_are_accepted(create: Create, control_plane: ControlPlane, address: ServiceReference | str) -> None:
-    """36 vendors with 500 names, and some patterns, are no matter for the API server."""
-    let = names_set(
-        prefixes=[f"vendor-{number}.example/" for number in range(36)],
-        keys=[f"vendor-{number % 36}.example/word-{number}" for number in range(500)]
-        + [f"vendor-{number}.example/container-*.memory" for number in range(36)],
-    )
-    want = Desired("0" * 12, matched_names_of(load_policy()) | let, OWN_LABEL)
-    client = control_plane.client
-    configuration = registration(want, Site(address), version="0.1.0")
-    configuration["metadata"]["name"] = "00-many-names"
-    assert len(configuration["webhooks"][0]["matchConditions"]) < 64
-    assert client.create(configuration, dry_run=True).accepted()["webhooks"] == configuration["webhooks"]
-
-
-def test_conditions_hold_no_error(create: Create) -> None:
-    """Pods without labels, annotations, resources or init containers make no error, which would refuse them."""
-    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "bare-"}}
-    answer = create({**manifest, "spec": {"containers": [{"name": "main", "image": "app"}]}})
-    assert answer.status == 201, answer.message
-    assert refused_by(create({**CPU_POD, "metadata": {"name": "a", "labels": {}}})) is None
 
 
 def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,9 +12,9 @@ import structlog
 from certs.ca import StoreError, Trust
 from certs.plan import Rules
 from certs.report import Report
-from certs.rotator import Rotator, request_rotation
+from certs.rotator import Rotator
 from certs.serving import Serving
-from certs.state import RotationRequest, decode
+from certs.state import decode
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import WatchConfig
@@ -123,17 +122,6 @@ class Replica:
             report=self.reports.append,
         )
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """It runs, with its watch."""
-        tasks = [asyncio.create_task(each) for each in (self.store.reflector.run(), self.keeper.run())]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
 
 async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     """Created, filled, read, changed and watched by name only; another name is refused."""
@@ -204,22 +192,3 @@ async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret)
         assert found.state.serving_pair is not None
         assert len(found.state.cas) == 1
         assert {replica.serving.certificate for replica in replicas} == {found.state.serving_pair.certificate}
-
-
-async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
-    """Running replicas restore a deleted Secret from memory, and follow a rotation request at once."""
-    replicas = [Replica(api) for _ in range(2)]
-    async with replicas[0].running(), replicas[1].running(), asyncio.timeout(60):
-        for replica in replicas:
-            await replica.keeper.served.wait()
-            await replica.store.reflector.synced.wait()
-        first = replicas[0].serving.certificate
-        await asyncio.to_thread(secret.delete)
-        while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        assert {replica.serving.certificate for replica in replicas} == {first}
-        await request_rotation(store(api), RotationRequest.SERVING_CERTIFICATE)
-        while {replica.serving.certificate for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
-            await asyncio.sleep(0.02)
-        assert replicas[0].serving.certificate == replicas[1].serving.certificate
-        assert len({ca for replica in replicas if (ca := replica.keeper.ca) is not None}) == 1

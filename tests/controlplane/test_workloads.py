@@ -12,6 +12,7 @@ from webhook.cluster.registration.desired import API_VERSION, NAME, VALIDATING
 from .in_cluster import serving
 from .plane import ControlPlane
 from .processes import Process
+from .product import PROGRAM
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -21,6 +22,7 @@ TEAM = "workloads-team"
 AUDITED = "workloads-audited"
 LABEL = "workloads.example/gpu"
 TEXT = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\n"
+FURTHER = "workloads: [{group: example.com, kind: TrainJob, templates: [spec.template]}]\n"
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +41,13 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.client.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     ).accepted()
-    control_plane.client.create(JOB_SETS).accepted()
+    for each in (JOB_SETS, TRAIN_JOBS):
+        control_plane.client.create(each).accepted()
     control_plane.start_controller_manager()
     yield control_plane
     control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
-    control_plane.client.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", JOB_SETS["metadata"]["name"])
+    for each in (JOB_SETS, TRAIN_JOBS):
+        control_plane.client.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", each["metadata"]["name"])
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +74,19 @@ JOB_SETS: Json = {
         "scope": "Namespaced",
         "names": NAMES,
         "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
+    },
+}
+
+
+TRAIN_JOBS: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "trainjobs.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "trainjobs", "kind": "TrainJob"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
     },
 }
 
@@ -101,6 +118,7 @@ def workload(kind: str, limits: dict[str, str] | None = None) -> Json:
             "jobset.x-k8s.io/v1alpha2",
             {"replicatedJobs": [{"name": name, "template": {"spec": job}} for name in ("a", "b")]},
         ),
+        "TrainJob": ("example.com/v1", {"workers": 2, "template": pods}),
     }[kind]
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "demo"}, "spec": spec}
 
@@ -160,6 +178,32 @@ def test_templates_of_other_kinds(plane: ControlPlane, webhook: Process) -> None
     assert code == 0
     assert "spec.replicatedJobs.0.template.spec.template: the pods will be denied: " in said
     assert "spec.replicatedJobs.1.template.spec.template: the pods will be denied: " in said
+
+
+def test_kinds_of_the_settings(plane: ControlPlane, webhook: Process) -> None:
+    """Nobody hears anything of a kind that is not known; with the setting the very words, here and in other commands."""
+    assert apply(plane, workload("TrainJob")) == (0, "")
+    with_workloads(plane, FURTHER)
+    plane.wait_until(lambda: apply(plane, workload("TrainJob")) == (0, FILLED), "warned of", 30)
+    assert apply(plane, workload("TrainJob", {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "150"})) == (0, DENIED)
+    assert apply(plane, workload("Deployment")) == (0, FILLED)
+    assert apply(plane, workload("TrainJob"), "--server-side") == (0, FILLED)
+    assert "trainjob/demo" in run(plane, "preview", "--namespace", TEAM).stdout
+    plane.client.delete("example.com/v1", "trainjobs", "demo", TEAM).accepted()
+    with_workloads(plane, "")
+    plane.wait_until(lambda: apply(plane, workload("TrainJob")) == (0, ""), "no longer warned of", 30)
+
+
+def with_workloads(plane: ControlPlane, further: str) -> None:
+    """Write the settings."""
+    settings: Json = {"data": {"settings.yaml": TEXT + further}}
+    plane.client.patch("v1", "configmaps", "vgpu-webhook-settings", settings, OWN).accepted()
+
+
+def run(plane: ControlPlane, *command: str) -> subprocess.CompletedProcess[str]:
+    """A command about the cluster, as a user runs it."""
+    options = ("--kubeconfig", str(plane.kubeconfig), "--release-namespace", OWN)
+    return subprocess.run([*PROGRAM, *command, *options], capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_a_namespace_that_audits(plane: ControlPlane, webhook: Process) -> None:

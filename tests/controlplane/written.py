@@ -1,6 +1,5 @@
 """What the webhook may write, picked out of a pod and brought to one spelling, so that two pods can be compared."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,29 +18,9 @@ def amounts(resources: Mapping[str, Any]) -> dict[str, Number | str]:
     return {name: _amount(str(value)) for name, value in resources.items()}
 
 
-def environment(container: Object) -> dict[str, str]:
-    """Return the variables that a container sets to a text."""
-    return {entry["name"]: entry["value"] for entry in container.get("env", []) if "value" in entry}
-
-
 def our_volumes(pod: Object) -> dict[str, Object]:
     """Return the volumes that carry the shim, by name."""
     return {volume["name"]: volume for volume in pod["spec"].get("volumes", []) if volume["name"].startswith(OURS)}
-
-
-def our_mounts(container: Object) -> dict[str, str]:
-    """Return what is mounted of those volumes: volume, or volume/subPath, by the path it is mounted at."""
-    return {
-        mount["mountPath"]: "/".join(filter(None, (mount["name"], mount.get("subPath"))))
-        for mount in container.get("volumeMounts", [])
-        if mount["name"].startswith(OURS)
-    }
-
-
-def account(pod: Object) -> Any:
-    """Return the status that the webhook left on a pod, None without one."""
-    text = pod["metadata"].get("annotations", {}).get(STATUS)
-    return None if text is None else json.loads(text)
 
 
 def written(pod: Object) -> Object:

@@ -33,12 +33,18 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "env_from"): _decoded(views, "_env_from"),
     (Container, "volume_mounts"): _decoded(views, "_mounts"),
     (Container, "volume_devices"): _decoded(views, "_devices"),
+    (Container, "image"): str,
+    (Container, "command"): list[str],
+    (Container, "args"): list[str],
+    (Container, "restart_policy"): str,
     (PodSpec, "volumes"): _decoded(views, "_volumes") | _decoded(views, "_config_maps"),
     (PodSpec, "tolerations"): list[dict[str, Any]],
     (PodSpec, "scheduling_gates"): _decoded(views, "_gates"),
     (PodSpec, "affinity"): _decoded(views, "_affinity"),
     (EnvVar, "value_from"): types.GenericAlias(dict, (str, _decoded(views, "_source_name"))),
     (Volume, "empty_dir"): dict[str, Any],
+    (Volume, "image"): dict[str, Any],
+    (Volume, "csi"): dict[str, Any],
 }
 """What undecoded fields are decoded into when they are needed."""
 

@@ -1,28 +1,18 @@
 """Defaults of a namespace, of every kind, for every vendor's requests: they fill in, and never change what is specified."""
 
 import json
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.decisions.test_any_to_any import TARGET, VENDORS, policy_for, request_in
-from tests.generators.policies import defaults
-from tests.generators.requests import Json, drawn_pods
+from tests.decisions.test_any_to_any import TARGET, policy_for
+from tests.generators.requests import Json
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
-from webhook.reasons import Denied, Reason
-from webhook.request import DIMENSIONS
+from webhook.reasons import Reason
 
 PREFIX = "vgpu-webhook.io/default-"
-LISTING = [name for name in VENDORS if any(key.listed for key in policy_for(name).vendors[name].keys.values())]
-"""Targets that count the devices of all containers in one list."""
-FILLED_IN_AGAIN = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS}
-"""Why a default can deny a pod: the target has no key for what is specified, and would fill in the default."""
 
 
 def decided(pod: Json, policy: Policy, annotations: dict[str, str]) -> Decision:
@@ -37,103 +27,6 @@ def check_second_pass(pod: Json, decision: Decision, policy: Policy, annotations
     again = decided(stored, policy, annotations)
     assert (again.denial, again.patch) == (None, ())
     return stored
-
-
-def specified(pod: Json, policy: Policy) -> dict[str, Any]:
-    """The dimensions that a container's keys, or the form that they make by themselves, specify; with their values there."""
-    request = request_in(pod, policy)
-    if request is None:
-        return {}
-    try:
-        reading = read(request.vendor, request.key_values, {}, policy.largest_card, request.name)
-    except Denied:
-        return {}
-    return {
-        dimension: getattr(reading.request, dimension)
-        for dimension in DIMENSIONS
-        if dimension in reading.form.literals
-        or any(dimension in request.vendor.keys[name].dimensions for name in request.key_values)
-    }
-
-
-def shown(value: Any) -> Any:
-    """A value as the status has it."""
-    return value if isinstance(value, int) else str(value).replace(" ", "")
-
-
-def bare(annotations: dict[str, str]) -> dict[str, str]:
-    """What the namespace's default of memory says of counts alone: whole devices if it is all of it."""
-    whole = annotations.get(f"{PREFIX}memory") == "all"
-    return {"vgpu-webhook.io/bare-devices": "whole" if whole else "share"}
-
-
-@pytest.mark.parametrize("source", VENDORS)
-@given(data=st.data())
-def test_what_is_specified_stays(source: str, data: st.DataObject) -> None:
-    """A pod that is accepted without defaults has the same specified dimensions with them, and nothing else is filled."""
-    policy = policy_for(source)
-    pod = data.draw(drawn_pods(policy.vendors[source]))
-    target = data.draw(st.one_of(st.none(), st.sampled_from(VENDORS)))
-    if target is not None:
-        pod["metadata"]["annotations"][TARGET] = target
-    annotations = data.draw(defaults())
-    alone, decision = decided(pod, policy, bare(annotations)), decided(pod, policy, annotations)
-    if decision.denial is not None:
-        if alone.denial is None:
-            assert decision.reason in FILLED_IN_AGAIN
-            assert "the namespace's default-" in decision.denial.message or "would be read" in decision.denial.message
-        return
-    check_second_pass(pod, decision, policy, annotations)
-    if alone.denial is not None:
-        check_completed(pod, decision, policy)
-        return
-    without_them, with_them = (each.status.get("containers", {}).get("main") for each in (alone, decision))
-    assert (without_them is None) == (with_them is None)
-    if without_them is None or with_them is None:
-        return
-    for dimension, value in specified(pod, policy).items():
-        assert dimension not in with_them.get("defaults", {})
-        # What a default leaves out of the way may be written more exactly, never less.
-        assert with_them["request"][dimension] in {without_them["request"][dimension], shown(value)}
-
-
-def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
-    """Where only defaults make it a request, each key counts, and no default divides a total by a count of its own."""
-    request = request_in(pod, policy)
-    if request is None:
-        return
-    keys = {key_value.key: request.vendor.keys[name] for name, key_value in request.key_values.items()}
-    ignored = [
-        keys[finding.field]
-        for finding in decision.warnings
-        if finding.reason is Reason.KEY_IGNORED and finding.field in keys
-    ]
-    for key in ignored:
-        assert any(key.dimensions == other.dimensions for other in keys.values() if other is not key)
-    filled = decision.status.get("containers", {}).get("main", {}).get("defaults", {})
-    assert "devices" not in filled or not any(key.total for key in keys.values())
-
-
-@pytest.mark.parametrize("source", VENDORS)
-@given(data=st.data())
-def test_second_pass_of_two_containers(source: str, data: st.DataObject) -> None:
-    """Property 1 for two containers, of one vendor or of two: labels and annotations hold for both of them.
-
-    A default that does not fit what the other container needs is left out: it denies no pod.
-    """
-    policy = policy_for(source)
-    beside = data.draw(st.one_of(st.just(source), st.sampled_from(VENDORS)))
-    pod = data.draw(drawn_pods(policy.vendors[source], policy.vendors[beside]))
-    target = data.draw(st.one_of(st.none(), st.sampled_from(LISTING), st.sampled_from(VENDORS)))
-    if target is not None:
-        pod["metadata"]["annotations"][TARGET] = target
-    annotations = data.draw(defaults())
-    decision = decided(pod, policy, annotations)
-    if decision.denial is None:
-        check_second_pass(pod, decision, policy, annotations)
-    elif decided(pod, policy, bare(annotations)).denial is None:
-        assert decision.reason in FILLED_IN_AGAIN
-        assert "the namespace's default-" in decision.denial.message or "would be read" in decision.denial.message
 
 
 QGPU, VCUDA, KOORDINATOR = "tke.cloud.tencent.com/qgpu-", "tencent.com/vcuda-", "koordinator.sh/"

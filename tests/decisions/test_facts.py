@@ -49,7 +49,7 @@ place:
   labels: {place.acme.example/label: x}
   annotations: {place.acme.example/annotation: x}
 guard:
-- {env: [ACME_OFF], lifts: truthy}
+- {env: [ACME_OFF], lifts: truthy, anywhere: true}
 - {env: [ACME_SECRET], from: {secretKeyRef: acme}}
 - {mount: [/usr/lib/acme/lib.so], from: {hostPath: /usr/lib/acme}, action: allow}
 - {mount: [/usr/lib/acme/*], unless: []}
@@ -74,6 +74,27 @@ keys:
   who: {annotation: noted.example/container, is: container, absent: first}
 forms:
 - {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
+---
+vendor: delivered
+family: nvidia
+keys: {gpu: {resource: delivered.example/gpu, is: devices}, mem: {resource: delivered.example/mem, is: memory, unit: 1Mi}}
+forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
+shim:
+  limit: env
+  needs: [memory]
+  env: {DELIVERED_LIMIT: "{memory}"}
+  delivery:
+  - image: {volume: delivered-image, reference: shim, subPath: lib, pullPolicy: Always, mountPath: /usr/lib/delivered}
+  - emptyDir:
+      volume: delivered-copy
+      sizeLimit: 1Mi
+      image: shim
+      pullPolicy: Never
+      command: [/copy]
+      cpu: 10m
+      memory: 16Mi
+      mountPath: /usr/lib/delivered
+  - csi: {volume: delivered-csi, driver: shim.example, attributes: {version: v1}, mountPath: /usr/lib/delivered}
 ---
 vendor: sliced
 family: nvidia

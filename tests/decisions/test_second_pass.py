@@ -22,17 +22,6 @@ from webhook.pod import decode_pod
 Json = dict[str, Any]
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
-PLACES = """
-extends: {name}
-place:
-  conflict: {conflict}
-  runtimeClassName: {name}-class
-  nodeSelector: {{gpu.example.com/{name}: there}}
-  tolerations: [{{key: gpu.example.com/{name}, operator: Exists}}]
-  labels: {{gpu.example.com/{name}: label}}
-  annotations: {{gpu.example.com/{name}: annotation}}
-"""
-
 
 @cache
 def configured(changes: str, settings: str = "{}\n") -> Policy:
@@ -46,12 +35,6 @@ def schedulers(policy: Policy) -> list[str | None]:
     places = [vendor.place for vendor in policy.vendors.values()]
     known = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
     return [None, "of-the-user", *sorted(known)]
-
-
-def marks(policy: Policy) -> Json:
-    """An annotation for everything that some scheduler owns."""
-    owned = (key for vendor in policy.vendors.values() for key in vendor.document.owned if isinstance(key, str))
-    return {key.replace("*", "x"): "forged" for key in owned if "{" not in key}
 
 
 def pods_of(source: str, policy: Policy, most: int) -> Iterator[Json]:
@@ -93,26 +76,6 @@ def test_every_target_and_scheduler(source: str, most: int) -> None:
         for scheduler in schedulers(POLICY):
             if not assert_at_rest(with_target(pod, target, scheduler, {}), context, POLICY):
                 break
-
-
-@few_or_all
-@pytest.mark.parametrize("conflict", ["keep", "override", "deny"])
-def test_every_kind_of_placement(conflict: str, most: int) -> None:
-    """Runtime class, node selector, tolerations, labels and annotations of every vendor, and marks of every scheduler."""
-    policy = configured(
-        "---".join(PLACES.format(name=name, conflict=conflict) for name in ("nvidia", "whole", "vcuda"))
-    )
-    context = Context(Namespace("team", OPTED_IN), pod_security_default="privileged")
-    allowed = 0
-    forged = marks(policy)
-    for source in ("nvidia", "vcuda", "nano-gpu", "volcano", "vgpu-manager"):
-        for target, pod, scheduler in itertools.product(
-            [source, *partners(source, VENDORS, 3 * most)],
-            pods_of(source, policy, min(most, 12)),
-            [None, "hami-scheduler", "of-the-user"],
-        ):
-            allowed += assert_at_rest(with_target(pod, target, scheduler, forged), context, policy)
-    assert allowed > 50
 
 
 HOME = """

@@ -49,17 +49,6 @@ def test_last_commit_with_another_program(project: Path, tmp_path: Path) -> None
     assert version_before(project) == last != newer
 
 
-def test_merged_branch_is_one_step(project: Path) -> None:
-    """The version before is what was on the main line, not a commit on the way to what was merged."""
-    main = git(project, "rev-parse", "HEAD")
-    git(project, "switch", "--create", "branch")
-    commit(project, "webhook/a.py", "half")
-    commit(project, "webhook/a.py", "whole")
-    git(project, "switch", "main")
-    git(project, "merge", "--no-ff", "branch", "--message", "merged")
-    assert version_before(project) == main
-
-
 def test_clones(project: Path, tmp_path: Path) -> None:
     """A fresh clone has the version before; a shallow one says what to do."""
     before = git(project, "rev-parse", "HEAD")

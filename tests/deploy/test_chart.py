@@ -36,6 +36,9 @@ def test_lint(helm: Chart, tmp_path: Path) -> None:
         helm.run("lint", str(CHART), "--strict", *REQUIRED, "--values", str(file))
 
 
+TRAIN = {"group": "example.com", "kind": "TrainJob", "templates": ["spec.template"]}
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_oldest_kubernetes_gets_the_same(helm: Chart, name: str) -> None:
     """Nothing depends on the version, from 1.30 on; an older one is refused."""
@@ -80,6 +83,9 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"settings": {"nodeNmae": "deny"}}, "additional properties 'nodeNmae' not allowed"),
         ({"shim": {"installer": {"image": {"tag": ""}}}}, "needs a tag or a digest"),
         ({"settings": {"timeoutSeconds": 31}}, "/settings/timeoutSeconds': maximum: got 31, want 30"),
+        ({"settings": {"workloads": [{**TRAIN, "group": "apps"}]}}, "/settings/workloads/0/group': 'apps' does not match"),
+        ({"settings": {"workloads": [{**TRAIN, "templates": ["a"]}]}}, "/workloads/0/templates/0': 'a' does not match"),
+        ({"settings": {"workloads": [{"kind": "A"}]}}, "/workloads/0': missing properties 'group', 'templates'"),
         ({"mappings": {"nvidia": {"deflauts": {}}}}, "/mappings/nvidia': additional properties 'deflauts' not allowed"),
         ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
         ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'keys', 'forms'"),
@@ -206,7 +212,7 @@ def test_rights_are_the_least(helm: Chart) -> None:
     )
     own_events = rights(NAMESPACE, "create get update", "events")
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
-    watched, written = set(), set()
+    watched, written = set(), rights(NAMESPACE, "list watch", "pods")
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         watched |= rights("", "get list watch", kind, REGISTRATION)
         written |= rights("", "create patch update", kind, REGISTRATION)
@@ -214,6 +220,8 @@ def test_rights_are_the_least(helm: Chart) -> None:
     assert rules(helm.render(VALUES["static"]), names) == always | everywhere | secret | watched
     assert rules(helm.render(VALUES["off"]), names) == always | everywhere | secret
     assert rules(helm.render(VALUES["secret"]), names) == always | everywhere | watched | written
+    swept = rights("", "list", "pods") | rights(NAMESPACE, "get create patch update", "leases", "vgpu-webhook-sweep")
+    assert rules(helm.render({"sweep": True}), names) == always | everywhere | secret | watched | written | swept
     quiet = {"ownerEvents": False}
     of_default = rights("default", "create get update", "events")
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written

@@ -1,11 +1,22 @@
 """An installed release, as far as it can be tried without a node: what it has no right to, what no upgrade can change."""
 
+import asyncio
+import contextlib
+import datetime as dt
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.controlplane.client import Client
 from tests.controlplane.plane import ControlPlane
+from webhook.admission.decision import Namespace
+from webhook.cluster.client.api import StatusError
+from webhook.cluster.client.connection import connect
+from webhook.mapping.load import load_policy
+from webhook.replica.sweep import LEASE, PERIOD, TURN, Sweep
 
 from .charts import INJECT, RELEASE, REQUIRED, Chart, HelmError
 
@@ -39,7 +50,8 @@ REFUSED = [
     ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-last-good"),
     ("POST", f"/api/v1/namespaces/{OTHER}/configmaps"),
     ("GET", "/api/v1/pods"),
-    ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods"),
+    ("GET", f"/api/v1/namespaces/{OTHER}/pods"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/any"),
     ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods"),
     ("PATCH", f"/api/v1/namespaces/{OTHER}"),
     ("GET", "/api/v1/nodes"),
@@ -78,3 +90,47 @@ def test_other_selector_is_refused(helm: Chart, where: list[str]) -> None:
     options = ("--reset-then-reuse-values", "--set", "nameOverride=shares", "--set", "fullnameOverride=vgpu-webhook")
     with pytest.raises(HelmError, match=r"the Deployment vgpu-webhook selects other pods .*restore nameOverride"):
         helm.run("upgrade", RELEASE, str(helm.folder), *INJECT, *where, *options)
+
+
+POLICY = load_policy()
+
+
+async def swept(kubeconfig: Path, now: dt.datetime) -> int | None:
+    """How many pods a turn counts; None if it is not this replica's."""
+    api = await connect(kubeconfig)
+    try:
+        sweep = Sweep(api, NAMESPACE, lambda: [Namespace(OTHER)], lambda: POLICY, structlog.get_logger())
+        await sweep.turn(now)
+        return None if sweep.counts is None else sweep.counts.total()
+    finally:
+        await api.close()
+
+
+def test_the_sweep_has_the_rights_that_it_needs(
+    helm: Chart, control_plane: ControlPlane, where: list[str], tmp_path: Path
+) -> None:
+    """With a real token: it makes the Lease, takes another turn, and lists pods; without the value, nothing of that."""
+    client = control_plane.client
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{RELEASE}/token"
+    token = client.call("POST", path, body).accepted()["status"]["token"]
+    config = json.loads(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(config))
+    now = dt.datetime.now(dt.UTC)
+    with pytest.raises(StatusError, match="forbidden"):
+        asyncio.run(swept(file, now))
+    helm.run("upgrade", RELEASE, str(helm.folder), *INJECT, *where, "--reset-then-reuse-values", "--set", "sweep=true")
+
+    def permitted() -> bool:
+        with contextlib.suppress(StatusError):  # the API server learns of rights a moment later
+            return asyncio.run(swept(file, now)) is not None
+        return False
+
+    control_plane.wait_until(permitted, "permitted", 30)
+    assert asyncio.run(swept(file, now)) is None
+    later = now + dt.timedelta(seconds=PERIOD + TURN)
+    assert asyncio.run(swept(file, later)) is not None
+    lease = client.get("coordination.k8s.io/v1", "leases", LEASE, NAMESPACE).accepted()["spec"]
+    assert dt.datetime.fromisoformat(lease["renewTime"]) == later

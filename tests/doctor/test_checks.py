@@ -21,6 +21,7 @@ from tests.doctor.scene import (
     PLACED,
     PLUGIN,
     PLUGINS,
+    POLICIES,
     REFUSED,
     amended,
     bundle,
@@ -200,6 +201,12 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
     ("order", ERROR, "only for pods of a scheduler", but(configurations=[configuration("00-kai", **BY_SCHEDULER)])),
     ("order", OK, "before all", but(configurations=[configuration("mutating-kai", **BY_SCHEDULER)])),
+    ("admission-policies", OK, "makes them: vgpu-webhook-guard, vgpu-webhook-hide", HEALTHY),
+    ("admission-policies", OK, "none of ours", but(admission_policies=[])),
+    ("admission-policies", WARNING, "could not be read", but(admission_policies=REFUSED)),
+    ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[1:])),
+    ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[:3])),
+    ("admission-policies", WARNING, "are not those", but(outcome=outcome(settings="optInLabel: a/b\ntarget: nvidia\n"))),
     ("bundle", OK, "trusts 1 CA", HEALTHY),
     ("bundle", OK, "trusts 2 CAs", but(validations=[], configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -365,6 +372,7 @@ def test_each_check_has_its_ends() -> None:
     # What was reported may be over.
     assert {name for name, levels in ends.items() if ERROR not in levels} == {
         "events",
+        "admission-policies",
         "namespaces",
         "untouched",
         "notes",
@@ -390,6 +398,44 @@ def test_events_are_one_line_each() -> None:
     many = but(reported=[event("LastGoodFull", "ConfigMap", "a", str(number)) for number in range(12)])
     *shown, more = result_of(many, "events").details
     assert (len(shown), more) == (10, "and 2 more")
+
+
+def test_stale_admission_policies() -> None:
+    """What differs, who wrote it, and the command that prints it again, with what was chosen; else what removes it."""
+    found = result_of(but(outcome=outcome(settings="optInLabel: a/b\ntarget: nvidia\n")), "admission-policies")
+    first, second = found.details
+    assert first.startswith("vgpu-webhook-guard: the ValidatingAdmissionPolicy differs (written by 1 ")
+    assert second.startswith("vgpu-webhook-hide: the MutatingAdmissionPolicy differs (written by 1 ")
+    assert found.hint == (
+        "vgpu-webhook admission-policies --guard Warn --hide --release-namespace gpu | kubectl apply -f -"
+    )
+    longer = [POLICIES[0] | {"spec": POLICIES[0]["spec"] | {"variables": []}}, *POLICIES[1:]]
+    assert "the ValidatingAdmissionPolicy differs" in str(
+        result_of(but(admission_policies=longer), "admission-policies")
+    )
+    none = result_of(but(outcome=outcome(settings="timeoutSeconds: 6\n")), "admission-policies")
+    assert none.details[0] == "vgpu-webhook-guard: the policy in force makes none"
+    assert none.hint.startswith(
+        "kubectl delete --ignore-not-found validatingadmissionpolicy,validatingadmissionpolicybinding vgpu-webhook-guard; "
+    )
+
+
+def test_what_makes_missed_pods_again() -> None:
+    """The command for each workload, once; of pods that no controller of Kubernetes restarts, that they are created again."""
+
+    def owned(name: str, kind: str, owner: str) -> Pod:
+        return pod(name, GPU, ownerReferences=[{"kind": kind, "name": owner, "controller": True}])
+
+    pods = [owned(name, "ReplicaSet", "train-5d4f8c7b9") for name in ("a", "b")]
+    pods += [owned("c", "StatefulSet", "db"), pod("d", GPU)]
+    assert result_of(but(pods={"team": pods}), "untouched").hint == (
+        "pods are changed only when they are created; kubectl rollout restart --namespace team deployment/train; "
+        "kubectl rollout restart --namespace team statefulset/db; create those of nobody again"
+    )
+    many = but(pods={"team": [owned(str(number), "StatefulSet", f"s{number}") for number in range(9)]})
+    assert result_of(many, "untouched").hint.endswith("statefulset/s2; and 6 more")
+    jobs = but(pods={"team": [owned("a", "Job", "nightly-28000000")]})
+    assert result_of(jobs, "untouched").hint.endswith("; create those of each Job again")
 
 
 def test_notes_are_one_line_for_each_namespace() -> None:

@@ -34,8 +34,8 @@ OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
 SETTINGS = "vgpu-webhook-settings"
-UNJUDGED = "validation: []\n"
-"""The faults are those of mutation: judged, pods that go by the webhook would be denied, and invalid documents not stored."""
+OF_HELM = {"app.kubernetes.io/managed-by": "Helm"}
+"""On documents: an invalid one is stored, as when an upgrade brings it."""
 NAME = "00-vgpu-webhook"
 SECRET = "vgpu-webhook-certificates"
 LAST_GOOD = "vgpu-webhook-last-good"
@@ -85,7 +85,6 @@ class Scene:
         for name, labels in ((OWN, {}), (TEAM, OPTED_IN), (LATE, {})):
             metadata = {"name": name, "labels": labels}
             self.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        self.config_map(SETTINGS, {"settings.yaml": UNJUDGED})
         config = json.loads(self.plane.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.ways.relay_port}"
         self.kubeconfig.write_text(json.dumps(config))
@@ -241,7 +240,7 @@ class Scene:
         manifest = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": OWN, "labels": labels or {}},
+            "metadata": {"name": name, "namespace": OWN, "labels": {**OF_HELM, **(labels or {})}},
             "data": data,
         }
         if self.client.create(manifest).status == 409:

@@ -87,6 +87,7 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     logs, events = Logs.since_now(scene.folder), event_counts(scene.client, (OWN, "default"))
     usual = checks(scene.check_command())
     before = scene.scrape()
+    firing = alerts.firing(before, before)
     stream = scene.stream
 
     def new_lines() -> dict[str, frozenset[str]]:
@@ -103,7 +104,8 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
             log=frozenset(logs.events()),
             events=frozenset(key[1] for key, count in now.items() if events.get(key) != count),
             metrics=frozenset(moved(before, during)),
-            alerts=frozenset(alerts.firing(before, during)),
+            # What fires already, such as a setting that a previous version does not know, is none of this fault's.
+            alerts=frozenset(alerts.firing(before, during) - firing),
             checks=said,
         )
 

@@ -1,7 +1,7 @@
 """Property 5 by the oracle: never less than requested, nothing specified changes, nothing empty is accepted."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -66,8 +66,6 @@ BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-m
 
 PLAIN = re.compile(r"nvidia\.com/gpu|amd\.com/gpu|aws\.amazon\.com/neuron(core)?|gpu\.intel\.com/(i915|xe)")
 """Names that the plain device plugins of NVIDIA, AMD, AWS and Intel serve as whole devices."""
-
-Filled = Mapping[str, int | Amount]
 
 
 def amount_findings(trial: Trial) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tests.fuzz.amounts import NVIDIA
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import MIB, Amounts
+from tests.fuzz.policies import COPIED
 from tests.fuzz.trial import Finding, Trial
 
 Json = dict[str, Any]
@@ -297,6 +298,8 @@ def wants_shim(trial: Trial, vendor: str, got: Amounts) -> bool:
     if vendor != "nvidia" or got.whole or got.memory[0] != "size" or "shim: {mode: plugin}" in trial.setup.mappings:
         return False
     ordered = trial.case.annotations.get(f"{PREFIX}shim")
+    if COPIED in trial.setup.mappings:
+        return ordered != "none"
     if ordered in {"none", "hostPath"}:
         return ordered == "hostPath"
     default = "baseline" if "podSecurityDefault: baseline" in trial.setup.settings else "privileged"

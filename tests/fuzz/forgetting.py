@@ -49,6 +49,7 @@ def _absent_as(empty: Callable[[], Any]) -> Forgetting:
 MAP: Mapping[str, Forgetting] = {"content": _content, "values": _numbers, "absence": _absent_as(dict)}
 LIST: Mapping[str, Forgetting] = {"content": _content, "absence": _absent_as(list)}
 RAW: Mapping[str, Forgetting] = {"content": _content, "absence": _absence}
+RAW_TEXT: Mapping[str, Forgetting] = {"value": lambda _: msgspec.Raw(b"")}
 TEXT: Mapping[str, Forgetting] = {"value": _value}
 
 WAYS: Mapping[str, Mapping[str, Forgetting]] = {
@@ -70,6 +71,10 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     "spec.containers.volumeMounts": RAW,
     "spec.containers.volumeDevices": RAW,
     "spec.containers.securityContext": {"value": _value, "absence": _absent_as(SecurityContext)},
+    "spec.containers.image": RAW_TEXT,
+    "spec.containers.command": RAW,
+    "spec.containers.args": RAW,
+    "spec.containers.restartPolicy": RAW_TEXT,
     "spec.initContainers": {"number": lambda found: found and found[:1], "absence": _absent_as(list)},
     "spec.volumes": RAW,
     "spec.schedulerName": TEXT,
@@ -92,6 +97,7 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     },
     "context.podSecurityDefault": {"value": lambda _: "privileged"},
     "context.user": {"value": lambda _: ""},
+    "context.imageVolumes": {"value": lambda _: True},
 }
 """By field, every way in which it can be forgotten."""
 FACTS = tuple((field, way) for field in FIELDS for way in WAYS[field])

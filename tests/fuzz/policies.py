@@ -40,6 +40,20 @@ extends: aliyun
 place: {tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}], labels: {p.example.com/label: "1"}}
 """
 """Everything that a mapping can place."""
+COPIED = """
+---
+extends: nvidia
+shim:
+  delivery:
+  - image: {volume: vgpu-shim, reference: registry.example/shim, mountPath: /usr/local/vgpu-shim}
+  - emptyDir:
+      volume: vgpu-shim
+      sizeLimit: 16Mi
+      image: registry.example/shim
+      command: [/copy, /usr/local/vgpu-shim]
+      mountPath: /usr/local/vgpu-shim
+"""
+"""Deliveries that no level of Pod Security forbids."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
 CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
@@ -212,6 +226,18 @@ SETUPS: tuple[Setup, ...] = (
         served=frozenset({"volcano", "amd"}),
     ),
     Setup("counts alone are whole, no target", settings="{bareDevices: whole}", whole=True),
+    Setup(
+        "a shim that an image brings, target nvidia",
+        mappings=CONFIGURED + COPIED,
+        settings="{target: nvidia, podSecurityDefault: restricted}",
+        target="nvidia",
+    ),
+    Setup(
+        "a shim that an init container copies, target nvidia",
+        mappings=CONFIGURED + COPIED,
+        settings="{target: nvidia, podSecurityDefault: restricted, imageVolumes: false}",
+        target="nvidia",
+    ),
 )
 
 

@@ -4,6 +4,7 @@ What is remembered of a pod must not be taken for its sibling wherever the chang
 field of the pod and of the circumstances of its review; ``test_remembered.py`` demands it.
 """
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
@@ -127,6 +128,16 @@ def _in(place: str, key: str, values: tuple[Any, ...], draw: Draw, sibling: Sibl
 
 def _in_container(key: str, values: tuple[Any, ...], draw: Draw, sibling: Sibling) -> Sibling:
     _put(_container(draw, sibling), key, draw.pick(values))
+    return sibling
+
+
+def _in_installer(key: str, values: tuple[Any, ...], draw: Draw, sibling: Sibling) -> Sibling:
+    """One of these values for a key of the init container that brings the shim, which is added if missing."""
+    containers = sibling.pod["spec"].get("initContainers") or []
+    if not any(each["name"] == INSTALLER["name"] for each in containers):
+        sibling.pod["spec"]["initContainers"] = [copy.deepcopy(INSTALLER), *containers]
+    found = next(each for each in sibling.pod["spec"]["initContainers"] if each["name"] == INSTALLER["name"])
+    _put(found, key, draw.pick(values))
     return sibling
 
 
@@ -358,6 +369,11 @@ def _pod_security_default(draw: Draw, sibling: Sibling) -> Sibling:
     return sibling._replace(context=msgspec.structs.replace(sibling.context, pod_security_default=level))
 
 
+def _image_volumes(draw: Draw, sibling: Sibling) -> Sibling:
+    served = draw.chance(0.5)
+    return sibling._replace(context=msgspec.structs.replace(sibling.context, image_volumes=served))
+
+
 def _user(draw: Draw, sibling: Sibling) -> Sibling:
     user = draw.pick(("", "alice", *USERS))
     return sibling._replace(context=msgspec.structs.replace(sibling.context, user=user))
@@ -365,6 +381,14 @@ def _user(draw: Draw, sibling: Sibling) -> Sibling:
 
 USERS = ("system:serviceaccount:kube-system:hami-scheduler", "system:serviceaccount:hami:scheduler")
 """The schedulers of pods, one of which may write marks in a policy."""
+
+INSTALLER: Json = {
+    "name": "vgpu-shim",
+    "image": "registry.example/shim",
+    "command": ["/copy", "/usr/local/vgpu-shim"],
+    "volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}],
+}
+"""As one of `SETUPS` has it."""
 
 CHANGES: Mapping[str, Change] = {
     "metadata": _metadata,
@@ -385,6 +409,12 @@ CHANGES: Mapping[str, Change] = {
     "spec.containers.volumeMounts": _mounts,
     "spec.containers.volumeDevices": _devices,
     "spec.containers.securityContext": _security,
+    "spec.containers.image": partial(_in_installer, "image", ("registry.example/shim", "mine", ABSENT)),
+    "spec.containers.command": partial(
+        _in_installer, "command", (["/copy", "/usr/local/vgpu-shim"], ["/mine"], [], ABSENT)
+    ),
+    "spec.containers.args": partial(_in_installer, "args", (ABSENT, [], ["/mine"])),
+    "spec.containers.restartPolicy": partial(_in_installer, "restartPolicy", (ABSENT, "Always")),
     "spec.initContainers": _init_containers,
     "spec.volumes": _volumes,
     "spec.schedulerName": partial(_in, "spec", "schedulerName", (ABSENT, None, *SCHEDULERS)),
@@ -401,6 +431,7 @@ CHANGES: Mapping[str, Change] = {
     "context.namespace.annotations": _namespace_annotations,
     "context.podSecurityDefault": _pod_security_default,
     "context.user": _user,
+    "context.imageVolumes": _image_volumes,
 }
 """A change for every field that is decoded of a pod, init containers as containers, and for what else decides."""
 FIELDS = tuple(CHANGES)

@@ -31,7 +31,7 @@ Operations = list[dict[str, Any]]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("pods", [300, pytest.param(5000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("pods", [2000, pytest.param(20_000, marks=pytest.mark.deep)])
 def test_nothing_is_found(pods: int) -> None:
     """Some pods of a fixed seed; `make fuzz` takes as many as there is time for."""
     tally = fuzz(SEED, 0, pods, None, 1)

@@ -32,6 +32,11 @@ SETUPS_OF = {
     "spec.affinity": 14,
     "context.user": 16,
     "spec.runtimeClassName": 16,
+    "spec.containers.image": 22,
+    "spec.containers.command": 22,
+    "spec.containers.args": 22,
+    "spec.containers.restartPolicy": 22,
+    "context.imageVolumes": 21,
 }
 """Where a field matters by what is configured; elsewhere a mapping without it is as good."""
 COARSER = "a missing one is remembered apart from an empty one, and both are decided alike"
@@ -50,6 +55,8 @@ NO_LOSS: Mapping[tuple[str, str], str] = {
     ("spec.containers.volumeDevices", "absence"): COARSER,
     ("spec.containers.resources.claims", "absence"): COARSER,
     ("spec.containers.securityContext", "absence"): COARSER,
+    ("spec.containers.command", "absence"): COARSER,
+    ("spec.containers.args", "absence"): COARSER,
     ("spec.initContainers", "absence"): COARSER,
     ("spec.resourceClaims", "absence"): COARSER,
     ("spec.affinity", "absence"): COARSER,
@@ -135,7 +142,10 @@ def test_every_field_that_is_decoded_has_siblings() -> None:
     }
     of_context = {f"context.{field.name}" for field in msgspec.structs.fields(Context)} - {"context.namespace"}
     of_namespace = {f"context.namespace.{field.name}" for field in dataclasses.fields(Namespace)}
-    snake = {name: name.replace("podSecurityDefault", "pod_security_default") for name in FIELDS}
+    snake = {
+        name: name.replace("podSecurityDefault", "pod_security_default").replace("imageVolumes", "image_volumes")
+        for name in FIELDS
+    }
     assert {*snake.values()} == decoded | of_context | of_namespace
     assert WAYS.keys() == {*FIELDS}
     assert {*NO_LOSS} <= {*FACTS}

@@ -114,7 +114,7 @@ class Trial:
     @cached_property
     def after(self) -> list[Read]:
         """The containers as they are stored, as the oracle takes them."""
-        return read_pod(self.stored, self.setup.cluster)
+        return read_pod(self._without_installer, self.setup.cluster)
 
     @cached_property
     def codes(self) -> frozenset[str]:
@@ -132,8 +132,21 @@ class Trial:
         return found
 
     def containers(self) -> list[tuple[Json, Json]]:
-        """Each container as it was sent and as it is stored, init containers first."""
-        return list(zip(all_containers(self.case.pod), all_containers(self.stored), strict=True))
+        """Each container as it was sent and as it is stored, init containers first; without the one that brings the shim."""
+        return list(zip(all_containers(self.case.pod), all_containers(self._without_installer), strict=True))
+
+    @property
+    def _without_installer(self) -> Json:
+        """What is stored without the init container that brings the shim, the first one, unless it was sent."""
+        spec = self.stored["spec"]
+        first, *others = spec.get("initContainers") or [{"name": ""}]
+        if first["name"] != INSTALLER or any(each["name"] == INSTALLER for each in all_containers(self.case.pod)):
+            return self.stored
+        return {**self.stored, "spec": {**spec, "initContainers": others}}
+
+
+INSTALLER = "vgpu-shim"
+"""The init container that brings the shim, the first one of a pod."""
 
 
 def context_of(case: Case) -> Context:

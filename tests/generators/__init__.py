@@ -1,1 +1,1 @@
-"""What hypothesis draws: pods as users write them, well and badly, and policies as clusters configure them."""
+"""What is drawn at random: requests in the keys of any vendor, and hostile documents; and the decision on a pod."""

@@ -1,7 +1,5 @@
 """Reading: what keys mean by each built-in vendor's own rules, with defaults, or why they are refused."""
 
-from typing import Any
-
 import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
@@ -18,139 +16,24 @@ def request(devices: int, memory: Memory, cores: Cores) -> Request:
     return Request(devices, memory, cores)
 
 
-READ: list[tuple[str, dict[str, str | int], Request]] = [
-    ("nvidia", {"nvidia.com/gpu": 2}, request(2, ALL, ALL)),
-    ("nvidia", {"nvidia.com/gpumem": "3k"}, request(1, Size(3000 * MIB), UNLIMITED)),
-    (
-        "nvidia",
-        {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 1, "nvidia.com/gpucores": 30},
-        request(2, Size(MIB), Percent(30)),
-    ),
-    ("nvidia", {"nvidia.com/gpumem-percentage": 50}, request(1, Percent(50), UNLIMITED)),
-    ("nvidia", {"nvidia.com/gpumem-percentage": 100}, request(1, ALL, ALL)),
-    ("nvidia", {"nvidia.com/gpumem-percentage": 100, "nvidia.com/gpucores": 30}, request(1, ALL, Percent(30))),
-    ("nvidia", {"nvidia.com/gpumem": 1, "nvidia.com/gpumem-percentage": 100}, request(1, Size(MIB), UNLIMITED)),
-    ("nvidia", {"nvidia.com/gpucores": 100}, request(1, ALL, ALL)),
-    ("nvidia", {"nvidia.com/gpucores": 100, "nvidia.com/gpumem": 4}, request(1, Size(4 * MIB), ALL)),
-    ("iluvatar", {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-memory": 64}, request(1, Size(16 * GIB), UNLIMITED)),
-    ("iluvatar", {"iluvatar.ai/vgpu": 1}, request(1, ALL, ALL)),
-    ("iluvatar", {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 40}, request(1, ALL, Percent(40))),
-    ("iluvatar", {"iluvatar.ai/vgpu": 3, "iluvatar.ai/vcuda-memory": 64}, request(3, ALL, ALL)),
-    ("iluvatar", {"iluvatar.ai/vgpu": 2, "iluvatar.ai/vcuda-core": 200}, request(2, ALL, ALL)),
-    ("iluvatar", {"iluvatar.ai/MR-V50-vgpu": 1, "iluvatar.ai/MR-V50.vMem": 4}, request(1, Size(GIB), UNLIMITED)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8}, request(1, Size(8 * GIB), UNLIMITED)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 1}, request(1, Size(8 * GIB), UNLIMITED)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 4}, request(4, Size(2 * GIB), UNLIMITED)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 35}, request(1, Size(8 * GIB), Percent(35))),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 100}, request(1, Size(8 * GIB), ALL)),
-    ("gpushare", {"aliyun.com/gpu-mem": 8}, request(1, Size(8 * GIB), UNLIMITED)),
-    ("vcuda", {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 16}, request(1, Size(4 * GIB), Percent(30))),
-    ("vcuda", {"tencent.com/vcuda-core": 99, "tencent.com/vcuda-memory": 1}, request(1, Size(256 * MIB), Percent(99))),
-    ("vcuda", {"tencent.com/vcuda-core": 100}, request(1, ALL, ALL)),
-    ("vcuda", {"tencent.com/vcuda-core": 300, "tencent.com/vcuda-memory": 16}, request(3, ALL, ALL)),
-]
 REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
-    ("nvidia", {"nvidia.com/gpucores": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpucores": "30500m"}, Reason.NOT_WHOLE, "1 is 1 % of a device"),
     ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
     ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),
-    ("iluvatar", {"iluvatar.ai/vcuda-memory": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/vgpu: 1"),
     ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
-    (
-        "aliyun",
-        {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 3},
-        Reason.NOT_DIVISIBLE,
-        "label aliyun.com/gpu-count: '3'.*write 6 or 9",
-    ),
     ("aliyun", {"aliyun.com/gpu-mem": 1, "aliyun.com/gpu-count": 3}, Reason.NOT_DIVISIBLE, "write 3$"),
-    ("aliyun", {"aliyun.com/gpu-core.percentage": 20}, Reason.UNSUPPORTED_BY_VENDOR, "add it"),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 33}, Reason.NOT_LEGAL, "5 to 100 by 5"),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 105}, Reason.NOT_LEGAL, "5 to 100 by 5"),
-    (
-        "aliyun",
-        {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 2, "aliyun.com/gpu-core.percentage": 20},
-        Reason.UNSUPPORTED_BY_VENDOR,
-        "leave",
-    ),
-    ("aliyun", {"aliyun.com/gpu-mem": "8Gi"}, Reason.TOO_LARGE, "8 means 8 GiB"),
-    ("aliyun", {"aliyun.com/gpu-mem": 16276}, Reason.TOO_LARGE, "if MiB were meant, write 16 "),
-    ("vcuda", {"tencent.com/vcuda-core": 150}, Reason.UNSUPPORTED_BY_VENDOR, "150 is neither.*write 100 or 200"),
-    ("vcuda", {"tencent.com/vcuda-core": 50}, Reason.UNSUPPORTED_BY_VENDOR, "needs both"),
-    ("vcuda", {"tencent.com/vcuda-memory": 16}, Reason.UNSUPPORTED_BY_VENDOR, "needs both"),
 ]
-
-
-@pytest.mark.parametrize("name, keys, expected", READ, ids=str)
-def test_read_by_the_vendors_rules(name: str, keys: dict[str, str | int], expected: Request) -> None:
-    """Units, totals, whole devices, and what a missing dimension means there."""
-    assert reading(load_policy().vendors[name], keys).request == expected
 
 
 @pytest.mark.parametrize("name, keys, reason, text", REFUSED, ids=str)
 def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], reason: Reason, text: str) -> None:
-    """With what to write instead."""
+    """With what to write instead, as far as no golden case shows it."""
     with pytest.raises(Denied, match=text) as caught:
         reading(load_policy().vendors[name], keys)
     assert caught.value.finding.reason is reason
     assert caught.value.finding.container == "main"
-
-
-@pytest.mark.parametrize(
-    "name, keys, defaults, expected, filled",
-    [
-        (
-            "nvidia",
-            {"nvidia.com/gpu": 1},
-            {"memory": Size(GIB), "cores": Percent(30)},
-            request(1, Size(GIB), Percent(30)),
-            "memory cores",
-        ),
-        ("nvidia", {"nvidia.com/gpumem": 1}, {"devices": 2}, request(2, Size(MIB), UNLIMITED), "devices"),
-        (
-            "nvidia",
-            {"nvidia.com/gpumem-percentage": 100},
-            {"cores": Percent(30), "devices": 2},
-            request(2, ALL, ALL),
-            "devices",
-        ),
-        ("nvidia", {"nvidia.com/gpucores": 100}, {"memory": Size(GIB)}, request(1, ALL, ALL), ""),
-        ("nvidia", {"nvidia.com/gpucores": 99}, {"memory": Size(GIB)}, request(1, Size(GIB), Percent(99)), "memory"),
-        ("nvidia", {"nvidia.com/gpu": 1}, {"memory": ALL}, request(1, ALL, ALL), "memory"),
-        (
-            "nvidia",
-            {"nvidia.com/gpu": 1},
-            {"memory": ALL, "cores": Percent(30)},
-            request(1, ALL, Percent(30)),
-            "memory cores",
-        ),
-        (
-            "vcuda",
-            {"tencent.com/vcuda-core": 50},
-            {"memory": Size(4 * GIB)},
-            request(1, Size(4 * GIB), Percent(50)),
-            "memory",
-        ),
-        (
-            "vcuda",
-            {"tencent.com/vcuda-memory": 16},
-            {"cores": Percent(20)},
-            request(1, Size(4 * GIB), Percent(20)),
-            "cores",
-        ),
-        ("vcuda", {"tencent.com/vcuda-core": 200}, {"memory": Size(GIB)}, request(2, ALL, ALL), ""),
-        ("iluvatar", {"iluvatar.ai/vcuda-memory": 4}, {"devices": 1}, request(1, Size(GIB), UNLIMITED), "devices"),
-        ("iluvatar", {"iluvatar.ai/vgpu": 2}, {"memory": Size(GIB), "cores": Percent(5)}, request(2, ALL, ALL), ""),
-    ],
-    ids=str,
-)
-def test_defaults_fill_unset_dimensions(
-    name: str, keys: dict[str, str | int], defaults: dict[Any, Any], expected: Request, filled: str
-) -> None:
-    """Only what is missing, never what makes a whole device smaller; and they come before a refusal for what is missing."""
-    found = reading(load_policy().vendors[name], keys, defaults.items())
-    assert (found.request, set(found.filled)) == (expected, set(filled.split()))
 
 
 CORRECTING = ACME.replace("is: cores", "is: cores, values: [10, 50, 100], round: up")

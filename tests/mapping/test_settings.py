@@ -88,3 +88,20 @@ def test_labels_that_name_the_card() -> None:
     assert found["iluvatar"] == ("corp.example/card",)
     with_own = policy("extends: iluvatar\ncardLabels: [iluvatar.example/chip]\n").card_labels
     assert with_own["iluvatar"] == ("iluvatar.example/chip",)
+
+
+@pytest.mark.parametrize(
+    "workload, said",
+    [
+        ("{group: apps, kind: A, templates: [spec.a]}", "workloads[0].group: should be the group of a custom resource"),
+        ("{group: a.b, kind: a_b, templates: [spec.a]}", "workloads[0].kind: should be a kind, such as TrainJob"),
+        ("{group: a.b, kind: A, templates: [template]}", "workloads[0].templates[0]: should be a path below spec"),
+        ("{group: a.b, kind: A, templates: [spec..a]}", "workloads[0].templates[0]: should be a path below spec"),
+        ("{group: a.b, kind: A, templates: []}", "workloads[0].templates: is an empty list"),
+        ("{group: a.b, kind: A, templates: [spec.a], tmplates: 1}", "(did you mean `templates`?)"),
+    ],
+)
+def test_workloads(workload: str, said: str) -> None:
+    """Each mistake with its path, and what is right."""
+    (problem,) = problems(settings=f"workloads: [{workload}]\n")
+    assert said in str(problem)

@@ -112,6 +112,19 @@ def test_forms_say_who_is_served() -> None:
     assert shim({("forms",): None}).serves("whole")
 
 
+LIBRARY = {"volume": "lib", "mountPath": "/opt/lib"}
+
+
+def image(**parts: str) -> dict[str, Any]:
+    """A delivery by an image volume."""
+    return {"image": {**LIBRARY, "reference": "registry.example/shim@sha256:" + "0" * 64, **parts}}
+
+
+def copied(**parts: str) -> dict[str, Any]:
+    """A delivery by an init container."""
+    return {"emptyDir": {**LIBRARY, "sizeLimit": "1Mi", "image": "shim", "command": ["/copy"], **parts}}
+
+
 MISTAKES: list[tuple[Any, ...]] = [
     ({("limit",): None}, ("limit",), "`limit` is missing"),
     ({("mountedBy",): "a b"}, ("mountedBy",), "is not a label with its value"),
@@ -132,6 +145,21 @@ MISTAKES: list[tuple[Any, ...]] = [
     ({("env", "ACME_VISIBLE_DEVICES"): "0"}, ("env", "ACME_VISIBLE_DEVICES"), "override the device plugin"),
     ({("delivery",): []}, ("delivery",), "no delivery"),
     ({("delivery",): ["none", "none"]}, ("delivery", 1), "twice"),
+    ({("delivery", 0): image(volume="Lib")}, ("delivery", 0, "image", "volume"), "name of a volume"),
+    ({("delivery", 0): image(mountPath="lib")}, ("delivery", 0, "image", "mountPath"), "absolute path"),
+    ({("delivery", 0): image(reference="a b")}, ("delivery", 0, "image", "reference"), "name of an image"),
+    ({("delivery", 0): image(subPath="/lib")}, ("delivery", 0, "image", "subPath"), "folder of the image"),
+    ({("delivery", 0): copied(image="")}, ("delivery", 0, "emptyDir", "image"), "name of an image"),
+    ({("delivery", 0): copied(sizeLimit="1MB")}, ("delivery", 0, "emptyDir", "sizeLimit"), "1MB"),
+    ({("delivery", 0): copied(cpu="0")}, ("delivery", 0, "emptyDir", "cpu"), "is nothing"),
+    ({("delivery", 0): copied(memory="-1")}, ("delivery", 0, "emptyDir", "memory"), "-1"),
+    ({("delivery", 0): copied(volume="state")}, ("state", "volume"), "volume of the library"),
+    ({("delivery", 0): copied(mountPath="/tmp")}, ("state", "mounts", "/tmp/lock"), "overlap"),
+    (
+        {("delivery", 1): {"csi": {**LIBRARY, "driver": "a", "volume": "A"}}},
+        ("delivery", 1, "csi", "volume"),
+        "name of",
+    ),
     ({("delivery", 0, "hostPath", "volume"): "Lib"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
     ({("delivery", 0, "hostPath", "volume"): "a" * 64}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
     ({("delivery", 0, "hostPath", "volume"): "lib\n"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),

@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.yaml_text import load_yaml
 from webhook.mapping.document import strict_yaml
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
@@ -191,7 +192,7 @@ def test_built_in_documents_mean_the_same_to_a_plain_parser() -> None:
     for file in files:
         text = file.read_text()
         (document,) = parse(text, file.name)
-        assert document.data == as_text(yaml.safe_load(text))
+        assert document.data == as_text(load_yaml(text))
 
 
 def as_text(value: Any) -> Any:

@@ -30,67 +30,6 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "target, request_, defaults, expected",
-    [
-        (
-            "nvidia",
-            Request(2, Size(GIB), Percent(30)),
-            {},
-            {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"},
-        ),
-        ("nvidia", Request(1, Size(MIB + 1), UNLIMITED), {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2"}),
-        (
-            "nvidia",
-            Request(1, Percent(50), UNLIMITED),
-            {},
-            {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"},
-        ),
-        (
-            "nvidia",
-            Request(3, ALL, ALL),
-            {},
-            {"nvidia.com/gpu": "3", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
-        ),
-        ("aliyun", Request(1, Size(GIB), UNLIMITED), {}, {"aliyun.com/gpu-mem": "1"}),
-        (
-            "aliyun",
-            Request(1, Size(3000 * MIB), Percent(33)),
-            {},
-            {"aliyun.com/gpu-mem": "3", "aliyun.com/gpu-core.percentage": "35"},
-        ),
-        (
-            "aliyun",
-            Request(3, Size(3000 * MIB), UNLIMITED),
-            {},
-            {"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "3"},
-        ),
-        ("gpushare", Request(1, Size(1), UNLIMITED), {}, {"aliyun.com/gpu-mem": "1"}),
-        ("nano-gpu", Request(1, Percent(60), Percent(30)), {}, {"nano-gpu/gpu-percent": "60"}),
-        ("nano-gpu", Request(1, Percent(30), Percent(60)), {}, {"nano-gpu/gpu-percent": "60"}),
-        (
-            "vcuda",
-            Request(1, Size(3000 * MIB), Percent(30)),
-            {},
-            {"tencent.com/vcuda-core": "30", "tencent.com/vcuda-memory": "12"},
-        ),
-        ("vcuda", Request(2, ALL, ALL), {}, {"tencent.com/vcuda-core": "200"}),
-        (
-            "iluvatar",
-            Request(1, Size(GIB), Percent(30)),
-            {},
-            {"iluvatar.ai/vgpu": "1", "iluvatar.ai/vcuda-core": "30", "iluvatar.ai/vcuda-memory": "4"},
-        ),
-        ("iluvatar", Request(2, ALL, ALL), {}, {"iluvatar.ai/vgpu": "2", "iluvatar.ai/vcuda-core": "200"}),
-        ("iluvatar", Request(1, ALL, Percent(30)), {}, {"iluvatar.ai/vgpu": "1", "iluvatar.ai/vcuda-core": "30"}),
-    ],
-    ids=str,
-)
-def test_written_in_built_in_keys(target: str, request_: Request, defaults: Any, expected: dict[str, str]) -> None:
-    """Rounded up per device to what the target can say, then multiplied; whole devices explicit where a default waits."""
-    assert keys(target, request_, **defaults) == expected
-
-
-@pytest.mark.parametrize(
     "target, request_, defaults, why",
     [
         ("aliyun", Request(1, Percent(50), UNLIMITED), {}, "no key of aliyun can express memory 50 %"),

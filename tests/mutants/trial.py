@@ -45,7 +45,6 @@ CERTIFICATES = (
 """What a mutant of `certs` is put to: the tests of one line after the other, until one fails."""
 
 _LONG = (
-    "tests/admission/test_plain.py::test_no_key_that_is_read_is_forgotten",
     "tests/admission/test_search_path.py::test_empty_elements_cost_little",
     "tests/admission/test_shim.py::test_any_search_path_is_led_by_ours_and_has_no_empty_element",
     "tests/mapping/test_compile.py::test_built_in_documents_pass_their_probes",
@@ -63,7 +62,7 @@ DECISIONS = (
         *(f"--deselect={test}" for test in _LONG),
         *(f"--ignore=tests/mapping/test_{part}.py" for part in _ELSEWHERE),
     ),
-    ("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/explanation"),
+    ("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/fuzz/test_remembered.py", "tests/explanation"),
 )
 """The same for every other one, those first that end most mutants in the least time."""
 

@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from certs.ca import issue, make_ca
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
+from webhook.mapping.load import load_policy
+from webhook.quantity import parse_quantity
 
 from . import configuration
 from .namespaces import ADDRESS, PODS, Inside, Namespaces
@@ -28,7 +30,7 @@ GROUP: Final = "vgpu-node-"
 
 DEVICE: Final = "nvidia.com/gpu"
 DEVICES: Final = 40
-COUNTED: Final = {"nvidia.com/gpumem": "1000000", "nvidia.com/gpucores": "4000"}
+COUNTED: Final = {"nvidia.com/gpumem": 1_000_000, "nvidia.com/gpucores": 4000}
 """What no device plugin serves: HAMi's scheduler counts it, and here any scheduler does, as capacity of the node."""
 
 STARTED: Final = "containerd successfully booted"
@@ -46,6 +48,11 @@ AUDIT: Final = {
 """What pods request is written down; what the node and the tests do is not: they are administrators."""
 
 API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
+
+
+def stand_ins() -> list[str]:
+    """The names of vendors' own schedulers, in the place of which one scheduler of Kubernetes binds pods here."""
+    return [scheduler for vendor in load_policy().vendors.values() if (scheduler := vendor.place.scheduler)]
 
 
 class Cluster(ControlPlane):
@@ -96,12 +103,34 @@ class Cluster(ControlPlane):
 
     def serve_devices(self) -> None:
         """Start a device plugin, and give the node what HAMi's scheduler counts."""
-        sockets = "/var/lib/kubelet/device-plugins"
-        plugin = self.programs.kubernetes / "device-plugin"
-        command = [str(part) for part in (plugin, sockets, self.kubeconfig, NODE, DEVICE, DEVICES, self.allocations)]
-        self.node["device-plugin"] = self._start_inside("device-plugin", command)
-        self.client.patch("v1", "nodes", f"{NODE}/status", {"status": {"capacity": COUNTED}}).accepted()
+        self._serve(DEVICE, str(DEVICES))
+        counted = {name: str(amount) for name, amount in COUNTED.items()}
+        self.client.patch("v1", "nodes", f"{NODE}/status", {"status": {"capacity": counted}}).accepted()
         self.wait_until(self.has_devices, "devices of the node")
+
+    @contextlib.contextmanager
+    def served_by(self, system: str, scheduler: str, devices: str, offered: Mapping[str, int]) -> Iterator[None]:
+        """In a block, the device plugin of a system serves, and the stand-in of its scheduler does not.
+
+        Args:
+            system: as the plugin calls it.
+            scheduler: the name of its scheduler.
+            devices: the names of devices, and the MiB of each, as the plugin reads them.
+            offered: what the node then has to offer.
+        """
+        self._stop("device-plugin")
+        self._restart_scheduler(name for name in stand_ins() if name != scheduler)
+        nothing = dict.fromkeys(COUNTED)
+        status = {"status": {"capacity": nothing, "allocatable": nothing}}
+        self.client.patch("v1", "nodes", f"{NODE}/status", status).accepted()
+        self._serve(system, devices)
+        self.wait_until(lambda: self._offers(offered), f"devices of {system}", 120)
+        try:
+            yield
+        finally:
+            self._stop("device-plugin")
+            self._restart_scheduler(stand_ins())
+            self.serve_devices()
 
     def stop_node(self) -> None:
         """Stop kubelet, then containerd; containers run on without them."""
@@ -139,8 +168,7 @@ class Cluster(ControlPlane):
 
     def has_devices(self) -> bool:
         """Whether the node offers all that pods may request."""
-        allocatable: dict[str, str] = self.client.get("v1", "nodes", NODE).accepted()["status"]["allocatable"]
-        return allocatable.get(DEVICE) == str(DEVICES) and set(COUNTED) <= allocatable.keys()
+        return self._offers({DEVICE: DEVICES, **COUNTED})
 
     def ready(self) -> bool:
         """Whether the node is ready, and takes pods."""
@@ -156,6 +184,28 @@ class Cluster(ControlPlane):
             shutil.copy(log, self._logs)
         self.stop()
         self._namespaces.close()
+
+    def _offers(self, amounts: Mapping[str, int]) -> bool:
+        """Whether the node offers just that of each resource."""
+        allocatable = self.client.get("v1", "nodes", NODE).accepted()["status"]["allocatable"]
+        return all(parse_quantity(allocatable.get(name, "0")) == amount for name, amount in amounts.items())
+
+    def _serve(self, name: str, devices: str) -> None:
+        """Start a device plugin: of one resource, or of a system."""
+        sockets = "/var/lib/kubelet/device-plugins"
+        plugin = self.programs.kubernetes / "device-plugin"
+        command: list[str | Path] = [plugin, sockets, self.kubeconfig, NODE, self.allocations, name, devices]
+        self.node["device-plugin"] = self._start_inside("device-plugin", command)
+
+    def _stop(self, name: str) -> None:
+        [process] = [each for each in self._inside if each.name == name]
+        self._inside.remove(process)
+        process.stop()
+
+    def _restart_scheduler(self, names: Iterable[str]) -> None:
+        self._stop("kube-scheduler")
+        self._optional.discard("kube-scheduler")
+        self.start_scheduler(names)
 
     def _kill_containers(self) -> int:
         """Kill the processes of all containers; return how many there were."""

@@ -7,10 +7,9 @@ import pytest
 from tests.deploy.charts import Chart, chart
 from tests.go_program import BinariesMissingError
 from tests.parts import skip_part
-from webhook.mapping.load import load_policy
 
 from . import images, programs, small_images
-from .cluster import Cluster
+from .cluster import Cluster, stand_ins
 from .load import delete_pods
 from .pods import Pods
 from .releases import OPTED_IN, TEAM, Release, namespace
@@ -38,7 +37,7 @@ def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
     try:
         for archive in archives:
             started.load(archive)
-        started.start_scheduler(place for vendor in load_policy().vendors.values() if (place := vendor.place.scheduler))
+        started.start_scheduler(stand_ins())
         started.serve_devices()
         yield started
     finally:

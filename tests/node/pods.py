@@ -22,15 +22,20 @@ class Pods:
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def create(self, *containers: Object, annotations: Object | None = None, **spec: Any) -> Object:
-        """Create a pod and return it as it is stored; a container without a name or an image gets one."""
+        """Create a pod and return it as it is stored."""
+        return self.cluster.client.create(
+            self.body(*containers, annotations=annotations, **spec), self.namespace
+        ).accepted()
+
+    def body(self, *containers: Object, annotations: Object | None = None, **spec: Any) -> Object:
+        """A pod; a container without a name or an image gets one."""
         named = [{"name": f"c{number}", "image": GPU, **each} for number, each in enumerate(containers)]
-        body = {
+        return {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": f"pod-{next(self.numbers)}", "annotations": annotations or {}},
             "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": named, **spec},
         }
-        return self.cluster.client.create(body, self.namespace).accepted()
 
     def get(self, pod: Object) -> Object:
         """Return it as it is now."""

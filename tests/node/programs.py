@@ -53,7 +53,7 @@ def find() -> Programs:
     Raises:
         BinariesMissingError: they are not there, and cannot be built.
     """
-    inputs = ("go.mod", "go.sum", "main.go", "plugin.go")
+    inputs = ("go.mod", "go.sum", "main.go", "plugin.go", "systems.go")
     links = ("kubelet", "kube-proxy", "device-plugin")
     source = SOURCE / "kubernetes"
     kubernetes = GoProgram("node", source, inputs, ".", kubernetes_link_flags(source / "go.mod"), WITHOUT_GO, links)

@@ -27,6 +27,9 @@ GPU = "localhost/gpu:test"
 GPU_WITH_PATHS = "localhost/gpu-with-paths:test"
 """The same, with environment of its own in the image."""
 
+GPU_OF_CUDA = "localhost/gpu-of-cuda:test"
+"""The same as the first, with what images of CUDA ask for."""
+
 IMAGE_PATHS = {"LD_LIBRARY_PATH": "/opt/own", "LD_PRELOAD": "/opt/own/libown.so"}
 LIBRARY = "localhost/library"
 LIBRARY_PATH = "/k8s-vgpu/lib/nvidia"
@@ -40,6 +43,7 @@ def all_images() -> list[Path]:
             _image(Path(folder) / "pause", PAUSE, _pause, "/pause"),
             _image(Path(folder) / "gpu", GPU, _program, "/program"),
             _image(Path(folder) / "paths", GPU_WITH_PATHS, _program_and_own, "/program", **IMAGE_PATHS),
+            _image(Path(folder) / "cuda", GPU_OF_CUDA, _program, "/program", NVIDIA_VISIBLE_DEVICES="all"),
             *(
                 _image(Path(folder) / version, f"{LIBRARY}:{version}", partial(_library, version), "/bin/true")
                 for version in VERSIONS

@@ -72,7 +72,8 @@ def scene(any_release: Release) -> Iterator[Scene]:
 
 def config_map(text: str) -> Object:
     """A mapping in a ConfigMap."""
-    labels = {"vgpu-webhook.io/mapping": "true"}
+    # An invalid one of others would be denied.
+    labels = {"vgpu-webhook.io/mapping": "true", "app.kubernetes.io/managed-by": "Helm"}
     metadata = {"name": "acme", "namespace": NAMESPACE, "labels": labels}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mapping.yaml": text}}
 

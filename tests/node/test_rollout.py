@@ -103,10 +103,12 @@ def test_new_version_and_back(before: Release, any_release: Release) -> None:
 
 
 GOOD = "extends: nvidia\nplace: {scheduler: our-scheduler}\n"
+# What Helm applies is stored with a warning where it is invalid: only the next version may be able to read it.
+LABELS = {"vgpu-webhook.io/mapping": "true", "app.kubernetes.io/managed-by": "Helm"}
 MAPPING = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
-    "metadata": {"name": "nvidia", "namespace": NAMESPACE, "labels": {"vgpu-webhook.io/mapping": "true"}},
+    "metadata": {"name": "nvidia", "namespace": NAMESPACE, "labels": LABELS},
     "data": {"mapping.yaml": GOOD},
 }
 

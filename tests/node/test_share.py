@@ -51,13 +51,13 @@ def mode(request: pytest.FixtureRequest, any_release: Release) -> Iterator[str]:
         (folder / "libvgpu.so").unlink()
 
 
-def in_force(release: Release, mode: str) -> bool:
-    """Whether pods are treated so, and translated."""
+def in_force(release: Release, mode: str, scheduler: str = "hami-scheduler") -> bool:
+    """Whether pods are treated so, and translated for a scheduler."""
     limits = {"aliyun.com/gpu-mem": "4"}
     container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": {"containers": [container]}}
     answer = release.plane.client.create(pod, TEAM, dry_run=True)
-    if answer.status != 201 or answer.body["spec"].get("schedulerName") != "hami-scheduler":
+    if answer.status != 201 or answer.body["spec"].get("schedulerName") != scheduler:
         return False
     injected = any(each["name"] == "vgpu-shim" for each in answer.body["spec"].get("volumes", []))
     return injected == (mode == "inject")

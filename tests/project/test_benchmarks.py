@@ -16,9 +16,7 @@ from benchmarks.client import Client, Connection, Sample
 from benchmarks.decide import NAMESPACE
 from benchmarks.figures import Figure
 from benchmarks.held import NAME, Held, tell
-from benchmarks.memory import twice
-from benchmarks.processes import interpreter, peer
-from benchmarks.streams import LARGE, OF_TRACE, REPLICAS, SMALL, TRANSLATED, Pair, Stream, binary, streams
+from benchmarks.streams import LARGE, OF_TRACE, REPLICAS, SMALL, TRANSLATED, Pair, Stream, streams
 from benchmarks.trace import GIB_PER_GPU, TraceRequest, trace
 from webhook.admission import Context, decide
 from webhook.mapping.load import load_policy
@@ -119,11 +117,6 @@ def test_all_different_and_translated(pair: Pair) -> None:
     assert len(shares) == 1000
 
 
-def test_quantities_are_canonical() -> None:
-    """In bytes as in numbers."""
-    assert [binary(10_000), binary(10_240)] == ["10000Mi", "10Gi"]
-
-
 def test_goals_that_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are named, and end the run at once, unless it is told to go without them."""
     assert list(unmeasured()) == ["peer"]
@@ -141,22 +134,6 @@ def test_goals_that_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
             check_measured(unmeasured())
     monkeypatch.setenv("WITHOUT", "trace")
     check_measured(unmeasured())
-
-
-def test_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How Python was built is what its build says."""
-    built = {"CONFIG_ARGS": "'--enable-optimizations'", "PY_CORE_LDFLAGS": "-g -flto=auto"}
-    monkeypatch.setattr("sysconfig.get_config_var", built.get)
-    assert interpreter().endswith("profile-guided optimization: yes; link-time optimization: yes")
-    built.clear()
-    assert interpreter().endswith(
-        "optimization: not named by its build; link-time optimization: not named by its build"
-    )
-
-
-def test_each_pod_twice() -> None:
-    """As the second of two it is remembered."""
-    assert list(twice(iter([b"a", b"b"]))) == [b"a", b"a", b"b", b"b"]
 
 
 def test_what_is_held(tmp_path: Path) -> None:
@@ -213,16 +190,6 @@ def test_streams_without_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [each.name for each in streams()]
     monkeypatch.delenv("TRACE")
     assert [each.name for each in streams()] == [name for name in names if "trace" not in name]
-
-
-def test_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another webhook is what PEER says; its CPU is unknown without its process."""
-    assert peer() is None
-    monkeypatch.setenv("PEER", "https://127.0.0.1:18443/webhook")
-    found = peer()
-    assert found is not None
-    assert (found.host, found.port, found.path, found.pid) == ("127.0.0.1", 18443, "/webhook", None)
-    assert found.cpu != found.cpu
 
 
 @pytest.mark.parametrize(

@@ -426,7 +426,7 @@ def test_every_option_is_explained() -> None:
 def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
-    place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED)
+    place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED, sweep=True)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.validations()
@@ -483,7 +483,7 @@ def test_every_key_of_mappings_is_documented() -> None:
         for field in model.model_fields.values()
     }
     explained = {key for span in spans_of(TEXTS["docs/mapping.md"]) for key in re.findall(r"\w+", span)}
-    assert {"vendor", "translateTo", "sizeLimit"} - keys == {"sizeLimit"}
+    assert {"vendor", "translateTo", "medium"} - keys == {"medium"}
     assert keys | {"extends"} <= explained
 
 
@@ -560,9 +560,10 @@ def test_checks_of_the_doctor_are_documented() -> None:
 
 
 def test_permissions_are_those_that_are_used() -> None:
-    """The table of permissions names each kind of object that `webhook.cluster` requests."""
-    source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").rglob("*.py"))
-    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles)\b", source))
+    """The table of permissions names each kind of object that a replica requests."""
+    paths = [path for package in ("cluster", "replica") for path in (ROOT / "webhook" / package).rglob("*.py")]
+    source = "".join(path.read_text() for path in paths)
+    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles|pods)\b", source))
     used |= {kind.plural for kind in KINDS}
     section = TEXTS["docs/reference.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

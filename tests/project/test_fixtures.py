@@ -92,13 +92,3 @@ def test_environment_is_clean(watched: pytest.Pytester, monkeypatch: pytest.Monk
             assert not [name for name in os.environ if name.startswith("VGPU_WEBHOOK_")]
     """)
     watched.runpytest().assert_outcomes(passed=1)
-
-
-@pytest.mark.parametrize("option, expected", [([], False), (["--update-golden"], True)])
-def test_update_golden_option(watched: pytest.Pytester, option: list[str], *, expected: bool) -> None:
-    """Golden files are compared unless --update-golden says to write them."""
-    watched.makepyfile(f"""
-        def test_option(update_golden):
-            assert update_golden is {expected}
-    """)
-    watched.runpytest(*option).assert_outcomes(passed=1)

@@ -8,7 +8,6 @@ from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS
 from tests.decisions.test_any_to_any_by_card import PARTS
 from tests.decisions.test_keys import REQUESTS
 from tests.fuzz.policies import SETUPS, Setup
-from tests.generators.policies import CHANGES
 from tests.unprobed import unprobed_policy
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy
@@ -37,11 +36,3 @@ def test_documents_of_keys(change: str) -> None:
 def test_setups_of_the_fuzzer(setup: Setup) -> None:
     """The documents of each setup of the fuzzer pass their probes."""
     build_policy(parse(setup.mappings, "mappings"), parse(setup.settings, "settings")[0])
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("vendor", CHANGES)
-def test_generated_documents(vendor: str) -> None:
-    """Each change that property tests draw passes its probes."""
-    for change in CHANGES[vendor]:
-        build_policy([Document("generated", {"extends": vendor, **change}, {})])

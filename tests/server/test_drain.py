@@ -58,9 +58,7 @@ async def test_review_in_flight_is_finished(tmp_path: Path) -> None:
         assert await server.ended(30) == 0
 
 
-@pytest.mark.parametrize(
-    "signals", [[signal.SIGTERM, signal.SIGTERM], [signal.SIGTERM, signal.SIGINT], [signal.SIGINT]]
-)
+@pytest.mark.parametrize("signals", [[signal.SIGTERM, signal.SIGINT], [signal.SIGINT]])
 async def test_hurry(tmp_path: Path, signals: list[signal.Signals]) -> None:
     """A second signal ends the grace, and Ctrl-C needs none."""
     async with started(tmp_path, "--drain-grace", "60") as server:

@@ -1,6 +1,7 @@
 """Whatever is sent, the answer is a documented one, and the server lives."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import random
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.server.harness import CLIENT, Answer, Server, call, connected, request, review, serving
+from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision
 from webhook.mapping.load import load_policy
@@ -161,14 +163,19 @@ FUZZ = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_to
     )
 )
 def test_mutated_reviews(mutations: list[tuple[random.Random, list[Any]]]) -> None:
-    """A review with some parts replaced by anything is answered, through the real engine."""
-    requests = []
+    """A review with some parts replaced by anything is answered, through the real engine, and a patch applies to it."""
+    documents = []
     for draw, replacements in mutations:
         document = json.loads(review(obj=gpu_pod))
         for value in replacements:
             document = mutated(document, draw, value)
-        requests.append(request(json.dumps(document).encode()))
-    check(answers_to(*requests))
+        documents.append(document)
+    found = answers_to(*(request(json.dumps(document).encode()) for document in documents))
+    check(found)
+    for document, answers in zip(documents, found, strict=True):
+        for patch in (each.json["response"].get("patch") for each in answers if each.status == 200):
+            if patch is not None:
+                apply_strictly(document["request"]["object"], json.loads(base64.b64decode(patch)))
 
 
 @FUZZ

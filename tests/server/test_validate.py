@@ -43,16 +43,6 @@ async def test_a_new_pod_is_judged_and_not_changed() -> None:
     assert "vgpu_webhook_reviews_total{" not in metrics
 
 
-async def test_replicas_that_do_not_agree_yet_ask_for_a_repetition() -> None:
-    """A pod that another one changed under a newer policy is no fault of its user."""
-    status = {"vgpu-webhook.io/status": '{"policy":"0123456789ab","containers":{}}'}
-    other = {**pod(), "metadata": {"name": "p", "annotations": status}, "spec": {"containers": [SHARE]}}
-    async with serving(policy=POLICY) as server:
-        answer = await validated(server, review(other))
-    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-    assert "changed under another policy" in answer.json["message"]
-
-
 async def test_a_workload_gets_warnings() -> None:
     """Created or changed; never a denial."""
     bad = {**SHARE, "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "150"}}}
@@ -81,7 +71,7 @@ async def test_a_workload_gets_warnings() -> None:
             validation(pod(), "Pod", operation="UPDATE", oldObject=pod(), subResource="ephemeralcontainers"),
             id="none new",
         ),
-        pytest.param(validation(pod(), "Pod", operation="UPDATE", subResource="status"), id="status"),
+        pytest.param(validation(pod(), "Pod", operation="UPDATE", oldObject=pod(), subResource="status"), id="status"),
         pytest.param(review().replace(b'"object"', b'"other"').replace(b"CREATE", b"DELETE"), id="nothing"),
     ],
 )

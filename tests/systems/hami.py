@@ -12,8 +12,8 @@ import yaml
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, UUIDS, Place, Running, System, shares
-from .shapes import DEVICE_MIB, DEVICES, Share
+from .place import MODEL, Place, Running, System, shares
+from .shapes import Share
 from .sources import sources
 
 CHART = "charts/hami"
@@ -44,14 +44,14 @@ def start(place: Place) -> Iterator[Running]:
             "id": uuid,
             "index": index,
             "count": 10,
-            "devmem": DEVICE_MIB,
+            "devmem": place.device_mib,
             "devcore": 100,
             "type": MODEL,
             "numa": 0,
             "mode": "hami-core",
             "health": True,
         }
-        for index, uuid in enumerate(UUIDS)
+        for index, uuid in enumerate(place.uuids)
     ]
     annotations = {
         "hami.io/node-handshake": f"Reported {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S}",
@@ -59,7 +59,7 @@ def start(place: Place) -> Iterator[Running]:
     }
     with ExitStack() as running:
         running.enter_context(
-            place.node({"nvidia.com/gpu": 10 * DEVICES}, {"labels": {"gpu": "on"}, "annotations": annotations})
+            place.node({"nvidia.com/gpu": 10 * len(place.uuids)}, {"labels": {"gpu": "on"}, "annotations": annotations})
         )
         running.enter_context(place.run(program, {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig)}))
         running.enter_context(

@@ -1,7 +1,9 @@
 """What becomes of the shapes beside a system, as a table."""
 
 import copy
+import json
 import re
+import subprocess
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,7 @@ import yaml
 
 from tests.cache import say
 from tests.controlplane.client import Answer, Object
-from tests.controlplane.product import WEBHOOK, Product, registered, serving
+from tests.controlplane.product import PROGRAM, WEBHOOK, Product, registered, serving
 from tests.controlplane.written import STATUS
 from webhook import labels
 
@@ -76,12 +78,14 @@ class Result:
     Attributes:
         outcomes: of each shape, with the webhook alone.
         orders: for an order and a reinvocation policy, the shapes whose stored pod differs, with how.
+        told: what `check` says of the order, for each.
         memory_mib: the most that each program used.
         seconds: that it took.
     """
 
     outcomes: Mapping[str, Outcome]
     orders: Mapping[tuple[str, str], Mapping[str, str]]
+    told: Mapping[tuple[str, str], str]
     memory_mib: Mapping[str, int]
     seconds: float
 
@@ -90,22 +94,28 @@ def tried(system: System, place: Place) -> Result:
     """Try every shape beside a system."""
     began = time.monotonic()
     options = opted_in(place, {"target": system.target, **system.settings})
+    if system.mapping is not None:
+        folder = place.folder / "mappings"
+        folder.mkdir()
+        (folder / f"{system.target}.yaml").write_text(yaml.safe_dump({"extends": system.target, **system.mapping}))
+        options += ["--mappings", folder]
     place.created(
         {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
     )
     selector = place.selector()
     probe = _in(place, next(each for each in shapes() if each.name == FIRST).pod)
     with system.start(place) as running, serving(place.folder, options) as product:
-        with registered(product, place.plane, selector, probe, "mmm-vgpu-webhook"):
+        with registered(product, place.plane, selector, probe, "00-vgpu-webhook"):
             with _theirs(place, running, "z-theirs", "IfNeeded", selector) if running.needed else nullcontext():
                 if not system.lacking:
                     _warmed(place, running, product)
                 chosen = [shape for shape in shapes() if not system.lacking or shape.name.startswith(system.name)]
                 patience = PENDING if system.lacking else PATIENCE
                 outcomes = {shape.name: _placed(place, running, product, shape, patience) for shape in chosen}
-            orders = dict(_orders(place, running, selector)) if running.webhook is not None else {}
+            both = list(_orders(place, running, selector)) if running.webhook is not None else []
         memory = peaks(place)
-    return Result(outcomes, orders, memory, time.monotonic() - began)
+    orders = {order: differing for order, differing, _ in both}
+    return Result(outcomes, orders, {order: told for order, _, told in both}, memory, time.monotonic() - began)
 
 
 def opted_in(place: Place, chosen: Mapping[str, Any]) -> list[str | Path]:
@@ -135,6 +145,9 @@ def table(system: System, result: Result) -> str:
             for how in dict.fromkeys(differing.values()):
                 names = ", ".join(name for name, other in differing.items() if other == how)
                 lines += [f"  {how}", textwrap.fill(names, 120, initial_indent="    ", subsequent_indent="    ")]
+    if result.told:
+        lines += ["", "what `check` says of the order"]
+        lines += [f"  {order}, {policy}: {told}" for (order, policy), told in result.told.items()]
     return "\n".join([*lines, ""])
 
 
@@ -187,14 +200,23 @@ def _placed(place: Place, running: Running, product: Product, shape: Shape, pati
         running.tidy()
 
 
-def _orders(place: Place, running: Running, selector: Object) -> Iterator[tuple[tuple[str, str], dict[str, str]]]:
-    """Both orders under both policies: what differs in stored pods from those without their webhook."""
+def _orders(place: Place, running: Running, selector: Object) -> Iterator[tuple[tuple[str, str], dict[str, str], str]]:
+    """Both orders under both policies: what differs in stored pods from those without their webhook, and what `check` says."""
     alone = {shape.name: _stored(place, shape) for shape in shapes()}
     for order, name in ORDERS.items():
         for policy in POLICIES:
             with _theirs(place, running, name, policy, selector):
                 found = {shape.name: _difference(alone[shape.name], _stored(place, shape)) for shape in shapes()}
-            yield (order, policy), {each: how for each, how in found.items() if how}
+                told = _told(place)
+            yield (order, policy), {each: how for each, how in found.items() if how}, told
+
+
+def _told(place: Place) -> str:
+    """What `check` says of the order: how bad it is, and the first line."""
+    command = [*PROGRAM, "check", "--kubeconfig", str(place.plane.kubeconfig), "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    [found] = [each for each in json.loads(done.stdout)["checks"] if each["name"] == "order"]
+    return f"{found['level']}: {found['message']}"
 
 
 def _stored(place: Place, shape: Shape) -> Object | str:

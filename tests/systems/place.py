@@ -18,7 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.deploy.helm import Helm
 
-from .shapes import DEVICES, Share
+from .shapes import DEVICE_MIB, DEVICES, Share
 from .sources import Source
 
 NODE: Final = "node-with-devices"
@@ -56,6 +56,8 @@ class Place:
         certificate: for its webhooks.
         files: the folder of each of its sources.
         started: the processes, for what they say of their memory.
+        uuids: of the devices of its Node.
+        device_mib: memory of each.
     """
 
     plane: ControlPlane
@@ -64,6 +66,8 @@ class Place:
     certificate: Certificate
     files: Mapping[str, Path]
     started: list[Process]
+    uuids: tuple[str, ...] = UUIDS
+    device_mib: int = DEVICE_MIB
 
     @contextmanager
     def run(self, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Iterator[Process]:
@@ -195,6 +199,7 @@ class System:
         start: runs it until the end of a block.
         lacking: what it lacks as it is installed, so that no pod that requests a device is placed.
         settings: of the webhook, besides the target.
+        mapping: a document that changes the target's, as its administrators would.
     """
 
     name: str
@@ -203,6 +208,7 @@ class System:
     start: Callable[[Place], AbstractContextManager[Running]]
     lacking: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    mapping: Mapping[str, Any] | None = None
 
 
 def make_certificate(folder: Path) -> Certificate:

@@ -15,17 +15,21 @@ from .gpushare import GPUSHARE
 from .hami import HAMI
 from .kai import KAI
 from .koordinator import KOORDINATOR, KOORDINATOR_GATED
-from .outcomes import Result, table, tell, tried
+from .outcomes import ORDERS, POLICIES, Result, table, tell, tried
 from .place import Place, System, make_certificate
 from .shapes import shapes
 from .sources import first_line
 from .vgpu_manager import VGPU_MANAGER
-from .volcano import VOLCANO
+from .volcano import VOLCANO, VOLCANO_WITH_PERCENTAGE
 
 pytestmark = [pytest.mark.systems, pytest.mark.timeout(3600)]
 
 SYSTEMS = {
-    system.name: system for system in (HAMI, VOLCANO, KAI, KOORDINATOR, KOORDINATOR_GATED, VGPU_MANAGER, GPUSHARE)
+    system.name: system
+    for system in (
+        *(HAMI, VOLCANO, VOLCANO_WITH_PERCENTAGE, KAI, KOORDINATOR, KOORDINATOR_GATED),
+        *(VGPU_MANAGER, GPUSHARE),
+    )
 }
 CHOSEN = [name for name in os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",") if name != "kueue"]
 EXPECTED = Path(__file__).with_name("expected")
@@ -78,3 +82,21 @@ def test_promises(system: System, result: Result) -> None:
     assert not system.lacking or all(outcome.pending for outcome in result.outcomes.values()), (
         "it serves: state nothing lacking"
     )
+
+
+def test_check_tells_what_the_order_changes(system: System, result: Result) -> None:
+    """A webhook before ours that is called once or twice makes different pods only where `check` says so: Volcano's appends.
+
+    After ours, it is called once under either policy.
+    """
+    if not result.orders:
+        pytest.skip("it has no webhook")
+    before, after = ([result.orders[order, policy] for policy in POLICIES] for order in ORDERS)
+    assert after[0] == after[1]
+    once, again = (result.told["theirs first", policy] for policy in POLICIES)
+    if before[0] != before[1]:
+        assert "not again afterwards" in once
+        assert "again afterwards, when it may append twice" in again
+    if system.target == VOLCANO.target:
+        shape = "volcano-resource-group"
+        assert [each[shape] for each in (*before, after[0])] == [f"tolerations: {count} entries" for count in (3, 4, 3)]

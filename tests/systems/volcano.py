@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -11,20 +12,27 @@ import yaml
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, UUIDS, Place, Running, System, shares
-from .shapes import DEVICE_MIB, DEVICES, Share
+from .place import MODEL, Place, Running, System, shares
+from .shapes import Share
 from .sources import sources
 
 CHART = "installer/helm/chart/volcano"
 REGISTER = "volcano.sh/node-vgpu-register"
 WEBHOOK = "volcano-admission-service-pods-mutate"
 GROUP = "scheduling.volcano.sh/v1beta1"
+PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
+GPU_GROUP = "gpu"
 ACCOUNT = Path("/run/secrets/kubernetes.io/serviceaccount")
 
 
 @contextmanager
-def start(place: Place) -> Iterator[Running]:
-    """Run it with the definitions and the configuration of its chart, and what its device plugin's installation adds."""
+def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
+    """Run it with the definitions and the configuration of its chart, and what its device plugin's installation adds.
+
+    Args:
+        place: where.
+        percentages: the Node offers percentages of memory, too, as administrators can have it: no device plugin does.
+    """
     files = place.files["volcano"]
     chart = files / CHART
     place.create_all(chart / "crd/bases")
@@ -41,11 +49,13 @@ def start(place: Place) -> Iterator[Running]:
     kubeconfig = f"--kubeconfig={place.plane.kubeconfig}"
     scheduler, healthz, controllers, port, health = free_ports(5)
     resources = {
-        "volcano.sh/vgpu-number": 10 * DEVICES,
-        "volcano.sh/vgpu-memory": DEVICE_MIB * DEVICES,
-        "volcano.sh/vgpu-cores": 100 * DEVICES,
+        "volcano.sh/vgpu-number": 10 * len(place.uuids),
+        "volcano.sh/vgpu-memory": place.device_mib * len(place.uuids),
+        "volcano.sh/vgpu-cores": 100 * len(place.uuids),
     }
-    register = "".join(f"{uuid},10,{DEVICE_MIB},{MODEL},true,hami-core:" for uuid in UUIDS)
+    if percentages:
+        resources[PERCENTAGE] = 100 * len(place.uuids)
+    register = "".join(f"{uuid},10,{place.device_mib},{MODEL},true,hami-core:" for uuid in place.uuids)
     with ExitStack() as running:
         running.enter_context(place.node(resources, {"annotations": {REGISTER: register}}))
         running.enter_context(
@@ -87,7 +97,7 @@ def start(place: Place) -> Iterator[Running]:
                     f"--tls-cert-file={place.certificate.certificate}",
                     f"--tls-private-key-file={place.certificate.key}",
                     f"--ca-cert-file={place.certificate.ca}",
-                    f"--admission-conf={chart / 'config/volcano-admission.conf'}",
+                    f"--admission-conf={_groups(place)}",
                     "--listen-address=127.0.0.1",
                     f"--port={port}",
                     f"--healthz-address=127.0.0.1:{health}",
@@ -124,6 +134,14 @@ def _configuration(place: Place, chart: Path) -> Path:
     return file
 
 
+def _groups(place: Place) -> Path:
+    """A group of resources, as the chart's configuration shows: pods that name it in an annotation get a toleration."""
+    toleration = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+    file = place.folder / "volcano-admission.conf"
+    file.write_text(yaml.safe_dump({"resourceGroups": [{"resourceGroup": GPU_GROUP, "tolerations": [toleration]}]}))
+    return file
+
+
 def _in_cluster(place: Place) -> list[str]:
     """Show the program a service account where pods have it: it reads the plugin's ConfigMap only so."""
     account = place.folder / "account"
@@ -140,4 +158,10 @@ def _as_in_cluster(place: Place) -> dict[str, str]:
     return {**os.environ, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
 
-VOLCANO = System("volcano", "volcano", (sources()["volcano"], sources()["volcano-plugin"]), start)
+NEEDS = (sources()["volcano"], sources()["volcano-plugin"])
+VOLCANO = System("volcano", "volcano", NEEDS, start)
+REPORTED = {"keys": {"vgpu-memory-percentage": {"unreported": None}}}
+"""The mapping where Nodes offer percentages: docs/mapping.md."""
+VOLCANO_WITH_PERCENTAGE = System(
+    "volcano-with-percentage", "volcano", NEEDS, partial(start, percentages=True), mapping=REPORTED
+)

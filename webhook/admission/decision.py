@@ -61,11 +61,13 @@ class Context(Struct, frozen=True):
         pod_security_default: the Pod Security level of a namespace without an ``enforce`` label, unless the settings have one
             (a cluster's own default is not visible to a webhook).
         user: name of the user who creates the pod; schedulers may write the marks that they own.
+        image_volumes: whether the cluster serves image volumes, unless the settings say so.
     """
 
     namespace: Namespace
     pod_security_default: PodSecurityLevel = "baseline"
     user: str = ""
+    image_volumes: bool = True
 
 
 Outcome: TypeAlias = Literal["patched", "untouched", "denied"]
@@ -166,14 +168,18 @@ class Facts(NamedTuple):
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
-    """Return the facts of a review; None if nothing in the pod can matter: no key, no resource with a domain, no claim."""
+    """Return the facts of a review; None if nothing in the pod can matter: no key, no resource with a domain, no claim.
+
+    Where devices are hidden, every container matters.
+    """
     spec, metadata = pod.spec, pod.metadata
     init = spec.init_containers
     containers = spec.containers if init is None else [*init, *spec.containers]
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
-    if not (labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))):
+    matters = labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))
+    if not matters and not policy.settings.hide_devices:
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
@@ -201,7 +207,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
             gates,
         ),
     )
-    around = Context(context.namespace.decisive, context.pod_security_default, context.user)
+    around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
     return Facts(facts, around, _key(facts, around))
 
 
@@ -209,7 +215,7 @@ def _reduced(
     containers: Sequence[Container], resources: Sequence[Resources | None], policy: Policy, *, whole: bool, mounts: bool
 ) -> list[Container]:
     """Containers with what can matter: their `resources`, watched variables, and `mounts` that may meet a shim or a guard."""
-    watched = policy.watched_variables.among
+    watched, installers = policy.watched_variables.among, policy.installers
     return [
         Container(
             each.name,
@@ -220,6 +226,8 @@ def _reduced(
             each.security_context,
             each.volume_devices if mounts else ABSENT,
         )
+        if each.name not in installers
+        else msgspec.structs.replace(each, resources=extended)
         for each, extended in zip(containers, resources, strict=True)
     ]
 
@@ -259,6 +267,7 @@ def _key(pod: Pod, context: Context) -> bytes | None:
                 namespace.annotations,
                 context.pod_security_default,
                 context.user,
+                context.image_volumes,
             )
         )
     except OverflowError:
@@ -336,6 +345,7 @@ class Plan:
         edits: the changes to the pod.
         findings: warnings for the user, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
+        hidden: the containers in which devices are hidden by us, for the status.
         stripped: variables that the guard has removed so far.
         paths: characters of the search and preload paths that the shim has looked at so far.
         reported_once: the findings of `report_once`.
@@ -354,6 +364,7 @@ class Plan:
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
     stripped: int = 0
     paths: int = 0
     reported_once: set[Finding] = field(default_factory=set)

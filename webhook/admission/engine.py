@@ -1,7 +1,7 @@
 """One pod → one decision: the sequence of steps.
 
 `trace` takes the same steps for explanations, with their results, also beyond a denial. Last comes what a changed pod says of
-itself: status, summary and label, for people and tools; no decision reads them.
+itself: status, summary and label, for people and tools; `hide` alone reads a part.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
 from webhook.admission.guard import guard_pod
+from webhook.admission.hide import hide_devices, show_devices
 from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings
 from webhook.admission.resolve import PodResult, resolve
@@ -41,6 +42,7 @@ MAX_HINTS: Final = 64
 
 _encode: Final = msgspec.json.Encoder().encode
 
+_NOTHING_RESOLVED: Final = PodResult(())
 _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 
@@ -103,26 +105,30 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         steps.survey = seen
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
-    if not seen.has_request:
+    hides = policy.settings.hide_devices
+    if not seen.has_request and not hides:
         return untouched(nothing_requested(pod, seen.claims), seen.findings)
     try:
-        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
+        resolution = (
+            resolve(seen.keys, overrides_of(pod, context, policy), policy) if seen.has_request else _NOTHING_RESOLVED
+        )
     except Denied as denial:
         return denied(denial.finding, seen.findings)
     if steps is not None:
         steps.resolution = resolution
-    if not resolution.settled and not any(
+    acts = bool(resolution.settled) or any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
         or vendor.guard.meets(mounts_of(slot.container))
         for slot, vendor in _left_alone(seen, resolution, policy)
-    ):
+    )
+    if not acts and not hides:
         found = (*seen.findings, *resolution.findings)
         return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    return _applied(plan, resolution)
+    return _applied(plan, resolution, acts=acts)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
@@ -141,10 +147,16 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     return seen._replace(findings=(*seen.findings, *found)) if found else seen
 
 
-def _applied(plan: Plan, resolution: PodResult) -> Decision:
-    """Apply a plan, and decide: the keys of its resolution, and everything else that a share needs."""
+def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
+    """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs."""
     try:
-        _apply(plan, resolution)
+        hides = plan.policy.settings.hide_devices
+        if hides:
+            show_devices(plan)
+        if acts:
+            _apply(plan, resolution)
+        if hides:
+            hide_devices(plan)
     except Denied as denial:
         return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
     findings = tuple(plan.findings)
@@ -432,8 +444,13 @@ MAX_NAME: Final = 30
 """Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
 
 
-def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed"]:
-    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed."""
+def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed", "hidden"]:
+    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed.
+
+    A pod that requests nothing was changed only to hide devices.
+    """
+    if not status["containers"]:
+        return "hidden"
     filled = False
     for container in status["containers"].values():
         if "target" in container:
@@ -447,6 +464,10 @@ def summary_of(status: Mapping[str, Any], plan: Plan) -> str:
     lines = [_line(name, container) for name, container in status["containers"].items()]
     if len(lines) > MAX_LINES:
         lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
+    if plan.hidden:
+        names = [name[:MAX_NAME] for name in plan.hidden[:MAX_LINES]]
+        more = f" and {len(plan.hidden) - MAX_LINES} more" if len(plan.hidden) > MAX_LINES else ""
+        lines.append(f"devices hidden from: {', '.join(names)}{more}")
     if plan.stripped:
         lines.append(f"removed by the guard: {plan.stripped}")
     if "schedulerName" in plan.edits.fields:
@@ -481,7 +502,8 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
     for settled in resolution.settled:
         name = settled.requested.name
         containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
-    return {"policy": plan.policy.digest, "containers": containers}
+    hidden = {"hidden": plan.hidden} if plan.hidden else {}
+    return {"policy": plan.policy.digest, "containers": containers, **hidden}
 
 
 def status_text(data: Mapping[str, Any]) -> str:

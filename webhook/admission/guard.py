@@ -53,6 +53,27 @@ def guard_pod(plan: Plan) -> None:
             _guard_container(plan, allocation.slot, allocation.copy, allocation.request)
     for slot, vendor in plan.left_alone:
         _guard_container(plan, slot, vendor, None)
+    if len(plan.slots) > 1:
+        _guard_others(plan)
+
+
+def _guard_others(plan: Plan) -> None:
+    """Apply the rules that hold for any container of a pod with a share to those without one.
+
+    A device plugin can take one container for another: HAMi's scheduler writes no part for a container that requests nothing,
+    and its plugin takes the number of a part for that of a container.
+    """
+    shares = [each for each in plan.allocations if not each.request.whole]
+    vendors = dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy) if vendor is not None)
+    served = {each.slot.path for each in shares}
+    for vendor in vendors:
+        marks = vendor.guard.anywhere
+        for slot in plan.slots if marks else ():
+            if slot.path in served:
+                continue
+            raw = bytes(slot.container.env)
+            if any([mark in raw for mark in marks]):
+                _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
 def _strip_owned(plan: Plan) -> None:
@@ -180,7 +201,9 @@ def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | No
     return "hostPath", clean_path(f"{host_path.path}/{mount.sub_path or ''}")
 
 
-def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
+def _guard_variables(
+    plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool, other: bool = False
+) -> None:
     container = slot.container
     limits = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
     exceptions = plan.policy.settings.guard_exceptions
@@ -189,7 +212,7 @@ def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
         if not vendor.guard.guarded(entry.name):
             continue
         value = known_value(entry)
-        rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share)
+        rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share, other=other)
         if (
             rule is None
             or index in removed
@@ -202,7 +225,7 @@ def _guard_variables(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
         if action == "allow":
             continue
         if action == "deny":
-            raise _denial(slot, entry, rule, limits.get(entry.name), request)
+            raise _denial(slot, entry, rule, limits.get(entry.name), request, share=share)
         if action == "warn":
             message = f"env {_shown(entry.name)} {_possible_effect(share=share)} and was kept: remove it"
             plan.findings.append(Finding(Reason.GUARD_KEPT, message, container.name, f"env[{entry.name}]", value))
@@ -284,9 +307,10 @@ def _possible_effect(*, share: bool) -> str:
     return f"may {_effect(share=share).replace('lifts', 'lift').replace('shows', 'show')}"
 
 
-def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, limit: str | None, request: Request | None) -> Denied:
+def _denial(
+    slot: Slot, entry: EnvVar, rule: GuardRule, limit: str | None, request: Request | None, *, share: bool
+) -> Denied:
     name, value = f"env {_shown(entry.name)}", known_value(entry)
-    share = request is not None and not request.whole
     # If devices are requested, a value that hides them is no remedy.
     harmless = None if request is not None and rule.hides else rule.harmless
     if value is None:

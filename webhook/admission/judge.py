@@ -42,12 +42,6 @@ def judge_pod(pod: Pod, context: Context, policy: Policy) -> Decision:
     return _ALLOWED[Reason.ALREADY_RIGHT if decision.would_be else decision.reason]
 
 
-def changed_under_another(pod: Pod, policy: Policy) -> bool:
-    """Whether a pod was changed under another policy than this one: a mapping has changed, or replicas do not agree yet."""
-    status = (pod.metadata.annotations or {}).get(STATUS)
-    return status is not None and policy.digest not in status
-
-
 def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy) -> Decision:
     """Judge the pods of a workload, which is never denied: what would become of them comes back as warnings, denials first.
 
@@ -159,9 +153,10 @@ def _undone(pod: Pod, decision: Decision, policy: Policy) -> Finding:
     shown = "; ".join(fields[:MOST_FIELDS])
     if len(fields) > MOST_FIELDS:
         shown += f"; and {len(fields) - MOST_FIELDS} more"
-    if STATUS not in (pod.metadata.annotations or ()):
+    status = (pod.metadata.annotations or {}).get(STATUS)
+    if status is None:
         what = "the pod requests devices now, but not when the mutating webhook was called"
-    elif changed_under_another(pod, policy):
+    elif policy.digest not in status:
         what = "the policy has changed since the pod was changed for it: create the pod again"
     else:
         what = "another webhook has changed the pod after this one"

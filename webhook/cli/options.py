@@ -36,7 +36,8 @@ def configured(command: Command) -> Command:
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
-        "resourceClaims, otherDeviceClasses, guardExceptions, neverTouched, optInLabel, validation, timeoutSeconds.",
+        "resourceClaims, otherDeviceClasses, guardExceptions, hideDevices, neverTouched, optInLabel, validation, workloads, "
+        "timeoutSeconds.",
     )
     return mappings(settings(command))
 

@@ -85,12 +85,28 @@ class Namespaces:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.reflector: Reflector[_Namespace, NamespaceView] = Reflector(
-            api, PATH, _Namespace, _view, log, config=config, clock=clock, changed=lambda _: changed()
+            api,
+            PATH,
+            _Namespace,
+            _view,
+            log,
+            config=config,
+            clock=clock,
+            changed=lambda _: changed(),
+            replaced=self._note,
         )
         self._api = api
         self._clock = clock
         self._fetching: dict[str, asyncio.Task[NamespaceView]] = {}
         self._fetched: dict[str, tuple[float, NamespaceView | StatusError]] = {}
+        self._replaced: deque[tuple[float, NamespaceView]] = deque(maxlen=MAX_REPLACED)
+
+    def replaced(self, name: str, since: float) -> list[NamespaceView]:
+        """The former states of a namespace that were replaced since a time of the clock."""
+        return [view for at, view in self._replaced if at >= since and view.name == name]
+
+    def _note(self, _key: str, view: NamespaceView) -> None:
+        self._replaced.append((self._clock(), view))
 
     def opted_in(self, label: str) -> list[Mapping[str, str]]:
         """The labels of each namespace that opts in by a label of this key."""
@@ -175,6 +191,9 @@ def _shared(texts: Mapping[str, str] | None, name: str) -> Mapping[str, str]:
         return NOTHING
     return {sys.intern(key): name if value == name else sys.intern(value) for key, value in texts.items()}
 
+
+MAX_REPLACED: Final = 256
+"""Former states that are kept, of all namespaces."""
 
 INTERVAL: Final = 0.25
 """Seconds between two requests for one namespace; calls in between share the next one."""

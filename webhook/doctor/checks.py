@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from webhook.cluster.client.events import COMPONENT, shortened
-from webhook.doctor import certificates, nodes, pods, registration
+from webhook.doctor import certificates, nodes, pods, policies, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
@@ -112,6 +112,12 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("match-conditions", "registration", "`list` `mutatingwebhookconfigurations`", registration.matched_names),
     Check("validation", "registration", "`list` `validatingwebhookconfigurations`", registration.validation),
     Check("order", "registration", "`list` `mutatingwebhookconfigurations`", registration.order),
+    Check(
+        "admission-policies",
+        "registration",
+        "`get` mutating- and validatingadmissionpolicies and their bindings",
+        policies.stale,
+    ),
     Check(
         "bundle",
         "certificates",

@@ -29,7 +29,7 @@ from webhook.cluster.client.api import (
 )
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
-from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
+from webhook.cluster.registration.desired import API_VERSION, AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
@@ -58,6 +58,7 @@ from webhook.doctor.facts import (
 )
 from webhook.doctor.nodes import possible_targets, schedulers_of, targets
 from webhook.doctor.pods import candidate, dry_run_pod
+from webhook.doctor.policies import NAMES
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
 from webhook.mapping.document.validation import ListChoice, guard_lists
@@ -95,10 +96,12 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
             return ClusterFacts(now, release, server, reachable=False)
-    outcome, (configurations, validations), namespaces, nodes, daemon_sets, own = await asyncio.gather(
+    outcome, (configurations, validations, policies), namespaces, nodes, daemon_sets, own = await asyncio.gather(
         tried(policy_now(api, release)),
         asyncio.gather(
-            tried(list_objects(api, COLLECTION, Object)), tried(list_objects(api, VALIDATING.collection, Object))
+            tried(list_objects(api, COLLECTION, Object)),
+            tried(list_objects(api, VALIDATING.collection, Object)),
+            tried(_admission_policies(api)),
         ),
         tried(_namespaces(api)),
         tried(list_objects(api, "/api/v1/nodes", Node)),
@@ -117,6 +120,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
             outcome,
             configurations,
             validations,
+            policies,
             stored=stored,
             namespaces=namespaces,
             nodes=nodes,
@@ -187,6 +191,19 @@ async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool = False) 
 async def _namespaces(api: Api) -> Sequence[Namespace]:
     found = [item.metadata for item in await list_objects(api, "/api/v1/namespaces", Item)]
     return [Namespace(each.name, each.labels or {}, each.annotations or {}) for each in found]
+
+
+async def _admission_policies(api: Api) -> list[Object]:
+    """The generated admission policies and bindings that exist; API servers before 1.36 do not serve all of the kinds."""
+    found = []
+    for kind, name in NAMES:
+        for resource in (f"{kind.lower()}admissionpolicies", f"{kind.lower()}admissionpolicybindings"):
+            try:
+                found.append(await read_object(api, f"/apis/{API_VERSION}/{resource}/{name}", Object))
+            except StatusError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+    return found
 
 
 async def _device_classes(api: Api) -> list[DeviceClass]:

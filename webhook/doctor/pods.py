@@ -2,26 +2,26 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterator
+from typing import Final, get_args
 
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
-from webhook.admission.eligibility import Mode
+from webhook.admission.eligibility import Mode, workload
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
-from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
+from webhook.cluster.registration.match_conditions import matched_names_of
 from webhook.doctor.facts import ClusterFacts, Node
 from webhook.doctor.nodes import targets
 from webhook.doctor.registration import logs
 from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
+from webhook.doctor.treatment import Treatment, treatment_of
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.notation import NameSet
 from webhook.pod import Pod, decode_pod
 from webhook.reasons import BY_CODE, Reason
 
@@ -94,12 +94,15 @@ def untreated_pods(facts: ClusterFacts) -> Result:
     """
     spaces = {space.name: space for space in _opted_in(facts)}
     let_through = matched_names_of(facts.policy)
-    carrying = [
-        (spaces[name], pod) for name, pod in _all_pods(facts) if name in spaces and carries_name(pod, let_through)
-    ]
-    found = [(space, pod) for space, pod in carrying if _would_change(pod, space, facts.policy)]
-    missed = [f"{space.name}/{pod.metadata.name}" for space, pod in found if not _has_status(pod)]
-    older = [f"{space.name}/{pod.metadata.name}" for space, pod in found if _has_status(pod)]
+    found: dict[Treatment, list[str]] = {state: [] for state in get_args(Treatment)}
+    commands: dict[str, None] = {}
+    for name, pod in _all_pods(facts):
+        if name in spaces:
+            state = treatment_of(pod, spaces[name], facts.policy, let_through)
+            found[state].append(f"{name}/{pod.metadata.name}")
+            if state in {"missed", "outdated"}:
+                commands[_made_again(pod, name)] = None
+    missed, older = found["missed"], found["outdated"]
     said = [
         *([f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status"] if missed else ()),
         *([f"{counted(len(older), 'GPU pod')} that the present policy would change or deny"] if older else ()),
@@ -109,10 +112,26 @@ def untreated_pods(facts: ClusterFacts) -> Result:
             "; ".join(said),
             *first_of(missed),
             *first_of(older),
-            hint="pods are changed only when they are created: kubectl rollout restart, or create them again",
+            hint="; ".join(["pods are changed only when they are created", *first_of(list(commands), MAX_COMMANDS)]),
         )
     _require_pods(facts)
-    return ok(f"no GPU pod was missed ({counted(len(carrying), 'pod')} with GPU keys)")
+    return ok(f"no GPU pod was missed ({counted(len(found['right']), 'pod')} with GPU keys)")
+
+
+MAX_COMMANDS: Final = 3
+"""The most commands that a hint lists."""
+
+_RESTARTED: Final = {"ReplicaSet": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
+"""Owners of pods, and what `kubectl rollout restart` takes in their place."""
+
+
+def _made_again(pod: Pod, namespace: str) -> str:
+    """What makes a pod again."""
+    _, kind, name = workload(pod, namespace).split("/", 2)
+    restarted = _RESTARTED.get(kind)
+    if restarted is None:
+        return f"create those of {f'each {kind}' if kind else 'nobody'} again"
+    return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
 
 
 def notes(facts: ClusterFacts) -> Result:
@@ -198,34 +217,6 @@ def _noted(pod: Pod) -> set[Reason]:
         return set()
     codes = (note.partition(":")[0] for container in status.containers.values() for note in container.notes)
     return {BY_CODE[code] for code in codes if code in BY_CODE}
-
-
-def _has_status(pod: Pod) -> bool:
-    return STATUS in (pod.metadata.annotations or ())
-
-
-def _would_change(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-    """Whether the webhook would change or deny a pod, regardless of what was added after its creation."""
-    metadata, spec = pod.metadata, pod.spec
-    owned = [vendor.owned for vendor in policy.vendors.values()]
-    as_created = msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(
-            metadata,
-            annotations=_without(metadata.annotations, [marks.annotations for marks in owned]),
-            labels=_without(metadata.labels, [marks.labels for marks in owned]),
-        ),
-        spec=msgspec.structs.replace(spec, node_name=None),
-    )
-    decision = decide(as_created, Context(namespace), policy)
-    return not decision.allowed or decision.reason is Reason.CHANGED
-
-
-def _without(texts: Mapping[str, str] | None, owned: Iterable[NameSet]) -> dict[str, str] | None:
-    if texts is None:
-        return None
-    marks = {key for keys in owned for key in keys.among(texts)}
-    return {key: value for key, value in texts.items() if key not in marks}
 
 
 def claims(facts: ClusterFacts) -> Result:

@@ -471,6 +471,15 @@ def _shim(plan: Plan, position: int) -> Iterator[ExplainedRow]:
     yield from changes
 
 
+_SOURCES: Final = {
+    "hostPath": "the node",
+    "image": "an image",
+    "emptyDir": "an init container",
+    "csi": "a CSI driver",
+}
+"""What the library comes from, by delivery."""
+
+
 def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: bool) -> str:
     vendor, shim = allocation.vendor, allocation.vendor.shim
     if shim is None:
@@ -487,17 +496,17 @@ def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: b
         return "already there"
     if delivery == "none":
         return "the device plugin mounts the library and enforces the share; LD_LIBRARY_PATH points to it"
-    return "the library comes from the node, finds its limit in variables and is loaded first"
+    return f"the library comes from {_SOURCES[delivery or '']}, finds its limit in variables and is loaded first"
 
 
 def _volume(plan: Plan, mount: Any) -> str:
     volume = next((volume for volume in plan.edits.volumes if volume["name"] == mount["name"]), None)
     if volume is None:
         return f"volume {mount['name']}"
-    if "hostPath" in volume:
-        return f"hostPath {volume['hostPath']['path']}"
-    size = volume["emptyDir"].get("sizeLimit")
-    return f"emptyDir{f' of {size}' if size else ''}"
+    [(kind, source)] = [(key, each) for key, each in volume.items() if key != "name"]
+    size = source.get("sizeLimit")
+    told = source.get("path") or source.get("reference") or source.get("driver") or (f"of {size}" if size else "")
+    return f"{kind} {told}".rstrip()
 
 
 def _variables(edits: ContainerEdits) -> Iterator[ExplainedRow]:

@@ -4,7 +4,9 @@ After the first complete read, no review depends on the cluster's availability: 
 """
 
 import asyncio
-import datetime as dt
+import itertools
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +37,7 @@ from webhook.cluster.configuration.config_maps import (
     config_map,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
+from webhook.cluster.image_volumes import ImageVolumes
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 from webhook.cluster.registration import desired as registration
@@ -50,14 +53,13 @@ from webhook.cluster.registration.desired import (
 )
 from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
 from webhook.cluster.registration.reconciler import (
-    SETTLE,
     Reconciler,
     bundles_in,
     known_to_peers,
-    settled,
     watch_registration,
 )
 from webhook.cluster.registration.reporter import RegistrationReport
+from webhook.cluster.replicas import served_everywhere, watch_replicas
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.labels import MAPPING
@@ -81,6 +83,7 @@ from webhook.replica.run import (
     serving_names,
     started,
 )
+from webhook.replica.sweep import Sweep
 from webhook.server.logs import Throttle
 from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
@@ -156,6 +159,7 @@ class ReplicaPlace:
         registration: who maintains the webhook configuration.
         owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
         owner_events: whether Events about workloads are written.
+        sweep: whether pods are counted that are not as the policy would have them.
     """
 
     release_namespace: str
@@ -163,7 +167,14 @@ class ReplicaPlace:
     registration: RegistrationMode
     owner: str | None = None
     owner_events: bool = True
+    sweep: bool = False
 
+
+IN_FLIGHT: Final = 30.0
+"""Seconds from the first call for a pod to the last: as long as an API server takes for all of its webhooks."""
+
+MAX_REPLACED: Final = 4
+"""Former policies that are kept for it."""
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
@@ -185,6 +196,7 @@ class InCluster:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
+        self._image_volumes = ImageVolumes(api, log)
         self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
@@ -192,6 +204,8 @@ class InCluster:
         self._release_namespace = place.release_namespace
         self._events = EventQueue(Events(api), log)
         self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
+        sweep = Sweep(api, place.release_namespace, self._swept, lambda: self.current.policy, log)
+        self._sweep = sweep if place.sweep else None
         self._live = LivePolicy(
             api,
             place.release_namespace,
@@ -203,8 +217,10 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._reconciler, self._validation = (
-            Reconciler(
+        self._replicas = watch_replicas(api, place.release_namespace, self._replicas_changed, log)
+
+        def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
+            return Reconciler(
                 api,
                 self._site,
                 desired_from(builtin, kind),
@@ -213,10 +229,13 @@ class InCluster:
                 owner=place.owner,
                 is_current=certificates.is_current,
                 opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
-                serving=self._answers if kind is VALIDATING else lambda: certificates.failure() is None,
+                serving=lambda: certificates.failure() is None,
+                everywhere=lambda: served_everywhere(self._replicas, kind.path),
+                follows=follows,
             )
-            for kind in KINDS
-        )
+
+        self._reconciler = reconciler(MUTATING, None)
+        self._validation = reconciler(VALIDATING, self._reconciler)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
@@ -228,6 +247,7 @@ class InCluster:
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
         self._matched_names: MatchedNames = matched_names_of(builtin)
+        self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
 
     async def run(self) -> None:
@@ -242,32 +262,28 @@ class InCluster:
                 tasks.create_task(self._registrations.run())
                 tasks.create_task(self._validations.run())
                 tasks.create_task(self._first_reading())
+            if self._managed:
+                tasks.create_task(self._replicas.run())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
+            tasks.create_task(self._image_volumes.run())
             tasks.create_task(self._events.run())
             if self._owner_events is not None:
                 tasks.create_task(self._owner_events.run())
             await self.synced()
+            if self._sweep is not None:
+                tasks.create_task(self._sweep.run())
             await self._certificates.published.wait()
             if not self._off:
-                tasks.create_task(self._reconciler.run())
-                tasks.create_task(self._validate())
+                for reconciler in self._reconcilers:
+                    tasks.create_task(reconciler.run())
                 await self._certificates.served()
                 for reconciler in self._reconcilers:
                     reconciler.check()
 
-    async def _validate(self) -> None:
-        """Reconcile the validating webhook configuration, once it is known whether older replicas may be called."""
-        await self._registrations.synced.wait()
-        # API servers learn of each configuration on its own, and must know the mutating one first.
-        await asyncio.sleep(LEAD)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._validation.run())
-            await asyncio.sleep(SETTLE)
-            self._validation.check()
-
     async def synced(self) -> None:
-        """Return once every namespace and the policy of the cluster are known."""
+        """Return once every namespace, the policy of the cluster and what it serves are known."""
+        await self._image_volumes.known.wait()
         await self._namespaces.reflector.synced.wait()
         await self._live.ready.wait()
 
@@ -275,7 +291,13 @@ class InCluster:
         """Why no review can be answered yet; None for good once everything was read."""
         if not self._namespaces.reflector.synced.is_set():
             return "the namespaces of the cluster are not known yet"
+        if not self._image_volumes.known.is_set():
+            return "the version of the API server is not known yet"
         return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
+
+    def serves_image_volumes(self) -> bool:
+        """Whether its API server does, by its version."""
+        return self._image_volumes.served
 
     def lookup(self, name: str) -> Namespace | None:
         """The stored namespace; None if it is unknown: `fetch` it."""
@@ -353,6 +375,13 @@ class InCluster:
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
         return known_to_peers(names, keys, policy, self._matched_names, registered)
 
+    def recent(self, namespace: Namespace, policy: Policy) -> Iterator[tuple[Namespace, Policy]]:
+        """What a pod that is created now may have been changed for, here or by another replica."""
+        since = time.monotonic() - IN_FLIGHT
+        policies = [policy, *(each for at, each in self._replaced if at >= since)]
+        namespaces = [namespace, *map(_namespace, self._namespaces.replaced(namespace.name, since))]
+        return itertools.product(namespaces, policies)
+
     def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
         owner = owner_of(pod)
@@ -382,15 +411,19 @@ class InCluster:
         yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._reconcilers)
+        if self._sweep is not None:
+            yield from self._sweep.metrics()
+
+    def _swept(self) -> list[Namespace]:
+        """The namespaces whose pods the webhook should have changed."""
+        policy = self.current.policy
+        spared = policy.never_touched | {self._release_namespace}
+        found = map(_namespace, self._namespaces.reflector.objects.values())
+        return [each for each in found if opted_in(each, policy) and each.name not in spared]
 
     @property
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
         return self._reconciler, self._validation
-
-    def _answers(self) -> bool:
-        """Whether validating reviews are answered, whichever replica gets them."""
-        now = dt.datetime.now(dt.UTC)
-        return self._certificates.failure() is None and settled(self._registrations, self._validations, now)
 
     @property
     def _watches_registration(self) -> bool:
@@ -399,6 +432,9 @@ class InCluster:
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
             reconciler.namespaces_changed()
+
+    def _replicas_changed(self) -> None:
+        self._validation.check()
 
     def _registration_changed(self) -> None:
         if self._registrations.synced.is_set():
@@ -428,10 +464,14 @@ class InCluster:
         if self._watches_registration:
             yield "registration", self._registrations.age
             yield "validation", self._validations.age
+        if self._managed:
+            yield "replicas", self._replicas.age
         if self._secret is not None:
             yield "secret", self._secret.reflector.age
 
     def _in_force(self, policy: Policy) -> None:
+        if self._live.ready.is_set():  # before that, no pod was answered
+            self._replaced.append((time.monotonic(), self.current.policy))
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
         for reconciler in self._reconcilers:
@@ -468,9 +508,6 @@ def _namespace(view: NamespaceView) -> Namespace:
     return Namespace(view.name, view.labels, view.annotations)
 
 
-LEAD: Final = 2.0
-"""Seconds within which API servers have learned of a new webhook configuration."""
-
 CA_NAME: Final = "vgpu-webhook CA"
 WEBHOOK: Final = "vgpu-webhook"
 """The default name of a release's Service and ClusterRole."""
@@ -486,6 +523,7 @@ class ClusterOptions:
     service: str | None
     registration: str
     owner_events: bool = True
+    sweep: bool = False
 
 
 def serve_clustered(
@@ -501,7 +539,7 @@ def serve_clustered(
     address = _address(where, own)
     mode = RegistrationMode(where.registration)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events)
+    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events, where.sweep)
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
     watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
     log = logger(log_level)

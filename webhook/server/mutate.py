@@ -9,7 +9,7 @@ import asyncio
 import functools
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
@@ -204,8 +204,14 @@ class Peers(Protocol):
     async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
         """Judge a ConfigMap, decoded from JSON, that is about to be stored; None if it contains no document."""
 
+    def serves_image_volumes(self) -> bool:
+        """Whether the cluster serves image volumes; called for every pod."""
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether other replicas know keys of a pod that this one does not know yet."""
+
+    def recent(self, namespace: Namespace, policy: Policy) -> Iterable[tuple[Namespace, Policy]]:
+        """What a pod that is created now may have been changed for, here or by another replica."""
 
     def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Report a pod that is changed or denied to whoever looks at its workload; not called for dry runs."""
@@ -313,6 +319,11 @@ class Mutate:
         self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=size)
         return self._bug(uid, error)
 
+    def context(self, namespace: Namespace, user: str) -> Context:
+        """Return the circumstances of a decision."""
+        served = self.peers is None or self.peers.serves_image_volumes()
+        return Context(namespace, self.pod_security_default, user, served)
+
     def _contradicts_call(self, namespace: Namespace) -> bool:
         return self.peers is not None and self.peers.contradicts_call(namespace)
 
@@ -329,13 +340,20 @@ class Mutate:
         assert pod is not None  # noqa: S101  (the review creates one)
         if self.peers is not None and self.peers.behind(pod, namespace, policy):
             raise NotNowError("another replica knows keys of this pod that this one does not know yet")
-        context = Context(namespace, self.pod_security_default, review.user_info.username)
-        decision = self.decide(pod, context, policy)
+        decision = self.decision(review, pod, namespace, policy)
         if self.peers is not None and (decision.patch_json or not decision.allowed) and not review.dry_run:
             self.peers.report(namespace.name, pod, decision, policy)
         if not decision.allowed or decision.would_be or self.log.is_enabled_for(_DEBUG):
             self._log_review(review, pod, decision)
         return decision
+
+    def decision(self, review: Review, pod: Pod, namespace: Namespace, policy: Policy) -> Decision:
+        """Decide on a new pod.
+
+        Raises:
+            NotNowError: the review has to be repeated.
+        """
+        return self.decide(pod, self.context(namespace, review.user_info.username), policy)
 
     def _bug(self, uid: str, error: Exception) -> HttpError:
         correlation = f"{uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"

@@ -31,15 +31,34 @@ const (
 	preload = "/usr/local/vgpu/ld.so.preload"
 )
 
-// A plugin serves the devices of one resource name: as HAMi's does on a node that has its library, else as the stock one.
+// A plugin serves the devices of one resource name.
 type plugin struct {
 	api.UnimplementedDevicePluginServer
 	resource string
-	node     string
 	devices  []*api.Device
-	client   kubernetes.Interface
+	giver    giver
 	record   *os.File
-	lock     sync.Mutex
+	lock     *sync.Mutex
+}
+
+// A giver knows the container that asks for devices, and what it gets.
+type giver interface {
+	give(ctx context.Context, devices []string) (given, error)
+}
+
+// What a container gets, and whose it is.
+type given struct {
+	uid       string
+	container string
+	answer    *api.ContainerAllocateResponse
+}
+
+// counting gives to whoever waits: as HAMi's plugin does on a node that has its library, else as the stock one. No scheduler
+// has to have chosen devices.
+type counting struct {
+	resource string
+	node     string
+	client   kubernetes.Interface
 	served   map[string]bool
 }
 
@@ -63,18 +82,12 @@ func (p *plugin) Allocate(ctx context.Context, request *api.AllocateRequest) (*a
 	defer p.lock.Unlock()
 	response := &api.AllocateResponse{}
 	for _, asked := range request.ContainerRequests {
-		uid, container, err := p.waiting(ctx, len(asked.DevicesIds))
+		got, err := p.giver.give(ctx, asked.DevicesIds)
 		if err != nil {
 			return nil, err
 		}
-		answer := &api.ContainerAllocateResponse{
-			Envs: map[string]string{"NVIDIA_VISIBLE_DEVICES": strings.Join(asked.DevicesIds, ",")},
-		}
-		if _, err := os.Stat(library); err == nil {
-			enforce(answer, container, len(asked.DevicesIds))
-		}
 		line, err := json.Marshal(map[string]any{
-			"resource": p.resource, "devices": asked.DevicesIds, "uid": uid, "container": container.Name, "envs": answer.Envs,
+			"resource": p.resource, "devices": asked.DevicesIds, "uid": got.uid, "container": got.container, "envs": got.answer.Envs,
 		})
 		if err != nil {
 			return nil, err
@@ -82,9 +95,22 @@ func (p *plugin) Allocate(ctx context.Context, request *api.AllocateRequest) (*a
 		if _, err := fmt.Fprintf(p.record, "%s\n", line); err != nil {
 			return nil, err
 		}
-		response.ContainerResponses = append(response.ContainerResponses, answer)
+		response.ContainerResponses = append(response.ContainerResponses, got.answer)
 	}
 	return response, nil
+}
+
+// give hands out what the kubelet has chosen.
+func (c *counting) give(ctx context.Context, devices []string) (given, error) {
+	uid, container, err := c.waiting(ctx, len(devices))
+	if err != nil {
+		return given{}, err
+	}
+	answer := &api.ContainerAllocateResponse{Envs: map[string]string{"NVIDIA_VISIBLE_DEVICES": strings.Join(devices, ",")}}
+	if _, err := os.Stat(library); err == nil {
+		enforce(answer, container, len(devices))
+	}
+	return given{uid, container.Name, answer}, nil
 }
 
 // enforce adds what HAMi's plugin adds: a limit for each device, the library, and the file by which the loader finds it.
@@ -97,7 +123,12 @@ func enforce(answer *api.ContainerAllocateResponse, container core.Container, de
 	if amount, present := container.Resources.Limits[cores]; present {
 		answer.Envs["CUDA_DEVICE_SM_LIMIT"] = strconv.FormatInt(amount.Value(), 10)
 	}
-	answer.Mounts = []*api.Mount{
+	answer.Mounts = loaded()
+}
+
+// loaded is the library, and the file by which the loader finds it.
+func loaded() []*api.Mount {
+	return []*api.Mount{
 		{ContainerPath: library, HostPath: library, ReadOnly: true},
 		{ContainerPath: "/etc/ld.so.preload", HostPath: preload, ReadOnly: true},
 	}
@@ -105,8 +136,8 @@ func enforce(answer *api.ContainerAllocateResponse, container core.Container, de
 
 // waiting finds the container that a call is for, which the kubelet does not say: the first of a pod of this node that
 // waits for as many devices and was not served before, init containers first.
-func (p *plugin) waiting(ctx context.Context, devices int) (string, core.Container, error) {
-	pods, err := p.client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + p.node})
+func (c *counting) waiting(ctx context.Context, devices int) (string, core.Container, error) {
+	pods, err := c.client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + c.node})
 	if err != nil {
 		return "", core.Container{}, err
 	}
@@ -115,12 +146,12 @@ func (p *plugin) waiting(ctx context.Context, devices int) (string, core.Contain
 			continue
 		}
 		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-			amount, present := container.Resources.Limits[core.ResourceName(p.resource)]
+			amount, present := container.Resources.Limits[core.ResourceName(c.resource)]
 			key := string(pod.UID) + "/" + container.Name
-			if !present || amount.Value() != int64(devices) || p.served[key] {
+			if !present || amount.Value() != int64(devices) || c.served[key] {
 				continue
 			}
-			p.served[key] = true
+			c.served[key] = true
 			return string(pod.UID), container, nil
 		}
 	}
@@ -178,40 +209,64 @@ func (p *plugin) serve(folder, endpoint string) error {
 // servePlugin is the command.
 func servePlugin() int {
 	if len(os.Args) != 7 {
-		fmt.Fprintln(os.Stderr, "usage: device-plugin FOLDER KUBECONFIG NODE RESOURCE COUNT RECORD")
+		fmt.Fprintln(os.Stderr, "usage: device-plugin FOLDER KUBECONFIG NODE RECORD {RESOURCE|SYSTEM} {COUNT|UUID,...=MIB}")
 		return 2
 	}
-	if err := keepServing(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]); err != nil {
+	plugins, err := plugins(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	return 1
+	for _, p := range plugins {
+		go p.keepServing(os.Args[1])
+	}
+	select {}
 }
 
-// keepServing offers the plugin anew whenever a kubelet starts: its sockets are in the folder.
-func keepServing(folder, kubeconfig, node, resource, devices, recordPath string) error {
-	count, err := strconv.Atoi(devices)
-	if err != nil {
-		return err
-	}
+// plugins are those of a system where its name is given, else the one of a resource.
+func plugins(kubeconfig, node, recordPath, name, devices string) ([]*plugin, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	record, err := os.OpenFile(recordPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p := &plugin{resource: resource, node: node, client: client, record: record, served: map[string]bool{}}
+	var found []*plugin
+	if system, known := systems[name]; known {
+		found, err = system.plugins(client, node, devices)
+	} else {
+		var count int
+		count, err = strconv.Atoi(devices)
+		giver := &counting{resource: name, node: node, client: client, served: map[string]bool{}}
+		found = []*plugin{{resource: name, devices: numbered("device-%d", count), giver: giver}}
+	}
+	lock := &sync.Mutex{}
+	for _, p := range found {
+		p.record, p.lock = record, lock
+	}
+	return found, err
+}
+
+// numbered are healthy devices whose names differ by a number.
+func numbered(format string, count int) []*api.Device {
+	devices := make([]*api.Device, count)
 	for number := range count {
-		p.devices = append(p.devices, &api.Device{ID: fmt.Sprintf("device-%d", number), Health: api.Healthy})
+		devices[number] = &api.Device{ID: fmt.Sprintf(format, number), Health: api.Healthy}
 	}
+	return devices
+}
+
+// keepServing offers the plugin anew whenever a kubelet starts: its sockets are in the folder.
+func (p *plugin) keepServing(folder string) {
 	for {
-		if err := p.serve(folder, fmt.Sprintf("test-%x.sock", resource)); err != nil {
-			fmt.Fprintln(os.Stderr, resource, err)
+		if err := p.serve(folder, fmt.Sprintf("test-%x.sock", p.resource)); err != nil {
+			fmt.Fprintln(os.Stderr, p.resource, err)
 			time.Sleep(time.Second)
 		}
 	}

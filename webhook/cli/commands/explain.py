@@ -113,15 +113,18 @@ def _objects(
     manifests: "list[Manifest]", outcome: "Simulated", policy: "Policy", target: str | None
 ) -> Iterator[ObjectExplained]:
     from webhook.cli.manifests.simulate import claims_in
-    from webhook.cluster.registration.match_conditions import NOT_SENT, matched_names_of, sends
+    from webhook.cluster.registration.match_conditions import NOT_SENT, sends, sent_names
     from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
 
-    known, match = claims_in(manifests), matched_names_of(policy)
+    known, match = claims_in(manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
         notes = (*each.notes, *each.unjudged, *known.notes(each.pods))
         explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
-        pods = ((pod.path, why if sends(pod.pod, match) else unsent(why, NOT_SENT)) for pod, why in explained)
+        pods = (
+            (pod.path, why if match is None or sends(pod.pod, match) else unsent(why, NOT_SENT))
+            for pod, why in explained
+        )
         yield ObjectExplained(each.title, notes, tuple(pods))
 
 

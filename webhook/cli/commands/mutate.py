@@ -12,7 +12,7 @@ from webhook.cli.manifests.files import manifests_in, yaml_stream, yaml_text
 from webhook.cli.manifests.simulate import Simulated, simulate_under
 from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
-from webhook.cluster.registration.match_conditions import matched_names_of
+from webhook.cluster.registration.match_conditions import sent_names
 
 Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
 
@@ -69,7 +69,7 @@ def mutate(
         namespace=namespace,
         target=target,
         template_paths=template_paths,
-        match=matched_names_of(policy),
+        match=sent_names(policy),
     )
     check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):

@@ -168,7 +168,7 @@ def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     if found.pods:
         yield columns([HEADINGS, *map(_cells, found.pods)])
     yield f"{counted(len(found.pods), 'template')} with a GPU request: {_counts(found.outcomes)}"
-    yield f"without one, and never changed: {found.others}"
+    yield f"without one: {found.others}"
     for what, counts in (("effects", found.effects), ("codes", found.codes)):
         if counts:
             yield f"{what}: {_counts(counts)}"

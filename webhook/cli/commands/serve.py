@@ -89,6 +89,11 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     default=True,
     help="Whether Events on workloads, such as Deployments, tell that their pods are changed or denied.",
 )
+@click.option(
+    "--sweep",
+    is_flag=True,
+    help="Count every ten minutes the pods that are not as the policy would have them, for a metric.",
+)
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
     "--state-dir",
@@ -177,6 +182,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     service: str | None,
     registration: str,
     owner_events: bool,
+    sweep: bool,
     reuse_port: bool,
     state_dir: Path | None,
     certificate_dir: Path | None,
@@ -235,7 +241,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
 
     file_options = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
     _reject(file_options, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
-    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events)
+    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events, sweep)
     with _failures():
         serve_clustered(options, where, certificate_options, log_level, _announce)
 

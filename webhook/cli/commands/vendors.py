@@ -299,6 +299,7 @@ What is listed is denied with any value, except the shim's own, in containers wi
 that are denied, or another rule:
 
 - *all containers*: also those with whole devices, and those that stay unchanged.
+- *any container*: also others beside one with a share.
 - *devices*: all but `void`, `none` and empty, in all containers. These three hide the container's own devices (*hides*), which
   is reported, or undone if the request is translated.
 - *reported*, *permitted*: instead of denied.
@@ -380,7 +381,7 @@ def _rule(entry: _Entry) -> str:
     if rule == _DEVICES:
         return "devices"
     values = "" if entry.values == "any value" else entry.values
-    usual = {"denied": "", "denied, hides": "hides", "shares": "", "all": "all containers"}
+    usual = {"denied": "", "denied, hides": "hides", "shares": "", "all": "all containers", "any": "any container"}
     others = ", ".join(text for each in rule[1:] if (text := usual.get(each, each)))
     return f"{values} ({others})" if values and others else values or others
 
@@ -391,7 +392,7 @@ def _entry(guard: Guard, read_by: str = "") -> _Entry:
     place = next(place for place in _GUARD_PLACES if getattr(guard, place) is not None)
     names = getattr(guard, place)
     listed = ", ".join(f"`{name}`" for name in ([names] if isinstance(names, str) else names))
-    containers = "all" if guard.whole else "shares"
+    containers = "all" if guard.whole else "any" if guard.anywhere else "shares"
     return _Entry(
         listed if place == "env" else f"{place} {listed}",
         _values(guard),

@@ -28,6 +28,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.values import unreadable
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
+from webhook.workloads import workloads_of
 
 _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
 """The end of a line before a literal block, whose lines are those of the file."""
@@ -411,7 +412,7 @@ def _own_keys(files: ReadFiles) -> Iterator[str]:
 def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
     for namespace in namespaces_in(item):
         yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
-    for place in pod_places(item, ()):
+    for place in pod_places(item, kinds=workloads_of(policy.settings)):
         metadata = place.pod.get("metadata")
         yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
 

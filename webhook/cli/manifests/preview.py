@@ -23,12 +23,12 @@ from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
-from webhook.workloads import known_workloads
+from webhook.workloads import Kinds, workloads_of
 
 Effect: TypeAlias = Literal["default filled", "translated", "other scheduler", "shim", "guard", "denied"]
 """What would become of a pod; one without an effect is unchanged, or only completed."""
 
-_INJECTED: Final = frozenset({"hostPath"})
+_INJECTED: Final = frozenset({"hostPath", "image", "emptyDir", "csi"})
 """Deliveries that put something of ours into a container."""
 
 
@@ -195,7 +195,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
     others = 0
     collections = dict(_COLLECTIONS)
     try:
-        collections = await _collections(api)
+        collections = await _collections(api, workloads_of(policy.settings))
     except StatusError as error:
         unread.append(f"API groups could not be read, so other kinds are unknown: {error}")
     for (version, kind), resource in collections.items():
@@ -214,7 +214,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
     return Preview(tuple(unique), others), tuple(unread)
 
 
-async def _collections(api: Api) -> dict[tuple[str, str], str]:
+async def _collections(api: Api, kinds: Kinds) -> dict[tuple[str, str], str]:
     """Return the kinds that contain pods in the cluster, with their resources: of others, only those with pod templates.
 
     The pods that a controller assembles are judged as they run: what an object says of them is not all.
@@ -222,7 +222,7 @@ async def _collections(api: Api) -> dict[tuple[str, str], str]:
     Raises:
         StatusError: the server answers with an error.
     """
-    known = {key: kind.pods for key, kind in known_workloads().items() if all(pod.template for pod in kind.pods)}
+    known = {key: kind.pods for key, kind in kinds.items() if all(pod.template for pod in kind.pods)}
     found: dict[tuple[str, str], str] = {}
     for group in (await read_object(api, "/apis", KubeData))["groups"]:
         name, version = group["name"], group["preferredVersion"]["groupVersion"]

@@ -34,7 +34,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Reason
-from webhook.workloads import matches
+from webhook.workloads import Kinds, matches, workloads_of
 
 if TYPE_CHECKING:
     from webhook.server.mutate import Described
@@ -55,6 +55,7 @@ class SimulateOptions:
         opt_in: the label by which a namespace opts in; a namespace that is not among the documents has it.
         match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
         is_key: whether a name is a resource name of a vendor, to report those that nothing judges.
+        kinds: the known kinds; None: those of the table.
     """
 
     namespace: str | None = None
@@ -63,6 +64,7 @@ class SimulateOptions:
     opt_in: str = labels.INJECT
     match: MatchedNames | None = None
     is_key: IsKey = lambda _: False
+    kinds: Kinds | None = None
 
     def sends(self, pod: Pod) -> bool:
         """Whether the cluster would send a pod to the webhook."""
@@ -171,8 +173,8 @@ def simulate_under(
     match: MatchedNames | None = None,
 ) -> Simulated:
     """Simulate what the cluster would store of these documents under a policy; for the rest, see `SimulateOptions`."""
-    opt_in = policy.settings.opt_in_label
-    options = SimulateOptions(namespace, target, template_paths, opt_in, match, is_key_of(policy))
+    opt_in, kinds = policy.settings.opt_in_label, workloads_of(policy.settings)
+    options = SimulateOptions(namespace, target, template_paths, opt_in, match, is_key_of(policy), kinds)
     return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
 
 
@@ -227,8 +229,8 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
 def _object(
     obj: KubeObject, decide: DecideOffline, options: SimulateOptions, namespaces: Mapping[str, Namespace]
 ) -> SimulatedObject:
-    places = pod_places(obj, options.template_paths)
-    rest = tuple(unjudged(obj, places, options.is_key))
+    places = pod_places(obj, options.template_paths, options.kinds)
+    rest = tuple(unjudged(obj, places, options.is_key, options.kinds))
     if not places:
         return SimulatedObject(obj.title, obj.data, obj.data, unjudged=rest)
     name = obj.metadata.get("namespace") or options.namespace or DEFAULT_NAMESPACE

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from webhook.cli.manifests.files import Manifest
 from webhook.mapping.document.problem import FieldPath, path_text
 from webhook.workloads import (
+    Kinds,
     KnownKind,
     Pattern,
     PodPath,
@@ -156,22 +157,24 @@ def list_items(obj: KubeObject) -> list[KubeObject] | None:
     return [kube_object(obj.manifest, item, (*obj.path, "items", i), kind, version) for i, item in enumerate(items)]
 
 
-def pod_places(obj: KubeObject, template_paths: Sequence[str]) -> list[PodPlace]:
+def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds | None = None) -> list[PodPlace]:
     """Find the pods in an object: itself, those of a known kind or else whatever looks like one, and those at paths.
 
     Args:
         obj: the object.
         template_paths: paths of pod templates or pod specs, with `*` for any key or element:
             ``spec.pytorchReplicaSpecs.*.template``. Values without containers are skipped.
+        kinds: the known kinds; None: those of the table.
 
     Raises:
         ManifestError: a parent of a pod is no mapping, or a pod is none.
     """
     if (obj.group, obj.kind) == ("", "Pod"):
         return [PodPlace((), None, obj.data, (((), ()),))]
-    workload = known_workloads().get((obj.group, obj.kind))
+    kinds = known_workloads() if kinds is None else kinds
+    workload = kinds.get((obj.group, obj.kind))
     if workload is not None:
-        places = list(_known(obj, workload))
+        places = list(_known(obj, workload, kinds))
     else:
         rest = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
         places = [_place(obj, path, value, shape) for path, value, shape in _found(rest, ())]
@@ -204,7 +207,7 @@ def _owner(obj: KubeObject) -> PodOwner:
     return PodOwner(*controller_of(obj.kind, obj.name))
 
 
-def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:
+def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPlace]:
     """The pods of a known kind, also of objects inside it."""
     for pod in workload.pods:
         _check_parents(obj, pod.at)
@@ -218,7 +221,7 @@ def _known(obj: KubeObject, workload: KnownKind) -> Iterator[PodPlace]:
             if pod.template or any(place.pod["spec"].get(key) for key in _CONTAINERS):
                 yield place
     for path, inner in inner_objects(obj, workload):
-        for place in pod_places(inner, ()):
+        for place in pod_places(inner, (), kinds):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
             yield PodPlace((*path, *place.path), place.owner or PodOwner(obj.kind, obj.name), place.pod, parts)
 
@@ -291,26 +294,28 @@ _NAME: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _NOTHING: Final = (None, False, 0, "0", "")
 
 
-def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey) -> Iterator[str]:
+def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: Kinds | None = None) -> Iterator[str]:
     """Yield a message for each request in an object that is in no pod.
 
     Args:
         obj: the object.
         places: its pods.
         is_key: says which keys request something.
+        kinds: the known kinds; None: those of the table.
 
     Raises:
         ManifestError: an object inside it is none.
     """
     if (obj.group, obj.kind) == ("", "Pod"):
         return
-    known = known_workloads().get((obj.group, obj.kind))
+    kinds = known_workloads() if kinds is None else kinds
+    known = kinds.get((obj.group, obj.kind))
     if known is not None and not known.requests:
         return
     judged = {own for place in places for _, own in place.parts}
     inner = dict(inner_objects(obj, known)) if known is not None else {}
     for path, each in inner.items():
-        yield from (f"{path_text(path)}: {text}" for text in unjudged(each, pod_places(each, ()), is_key))
+        yield from (f"{path_text(path)}: {text}" for text in unjudged(each, pod_places(each, (), kinds), is_key, kinds))
     spec = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
     for path in _keys(spec, (), {*judged, *inner}, is_key):
         yield f"not judged: {path_text(path)} is outside of every pod template and pod spec found in it"

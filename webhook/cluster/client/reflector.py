@@ -127,6 +127,7 @@ class Reflector(Generic[T, V]):
         log: for failures and their end, once each.
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
             an object whose stored part is the same as before. It must not raise.
+        replaced: called with the key and the stored part of an object that was changed, before `changed`; it must not raise.
         query: selectors, such as ``labelSelector``.
         config: its times.
         clock: monotonic seconds.
@@ -147,6 +148,7 @@ class Reflector(Generic[T, V]):
         log: FilteringBoundLogger,
         *,
         changed: Callable[[Collection[str]], None] = lambda _: None,
+        replaced: Callable[[str, V], None] = lambda _key, _view: None,
         query: Mapping[str, str] | None = None,
         config: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -159,6 +161,7 @@ class Reflector(Generic[T, V]):
         self._path = path
         self._view = view
         self._changed = changed
+        self._replaced = replaced
         self._query = dict(query or {})
         self._config = config or WatchConfig()
         self._clock = clock
@@ -255,6 +258,8 @@ class Reflector(Generic[T, V]):
         else:
             view = self._view(object_)
             if key not in self._objects or self._objects[key] != view:
+                if key in self._objects:
+                    self._replaced(key, self._objects[key])
                 self._objects[key] = view
                 self._changed((key,))
         return object_.metadata.resource_version
@@ -263,6 +268,8 @@ class Reflector(Generic[T, V]):
         before, self._objects = self._objects, found
         gone = before.keys() - found.keys()
         changed = {key for key, view in found.items() if key not in before or before[key] != view}
+        for key in changed & before.keys():
+            self._replaced(key, before[key])
         if gone or changed:
             self._changed(gone | changed)
 

@@ -149,6 +149,9 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
     return *_content(verdict), verdict.config_map.version
 
 
+MAX_JUDGING: Final = 2
+"""Documents that are judged beside all others at once."""
+
 RECHECK_PAUSE: Final = 5.0
 """Seconds until the next check whether missing ConfigMaps were deleted on purpose."""
 
@@ -236,6 +239,7 @@ class LivePolicy:
         self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._compiling = asyncio.Lock()
+        self._judging = 0
         self._last_good: Mapping[str, str] = {}
         self._faults = PolicyFaults()
         self._adopted = NOTHING
@@ -262,9 +266,19 @@ class LivePolicy:
         return replace(self._faults, lost=len(self.lost))
 
     async def judge(self, candidate: ConfigMap) -> tuple[DocumentProblems, DocumentProblems]:
-        """Judge a ConfigMap that is about to be stored; see `judge_document`."""
-        async with self._compiling:  # the cache has one user at a time
-            return await asyncio.to_thread(judge_document, candidate, self.sources.all(), self._last_good, self._memo)
+        """Judge a ConfigMap that is about to be stored; see `judge_document`.
+
+        One of many at once is judged by itself: beside all others, each takes as long as a compilation.
+        """
+        if self._judging >= MAX_JUDGING:
+            return await asyncio.to_thread(judge_document, candidate, (), {}, DocumentCache())
+        self._judging += 1
+        try:
+            async with self._compiling:  # the cache has one user at a time
+                present = self.sources.all()
+                return await asyncio.to_thread(judge_document, candidate, present, self._last_good, self._memo)
+        finally:
+            self._judging -= 1
 
     def lines(self) -> list[str]:
         """What is in force and what is not: a line for each ConfigMap and each problem."""

@@ -9,6 +9,7 @@ same functions: everything that differs is data of their `ConfigurationKind`.
 
 import base64
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -21,13 +22,15 @@ from webhook.cluster.registration.match_conditions import (
     MatchedNames,
     change_expression,
     conditions,
+    hide_expression,
     match_expression,
     matched_names_of,
     template_expression,
 )
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
+from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
-from webhook.workloads import known_workloads
+from webhook.workloads import workloads_of
 
 
 class RegistrationMode(enum.Enum):
@@ -67,6 +70,7 @@ NAME: Final = "00-vgpu-webhook"
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
+HIDE: Final = "hide.vgpu-webhook.io"
 AUDIT: Final = "audit.vgpu-webhook.io"
 UPDATES: Final = "updates.validate.vgpu-webhook.io"
 CONFIG_MAPS: Final = "configmaps.validate.vgpu-webhook.io"
@@ -106,7 +110,7 @@ class Webhook:
         failure_policy: what the API server does without an answer.
         modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
             all namespaces.
-        subject: the entry of the setting `validation` that switches it on; None: it is always on.
+        subject: what switches it on: an entry of the setting `validation`, or `hide`; None: it is always on.
         rules: returns what is sent.
         expression: the match condition of matched names; None if it has none.
         conditions: returns the other match conditions, by name.
@@ -116,9 +120,9 @@ class Webhook:
     failure_policy: str
     modes: Literal["enforcing", "auditing", "any"] | None
     subject: str | None = None
-    rules: Callable[[], tuple[Object, ...]] = lambda: (NEW_PODS,)
+    rules: "Callable[[Desired], tuple[Object, ...]]" = lambda _: (NEW_PODS,)
     expression: Callable[[MatchedNames], str] | None = match_expression
-    conditions: Callable[[], tuple[tuple[str, str], ...]] = lambda: POD_CONDITIONS
+    conditions: "Callable[[Desired], tuple[tuple[str, str], ...]]" = lambda _: POD_CONDITIONS
 
     def is_for(self, mode: str | None) -> bool:
         """Whether it is for namespaces with a value of the label for the mode."""
@@ -133,35 +137,44 @@ _OF_KUBERNETES: Final = {
 """The resources of the workloads in each API group of Kubernetes."""
 
 
-def _workload_rules() -> tuple[Object, ...]:
+def _workload_rules(desired: "Desired") -> tuple[Object, ...]:
     """The workloads of Kubernetes, and in the groups of other known kinds, whose plurals are not known, everything."""
     common = {"operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}
-    others = {group for group, _ in _kinds_with_pods()} - _OF_KUBERNETES.keys() - {"extensions"}
+    others = {kind.partition("/")[0] for kind in desired.kinds} - _OF_KUBERNETES.keys() - {"extensions"}
     return (
         *(
             {"apiGroups": [group], "apiVersions": ["v1"], "resources": list(resources), **common}
             for group, resources in _OF_KUBERNETES.items()
         ),
-        {"apiGroups": sorted(others), "apiVersions": ["*"], "resources": ["*"], **common},
+        *([{"apiGroups": sorted(others), "apiVersions": ["*"], "resources": ["*"], **common}] if others else []),
     )
 
 
-def _workload_conditions() -> tuple[tuple[str, str], ...]:
-    kinds = ",".join(f"\n  '{group}/{kind}'" for group, kind in sorted(_kinds_with_pods()))
+def _workload_conditions(desired: "Desired") -> tuple[tuple[str, str], ...]:
+    kinds = ",".join(f"\n  '{kind}'" for kind in sorted(desired.kinds))
     known = f"request.kind.group + '/' + request.kind.kind in [{kinds}\n]"
-    return ("known-kind", known), *WORKLOAD_CONDITIONS
+    return (KNOWN_KIND, known), *WORKLOAD_CONDITIONS
 
 
-def _update_rules() -> tuple[Object, ...]:
-    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods", "pods/ephemeralcontainers"]},)
+KNOWN_KIND: Final = "known-kind"
+"""The name of the condition that lists the kinds."""
+
+_LISTED: Final = re.compile("^  '(.+)'", re.MULTILINE)
 
 
-def _document_rules() -> tuple[Object, ...]:
+def kinds_in(expression: str) -> frozenset[str]:
+    """The kinds that such a condition lists."""
+    return frozenset(_LISTED.findall(expression))
+
+
+def _update_rules(_: "Desired") -> tuple[Object, ...]:
+    # An update of the status can change labels and annotations, too.
+    resources = ["pods", "pods/ephemeralcontainers", "pods/status"]
+    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": resources},)
+
+
+def _document_rules(_: "Desired") -> tuple[Object, ...]:
     return ({**NEW_PODS, "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]},)
-
-
-def _kinds_with_pods() -> list[tuple[str, str]]:
-    return [name for name, known in known_workloads().items() if known.pods or known.objects]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,7 +209,11 @@ class ConfigurationKind:
 MUTATING: Final = ConfigurationKind(
     "MutatingWebhookConfiguration",
     PATH,
-    (Webhook(ENFORCE, FAIL, "enforcing"), Webhook(AUDIT, IGNORE, "auditing")),
+    (
+        Webhook(ENFORCE, FAIL, "enforcing"),
+        Webhook(AUDIT, IGNORE, "auditing"),
+        Webhook(HIDE, IGNORE, "enforcing", "hide", expression=hide_expression),
+    ),
     {"reinvocationPolicy": "IfNeeded"},
     "webhook configuration",
 )
@@ -207,7 +224,7 @@ VALIDATING: Final = ConfigurationKind(
         Webhook(PODS, FAIL, "enforcing", "pods"),
         Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
         Webhook(UPDATES, IGNORE, "enforcing", "updates", _update_rules, change_expression),
-        Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda: DOCUMENT_CONDITIONS),
+        Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda _: DOCUMENT_CONDITIONS),
     ),
     {},
     "validating webhook configuration",
@@ -253,7 +270,8 @@ class Desired:
         opt_in: the key of the label by which a namespace opts in.
         timeout: seconds that the API server waits for an answer, from 1 to 30.
         kind: which webhook configuration.
-        subjects: what the validating webhooks look at.
+        subjects: what the optional webhooks are for.
+        kinds: the kinds of workloads among that, each ``GROUP/KIND``.
     """
 
     digest: str
@@ -262,6 +280,7 @@ class Desired:
     timeout: int = TIMEOUT
     kind: ConfigurationKind = MUTATING
     subjects: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
 
     @property
     def webhooks(self) -> tuple[Webhook, ...]:
@@ -292,7 +311,8 @@ def _term_text(term: Object) -> str:
 def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
     """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
-    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(settings.validation)
+    chosen = (*settings.validation, *(["hide"] if settings.hide_devices else ()))
+    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(chosen)
     return Desired(
         policy.digest,
         matched_names_of(policy),
@@ -300,6 +320,38 @@ def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
         settings.timeout_seconds,
         kind,
         frozenset(subjects),
+        _kinds_with_pods(settings) if kind is VALIDATING else frozenset(),
+    )
+
+
+def _kinds_with_pods(settings: Settings) -> frozenset[str]:
+    kinds = workloads_of(settings).items()
+    return frozenset(f"{group}/{kind}" for (group, kind), known in kinds if known.pods or known.objects)
+
+
+def judged(wanted: Desired, sent: Desired | None, present: Desired | None, *, steady: bool) -> Desired:
+    """What the validating configuration may have now: what is not sent to ``/mutate`` must not wait for a judgment.
+
+    API servers learn of each configuration at a time of its own. So it follows the mutating one when that grows, and shrinks
+    before it, which nothing else has to care for: the mutating one shrinks only in a quiet period.
+
+    Args:
+        wanted: what the policy requires of it.
+        sent: what the mutating configuration was made from; None if there is none, or others have changed it.
+        present: what the validating one was made from; likewise.
+        steady: whether all API servers know the mutating one.
+    """
+    if sent is not None and steady:
+        return replace(wanted, matched_names=wanted.matched_names.within(sent.matched_names), opt_in=sent.opt_in)
+    names = wanted.matched_names if sent is None else wanted.matched_names.within(sent.matched_names)
+    blocking = {each.subject for each in wanted.kind.webhooks if each.failure_policy == FAIL and each.subject}
+    if present is None:
+        return replace(wanted, matched_names=names, subjects=wanted.subjects - blocking)
+    return replace(
+        wanted,
+        matched_names=names.within(present.matched_names),
+        opt_in=present.opt_in,
+        subjects=wanted.subjects - (blocking - present.subjects),
     )
 
 
@@ -337,11 +389,11 @@ def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> 
         "namespaceSelector": _selector(webhook, desired, site, foreign),
         "admissionReviewVersions": ["v1"],
         "clientConfig": _client_config(site, desired.kind),
-        "matchConditions": conditions(desired.matched_names, webhook.expression, webhook.conditions()),
+        "matchConditions": conditions(desired.matched_names, webhook.expression, webhook.conditions(desired)),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
         **desired.kind.fields,
-        "rules": [dict(rule) for rule in webhook.rules()],
+        "rules": [dict(rule) for rule in webhook.rules(desired)],
         # Events about workloads are none of a dry run.
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": desired.timeout,

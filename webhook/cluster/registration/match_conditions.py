@@ -57,6 +57,20 @@ class MatchedNames:
             keys=self.keys | other.keys | self.key_patterns | other.key_patterns,
         )
 
+    def within(self, other: "MatchedNames") -> "MatchedNames":
+        """Those of these names of which `other` lets every pod through, too."""
+        if self == other:
+            return self
+        prefixes = (*(f"{domain}/" for domain in other.domains), *other.prefixes)
+        return names_set(
+            prefixes=[prefix for prefix in self._prefixes() if prefix.startswith(prefixes)],
+            names=[
+                *(name for name in self.names if other.has_resource(name)),
+                *(name for name in self.name_patterns if name in other.name_patterns or name.startswith(prefixes)),
+            ],
+            keys=[*(key for key in self.keys if other.has_key(key)), *(self.key_patterns & other.key_patterns)],
+        )
+
     def covers(self, other: "MatchedNames") -> bool:
         """Whether every pod that `other` lets through is let through here, too."""
         return not self.lacks(other)
@@ -278,6 +292,17 @@ def fits(let_through: MatchedNames) -> bool:
 def match_expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for pods to let through; the same names make the same text."""
     return f"{any_container(any_resource(resource_test(let_through)))}\n|| {any_key(let_through)}"
+
+
+def hide_expression(let_through: MatchedNames) -> str:
+    """True for all other pods, and for those with a variable that hides devices: a later webhook may have added a request."""
+    hidden = any_container("c.?env.orValue([]).exists(e, e.?value.orValue('') == 'void')")
+    return f"!(\n{match_expression(let_through)}\n) || {hidden}"
+
+
+def sent_names(policy: Policy) -> MatchedNames | None:
+    """The names of which a pod must have one to be sent; None if every pod is."""
+    return None if policy.settings.hide_devices else matched_names_of(policy)
 
 
 def any_container(condition: str) -> str:

@@ -15,13 +15,16 @@ from certs.ca import by_der
 from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, Object, StatusError
 from webhook.cluster.registration.desired import (
     API_VERSION,
+    KNOWN_KIND,
     MUTATING,
     NAME,
     NAMESPACE_NAME,
+    WORKLOADS,
     ConfigurationKind,
     Desired,
     Terms,
     Webhook,
+    kinds_in,
 )
 from webhook.cluster.registration.match_conditions import GPU_KEYS, MatchedNames, parse_names
 from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
@@ -207,7 +210,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT, kind: Configurati
     if stamp is None:
         return Observed(foreign=foreign, bundles=bundles, injected=filled_in)
     subjects = frozenset(each.subject for each in kind.webhooks if each.subject is not None and each.name in ours)
-    unnamed = Desired(stamp[2], MatchedNames(), opt_in, kind=kind, subjects=subjects)
+    unnamed = Desired(stamp[2], MatchedNames(), opt_in, kind=kind, subjects=subjects, kinds=_kinds(ours))
     named = [each for each in kind.webhooks if each.name in ours and each.expression is not None]
     made_from = {_made_from(configuration, each, unnamed) for each in named}
     if not named and all(each.subject is not None for each in kind.webhooks):  # those are switched off
@@ -216,6 +219,13 @@ def read_observed(configuration: Object, opt_in: str = INJECT, kind: Configurati
     missing = any(each.subject is None and each.name not in ours for each in kind.webhooks)
     desired = made_from.pop() if len(made_from) == 1 and not missing else None
     return Observed(Version(stamp[1]), stamp[2], desired, foreign, bundles, filled_in)
+
+
+def _kinds(ours: Mapping[str, Object]) -> frozenset[str]:
+    """The kinds that the match condition of workloads lists."""
+    conditions = map(dict_of, list_of(ours.get(WORKLOADS, {}).get("matchConditions")))
+    listed = (str(each.get("expression")) for each in conditions if each.get("name") == KNOWN_KIND)
+    return kinds_in(next(listed, ""))
 
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:

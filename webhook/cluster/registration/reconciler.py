@@ -5,7 +5,6 @@ nothing is written. If something keeps undoing repairs, they slow down to one pe
 """
 
 import asyncio
-import datetime as dt
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -31,6 +30,7 @@ from webhook.cluster.registration.desired import (
     ReconcileConfig,
     RegistrationMode,
     Site,
+    judged,
 )
 from webhook.cluster.registration.match_conditions import MatchedNames
 from webhook.cluster.registration.observed import (
@@ -91,11 +91,11 @@ class RepairPace:
 ATTEMPTS: Final = 5
 """Attempts of one pass that may lose against other writers: that many replicas may start at once."""
 
-SETTLE: Final = 300.0
-"""Seconds within which the pods of an older version are replaced."""
+LEAD: Final = 5.0
+"""Seconds within which all API servers have learned of a webhook configuration."""
 
-SAME_TIME: Final = 60.0
-"""Seconds within which an installation creates both webhook configurations."""
+MOMENT: Final = 0.1
+"""Seconds, so that a clock that is read again has surely gone on."""
 
 CONTESTED: Final = 4
 """Repairs in a row after which it is clear that two writers undo each other's changes."""
@@ -106,6 +106,7 @@ class Reconciler:
 
     Attributes:
         repairs: the number of repairs, by kind.
+        follower: the reconciler of the configuration that may grow only after this one.
         as_desired: whether the webhook configuration lets through every pod that the policy requires; None if that is not
             known yet.
     """
@@ -125,6 +126,8 @@ class Reconciler:
         is_current: Callable[[], Awaitable[bool]] | None = None,
         opted_in: Callable[[], Sequence[Labels]] = tuple,
         serving: Callable[[], bool] = lambda: True,
+        everywhere: Callable[[], bool] = lambda: True,
+        follows: "Reconciler | None" = None,
     ) -> None:
         """Make a reconciler; no request is made yet.
 
@@ -141,6 +144,8 @@ class Reconciler:
             is_current: called before CAs are removed; returns whether other replicas can only be using those of `site`.
             opted_in: returns the labels of each namespace that has opted in, as far as is known.
             serving: returns whether callers that trust the CAs of `site` can be answered.
+            everywhere: returns whether every replica answers these calls, also those of other versions.
+            follows: the reconciler of the mutating webhook configuration, for that of the validating one; see `judged`.
         """
         self._api = api
         self._registered: Observed | None = None
@@ -154,8 +159,14 @@ class Reconciler:
         self._is_current = is_current
         self._opted_in = opted_in
         self._serving = serving
+        self._everywhere = everywhere
+        self._follows = follows
+        self.follower: Reconciler | None = None
+        if follows is not None:
+            follows.follower = self
         self._failing_open = False
         self._moved = False
+        self._held = False
         pace = self._timing
         self._changed_at = clock()
         self._seen: tuple[object, ...] | None = None
@@ -234,7 +245,8 @@ class Reconciler:
         for _ in range(ATTEMPTS):
             found = await self._stored.read()
             read = self._observe(found)
-            faults = differences(found, self.desired, self._writer.site, self._opted_in())
+            wanted, desired = self.desired, self._possible(read)
+            faults = differences(found, desired, self._writer.site, self._opted_in())
             if self._is_left_alone(found, read, faults):
                 self.as_desired = not keeps_out(faults)
                 return self._until_next_pass()
@@ -245,7 +257,9 @@ class Reconciler:
                 self.as_desired = False
                 return self._timing.repair_at_most
             self._owned = self._owned or owner is not None
-            writer = replace(self._writer, owner=owner, serving=self._serving())
+            writer = replace(
+                self._writer, desired=desired, owner=owner, serving=self._serving(), everywhere=self._everywhere()
+            )
             # Pods of opted-in namespaces are created without a call, or without an answer.
             urgent = found is None or keeps_out(faults) or fails_open(found, writer.desired)
             quiet = not urgent and await self._may_narrow(read)
@@ -254,9 +268,10 @@ class Reconciler:
             if update is not None:
                 # Whatever is written: pods must not wait as long as names that are removed may.
                 change = Change.REPAIRED if urgent and update.change.narrows else update.change
-                # It is not a repair if the webhook has just become able to answer.
+                # It is not a repair if the webhook has just become able to answer, or to judge more, or a replica is not able.
                 answered = self._failing_open and not fails_open(update.configuration, writer.desired)
-                repair = writer.announced and not self._moved and not answered
+                released = self._held and desired == wanted
+                repair = writer.announced and not (self._moved or released or answered) and writer.everywhere
                 pace = self._narrowing if change.narrows else self._widening
                 if repair and (wait := pace.wait(self._clock())) > 0:
                     self.as_desired = not urgent
@@ -278,12 +293,19 @@ class Reconciler:
             self.as_desired = not self._failing_open
             self._reporter.failing_open(failing_open=self._failing_open)
             # Only if no other policy was adopted in the meantime.
-            if writer.desired is not self._writer.desired or writer.site is not self._writer.site:
+            if wanted is not self._writer.desired or writer.site is not self._writer.site:
                 return 0.0
-            self._writer = replace(self._writer, announced=True)
-            self._moved = False
-            return self._until_next_pass()
+            return self._done(held=desired != wanted)
         return self._backoff.failed()
+
+    def _done(self, *, held: bool) -> float:
+        """Note that everything possible is written; return the seconds until the next pass."""
+        self._moved = False
+        self._held = held
+        self._writer = replace(self._writer, announced=True)
+        if held and self._follows is not None and self._follows.steady_in > 0:
+            return self._follows.steady_in + MOMENT
+        return self._until_next_pass()
 
     def _observe(self, found: Object | None) -> Observed:
         """Note the configuration that was found, and whether it has changed."""
@@ -293,7 +315,22 @@ class Reconciler:
         if seen != self._seen:
             self._seen = seen
             self._changed_at = self._clock()
+            if self.follower is not None:
+                self.follower.check()
         return read
+
+    def _possible(self, read: Observed) -> Desired:
+        """What may be written now of what the policy requires."""
+        if self._follows is None:
+            return self.desired
+        sent = self._follows.registered
+        steady = self._follows.steady_in <= 0
+        return judged(self.desired, None if sent is None else sent.desired, read.desired, steady=steady)
+
+    @property
+    def steady_in(self) -> float:
+        """Seconds until all API servers know the webhook configuration; 0 or less if they do."""
+        return LEAD - (self._clock() - self._changed_at)
 
     @property
     def _quiet_in(self) -> float:
@@ -391,11 +428,10 @@ class Configuration(msgspec.Struct, frozen=True):
 
 
 class Watched(NamedTuple):
-    """The part of a webhook configuration that is stored: its version, the CAs (DER) of each webhook, when it was created."""
+    """The part of a webhook configuration that is stored: its version, and the CAs (DER) of each webhook."""
 
     version: str
     bundles: tuple[frozenset[bytes], ...]
-    created: str
 
 
 def watch_registration(
@@ -421,27 +457,4 @@ def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[
 
 def _watched(configuration: Configuration) -> Watched:
     bundles = (frozenset(by_der(bundle_of(webhook))) for webhook in configuration.webhooks or ())
-    metadata = configuration.metadata
-    return Watched(metadata.resource_version, tuple(bundles), metadata.creation_timestamp)
-
-
-def settled(
-    mutating: Reflector[Configuration, Watched], validating: Reflector[Configuration, Watched], now: dt.datetime
-) -> bool:
-    """Whether every replica can be expected to answer the reviews of the validating webhook configuration.
-
-    During an upgrade from a version without it, replicas of that version are still called, and answer 404: for `SETTLE`
-    seconds from its creation, pods must not wait for an answer. An installation that creates both at once has no such
-    replicas.
-    """
-    if not mutating.synced.is_set():
-        return False
-    ours, theirs = _created(validating) or now, _created(mutating)
-    if theirs is None or ours - theirs < dt.timedelta(seconds=SAME_TIME):
-        return True
-    return now - ours >= dt.timedelta(seconds=SETTLE)
-
-
-def _created(reflector: Reflector[Configuration, Watched]) -> dt.datetime | None:
-    found = next(iter(reflector.objects.values()), None)
-    return None if found is None else dt.datetime.fromisoformat(found.created)
+    return Watched(configuration.metadata.resource_version, tuple(bundles))

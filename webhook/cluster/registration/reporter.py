@@ -55,6 +55,7 @@ class RegistrationReporter:
     """
 
     def __init__(self, report: Callable[[RegistrationReport], None], kind: ConfigurationKind = MUTATING) -> None:
+        self._kind = kind
         self._subject = f"the {kind.noun} {NAME}"
         self._lasting: Once[RegistrationEvent] = Once(
             lambda kind, message: report(RegistrationReport(kind, shortened(message, MAX_MESSAGE)))
@@ -72,7 +73,8 @@ class RegistrationReporter:
 
     def failing_open(self, *, failing_open: bool) -> None:
         """Report that pods are admitted without an answer, or note that they no longer are."""
-        message = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted unchanged until a replica can answer"
+        what = "unchanged until a replica" if self._kind is MUTATING else "without a judgment until every replica"
+        message = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted {what} can answer"
         self._lasting.report_while(failing_open, RegistrationEvent.FAILING_OPEN, message)
 
     def foreign_terms(self, foreign: Mapping[str, Terms]) -> None:

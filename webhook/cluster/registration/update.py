@@ -28,6 +28,7 @@ from webhook.cluster.registration.desired import (
     NAMESPACE_NAME,
     NEW_PODS,
     PORT,
+    VALIDATING,
     Desired,
     Site,
     Terms,
@@ -87,6 +88,7 @@ class Writer:
         owner: the owner reference to its release.
         announced: whether the configuration has had its current policy at least once.
         serving: whether callers that trust the bundle can be answered; if not, pods must not be kept waiting for an answer.
+        everywhere: whether every replica has the path that is called; if not, pods must not wait, even if they do already.
     """
 
     version: Version
@@ -95,6 +97,7 @@ class Writer:
     owner: Object | None = None
     announced: bool = False
     serving: bool = True
+    everywhere: bool = True
 
 
 def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: bool) -> Update | None:
@@ -158,11 +161,11 @@ def fails_open(configuration: Object, desired: Desired) -> bool:
 
 def _fail_open(made: Object, found: Object, writer: Writer) -> None:
     """Let pods be admitted without an answer while no call can be answered, unless they already wait for one."""
-    if not fails_open(found, writer.desired):
+    if writer.everywhere and not fails_open(found, writer.desired):
         return
     for webhook in made["webhooks"]:
         uncalled = injected(made) and not bundle_of(webhook)
-        if uncalled or not writer.serving:
+        if uncalled or not writer.serving or not writer.everywhere:
             webhook["failurePolicy"] = IGNORE
 
 
@@ -171,18 +174,26 @@ def _agreed(read: Observed, writer: Writer, *, quiet: bool) -> tuple[Version, De
     present = read.desired
     if present is None or read.version is None:
         return writer.version, writer.desired
-    all_names = writer.desired.matched_names | present.matched_names
-    fit = fits(all_names)
-    if not fit:
-        # The API server would reject the whole update: the newest policy alone is better.
-        all_names = writer.desired.matched_names
+    ours, both, fit = _together(writer.desired, present)
     if read.version == writer.version:
-        if present.digest == writer.desired.digest:
-            return writer.version, writer.desired if quiet else replace(writer.desired, matched_names=all_names)
+        if present.digest == ours.digest:
+            return writer.version, ours if quiet else both
         if writer.announced and not quiet:
             # Another replica is ahead or behind: only the names that it lacks are added, under its version and digest.
-            return read.version, replace(present, matched_names=all_names) if fit else present
-    return writer.version, replace(writer.desired, matched_names=all_names)
+            return read.version, replace(present, matched_names=both.matched_names) if fit else present
+    return writer.version, both
+
+
+def _together(ours: Desired, present: Desired) -> tuple[Desired, Desired, bool]:
+    """What is desired here; what several replicas need; and whether the names of all of them fit.
+
+    What is judged is nobody's need: of the validating configuration, that of the newest policy is the best.
+    """
+    if ours.kind is VALIDATING:
+        return ours, ours, False
+    names = ours.matched_names | present.matched_names
+    # The API server would reject the whole update: the newest policy alone is better.
+    return (ours, replace(ours, matched_names=names), True) if (fit := fits(names)) else (ours, ours, fit)
 
 
 def _change(read: Observed, desired: Desired, writer: Writer, *, dropped: bool) -> Change:

@@ -85,6 +85,9 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True)
 
 
+PullPolicy: TypeAlias = Literal["Always", "IfNotPresent", "Never"]
+
+
 class HostPath(Strict):
     """A folder of the node with the library."""
 
@@ -100,7 +103,64 @@ class HostPathDelivery(Strict):
     host_path: HostPath
 
 
-Delivery: TypeAlias = Literal["none"] | HostPathDelivery
+class ImageVolume(Strict):
+    """A read-only volume with the files of an image (KEP-4639)."""
+
+    volume: KeyText
+    reference: Long = Field(description="the image, with its digest")
+    pull_policy: PullPolicy = "IfNotPresent"
+    sub_path: Long | None = Field(
+        None, description="the folder in the image that has the library; without it, all of the image"
+    )
+    mount_path: Long
+
+
+class ImageDelivery(Strict):
+    """Delivery by an image volume, in clusters that serve them."""
+
+    image: ImageVolume
+
+
+class FilledEmptyDir(Strict):
+    """An emptyDir that an init container, the first of the pod, fills with the library."""
+
+    volume: KeyText = Field(description="also the name of the init container")
+    size_limit: Short
+    image: Long = Field(description="of the init container, with its digest")
+    pull_policy: PullPolicy = "IfNotPresent"
+    command: list[Long] = Field(
+        min_length=1,
+        max_length=FEW,
+        description="copies the library to `mountPath` and fails if it cannot; runs as any user",
+    )
+    cpu: Short = Field("50m", description="of the init container, as limit and request")
+    memory: Short = Field("64Mi", description="likewise")
+    mount_path: Long
+
+
+class EmptyDirDelivery(Strict):
+    """Delivery by an emptyDir; every Pod Security level permits it."""
+
+    empty_dir: FilledEmptyDir
+
+
+class CsiVolume(Strict):
+    """An inline volume of a CSI driver."""
+
+    volume: KeyText
+    driver: KeyText
+    attributes: dict[KeyText, Long] = Field({}, max_length=FEW, description="the `volumeAttributes`")
+    mount_path: Long
+
+
+class CsiDelivery(Strict):
+    """Delivery by a CSI driver, whose name a CSIDriver object of the cluster has."""
+
+    csi: CsiVolume
+
+
+DeliveryVolume: TypeAlias = HostPath | ImageVolume | FilledEmptyDir | CsiVolume
+Delivery: TypeAlias = Literal["none"] | HostPathDelivery | ImageDelivery | EmptyDirDelivery | CsiDelivery
 
 
 class State(Strict):
@@ -187,6 +247,10 @@ class Guard(Strict):
         default=False, description="also in containers with whole devices, because it shows them the devices of others"
     )
     hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
+    anywhere: bool = Field(
+        default=False,
+        description="a variable: also in the other containers of a pod with a share, where it lifts that, too",
+    )
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
     )

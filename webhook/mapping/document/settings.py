@@ -1,6 +1,8 @@
 """The settings document: the cluster's target and rules, in addition to the mappings."""
 
 import copy
+import re
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field
@@ -45,6 +47,50 @@ def _can_opt_in(key: str) -> str:
     return key
 
 
+def _like(what: str, pattern: str) -> Callable[[str], str]:
+    """A validator that says what a text should be: a pattern in a message is read by few."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise PydanticCustomError("text_like", f"should be {what}")
+        return text
+
+    return check
+
+
+_GROUP: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"
+_KIND: Final = r"[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?"
+_TEMPLATE: Final = r"spec(\.(\*|([^.*\\]|\\.)+))+"
+
+Group: TypeAlias = Annotated[
+    str,
+    Field(max_length=253, json_schema_extra={"pattern": f"^{_GROUP}$"}),
+    AfterValidator(_like("the group of a custom resource, such as example.com", _GROUP)),
+]
+KindName: TypeAlias = Annotated[
+    str,
+    Field(max_length=63, json_schema_extra={"pattern": f"^{_KIND}$"}),
+    AfterValidator(_like("a kind, such as TrainJob", _KIND)),
+]
+TemplatePath: TypeAlias = Annotated[
+    str,
+    Field(max_length=MAX_KEY, json_schema_extra={"pattern": f"^{_TEMPLATE}$"}),
+    AfterValidator(_like("a path below spec, such as spec.template or spec.workers.*.template", _TEMPLATE)),
+]
+
+
+class WorkloadKind(Strict):
+    """A kind of custom resource with pod templates."""
+
+    group: Group = Field(description="the API group, in any version")
+    kind: KindName
+    templates: list[TemplatePath] = Field(
+        min_length=1,
+        max_length=FEW,
+        description="the paths of its pod templates (`metadata` and `spec`); `*` is any key or element",
+    )
+
+
 class Settings(Strict):
     """One strict YAML document; every key is optional."""
 
@@ -81,6 +127,10 @@ class Settings(Strict):
     pod_security_default: Literal["privileged", "baseline", "restricted"] | None = Field(
         None, description="the Pod Security level of a namespace without an `enforce` label"
     )
+    image_volumes: bool | None = Field(
+        None,
+        description="whether the cluster serves image volumes; without it, API servers of 1.35 and later count as such",
+    )
     node_name: Literal["deny", "affinity"] = Field("deny", description="how `spec.nodeName` beside a share is handled")
     resource_claims: Literal["deny", "warn"] = Field(
         "deny", description="how a device class beside a GPU request in one container is handled"
@@ -92,6 +142,11 @@ class Settings(Strict):
         {},
         max_length=SOME,
         description="guarded variable → values that the administrator has chosen for the cluster, which are permitted",
+    )
+    hide_devices: bool = Field(
+        default=False,
+        description="whether containers that request no device get the variable that hides those of the node; every pod of "
+        "a namespace that enforces is sent then",
     )
     never_touched: list[KeyText] = Field(
         [], max_length=MANY, description="namespaces whose pods are never changed, in addition to the cluster's own"
@@ -106,6 +161,11 @@ class Settings(Strict):
         "changed so that they would be changed or denied again; `workloads` warns whoever applies a workload of what would "
         "become of its pods; `configMaps` denies ConfigMaps with an invalid mapping or settings document; `updates` denies "
         "changes of what schedulers own by anybody outside `ownedBy`, and ephemeral containers that lift a limit",
+    )
+    workloads: list[WorkloadKind] = Field(
+        [],
+        max_length=FEW,
+        description="further kinds with pod templates, in addition to those that the webhook and offline commands know",
     )
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
 

@@ -7,7 +7,7 @@ knows the request, ensures that.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
@@ -55,6 +55,7 @@ class GuardRule:
         action: what is done with a key that lifts.
         whole: the rule holds for containers with whole devices, too.
         hides: the harmless values hide the requested devices from their container.
+        anywhere: it lifts the limit of a share in any container of the pod.
     """
 
     place: GuardPlace
@@ -66,6 +67,7 @@ class GuardRule:
     action: Action
     whole: bool
     hides: bool = False
+    anywhere: bool = False
 
     @cached_property
     def listed(self) -> NameSet:
@@ -123,6 +125,7 @@ def guard_rule(model: schema.Guard) -> GuardRule:
         action=model.action,
         whole=model.whole,
         hides=model.hides,
+        anywhere=model.anywhere,
     )
 
 
@@ -149,11 +152,14 @@ class Guards:
         places: what the rules list, for each place that has any.
         marks: texts of which undecoded JSON contains one if it has a guarded mount: parts of the paths, or an escape, which
             may hide any; empty without rules for mounts.
+        anywhere: texts of which undecoded JSON contains one if it has a variable of a rule that holds for any container of a
+            pod with a share: parts of the names, or an escape; empty without such rules.
     """
 
     rules: tuple[GuardRule, ...] = ()
     places: Mapping[GuardPlace, NameSet] = field(default_factory=dict)
     marks: tuple[bytes, ...] = ()
+    anywhere: tuple[bytes, ...] = ()
 
     def meets(self, raw: bytes) -> bool:
         """Return whether an undecoded list may have a guarded mount; like `WatchedVariables.among`, never wrongly False."""
@@ -173,6 +179,7 @@ class Guards:
         source: ValueSource | None = None,
         *,
         whole: bool = False,
+        other: bool = False,
         place: GuardPlace = "env",
     ) -> GuardRule | None:
         """Return the first rule that catches a key, or None; a value that is not known lifts.
@@ -182,12 +189,14 @@ class Guards:
             value: its value, or None if that is not known, or for a mount, which has none.
             source: where a variable takes its value from, or what is mounted.
             whole: the container has whole devices, for which only rules with `whole` hold.
+            other: another container has the share, so that only rules with `anywhere` hold.
             place: the kind of key.
         """
         if not self.guarded(name, place):
             return None
         rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
-        return next((rule for rule in rules if (rule.whole or not whole) and rule.catches(value, source)), None)
+        held = (rule for rule in rules if (rule.whole or not whole) and (rule.anywhere or not other))
+        return next((rule for rule in held if rule.catches(value, source)), None)
 
     def hides(self, name: str, value: str | None) -> bool:
         """Return whether a variable with this value hides the requested devices from its container."""
@@ -217,7 +226,12 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Fiel
     listed = {place: [rule.listed for rule in rules if rule.place == place] for place in PLACES}
     places = {place: reduce(or_, sets) for place, sets in listed.items() if sets}
     marks = {mark for rule in rules for mark in rule.marks}
-    return Guards(tuple(rules), places, (b"\\", *sorted(marks)) if marks else ()), problems
+    names = {max(name.split("*"), key=len).encode() for rule in rules if rule.anywhere for name in rule.names}
+    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names)), problems
+
+
+def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:
+    return (b"\\", *sorted(marks)) if marks else ()
 
 
 def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: FieldPath) -> Iterator[Problem]:
@@ -263,6 +277,8 @@ def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
         )
     if model.hides and (rule.place != "env" or not rule.harmless):
         yield Problem("no value hides devices", ("hides",), "write the values in `unless`, of variables")
+    if model.anywhere and rule.place != "env":
+        yield Problem("only variables are guarded anywhere", ("anywhere",), "remove it")
     if model.lifts == []:
         yield Problem("an empty list catches nothing", ("lifts",), "write `unless: []` to catch every value")
     if rule.place == "mount" and (model.lifts is not None or model.unless):

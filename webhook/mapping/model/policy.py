@@ -66,10 +66,10 @@ def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, 
     return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in by_family.items()}
 
 
-MAX_BYTES: Final = 3 * MIB
-"""Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
+MAX_BYTES: Final = 3 * MIB // 2
+"""Bytes of all results together. A replica that has answered 16 connections has 78 MiB, and is to stay below 80.
 
-Results for two hundred ordinary templates or more fit: of templates that request alike there is one result.
+Results for a hundred and fifty ordinary templates or more fit: of templates that request alike there is one result.
 """
 
 ENTRY: Final = 108
@@ -461,6 +461,12 @@ class Policy:
         shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
         marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
         return Marks(sorted(marks.union(*[vendor.guard.marks for vendor in self.vendors.values()])))
+
+    @cached_property
+    def installers(self) -> frozenset[str]:
+        """The names of the init containers that bring any vendor's shim."""
+        shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
+        return frozenset(each.library for shim in shims for each in shim.deliveries if each.installer is not None)
 
     @cached_property
     def marks_of_belongings(self) -> Marks:

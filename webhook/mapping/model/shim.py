@@ -112,6 +112,8 @@ def _prepend(first: tuple[str, ...], text: str, separators: str) -> str:
     return ":".join((*first, rest)) if rest else ":".join(first)
 
 
+DeliveryKind: TypeAlias = Literal["hostPath", "image", "emptyDir", "csi", "none"]
+
 PLACEHOLDERS: Final = {
     "memory": "[1-9][0-9]*",
     "cores": "[1-9][0-9]?|100",
@@ -125,6 +127,8 @@ _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DNS_LABEL: Final = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PATH_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/:;{}$\s\\]+"
 _ABSOLUTE: Final = re.compile(rf"(?:/{_PATH_PART})+")
+_IMAGE: Final = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?")
+_RELATIVE_HINT: Final = "write a relative path such as `cache`"
 _RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
 
 
@@ -178,16 +182,64 @@ def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
     if not model.delivery:
         yield Problem("no delivery is listed", ("delivery",), "write `delivery: [none]` if nothing is to be mounted")
     for index, delivery in enumerate(model.delivery):
-        kind = "none" if delivery == "none" else "hostPath"
+        kind, volume = _source(delivery)
         if kind in kinds:
             yield Problem(f"{kind} is listed twice", ("delivery", index))
         kinds.add(kind)
-        if delivery == "none":
+        if volume is None:
             continue
-        path: FieldPath = ("delivery", index, "hostPath")
-        yield from _volume_problems(delivery.host_path.volume, (*path, "volume"))
-        yield from _path_problems(delivery.host_path.path, (*path, "path"))
-        yield from _path_problems(delivery.host_path.mount_path, (*path, "mountPath"))
+        path: FieldPath = ("delivery", index, kind)
+        yield from _volume_problems(volume.volume, (*path, "volume"))
+        yield from _path_problems(volume.mount_path, (*path, "mountPath"))
+        yield from _source_problems(volume, path)
+
+
+def _source_problems(volume: schema.DeliveryVolume, path: FieldPath) -> Iterator[Problem]:
+    match volume:
+        case schema.HostPath():
+            yield from _path_problems(volume.path, (*path, "path"))
+        case schema.ImageVolume():
+            yield from _image_problems(volume.reference, (*path, "reference"))
+            if volume.sub_path is not None and _RELATIVE.fullmatch(volume.sub_path) is None:
+                yield Problem(f"{volume.sub_path!r} is not a folder of the image", (*path, "subPath"), _RELATIVE_HINT)
+        case schema.CsiVolume():
+            pass
+        case schema.FilledEmptyDir():
+            yield from _image_problems(volume.image, (*path, "image"))
+            for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
+                yield from _quantity_problems(amount, (*path, key))
+
+
+def _source(delivery: schema.Delivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
+    """The kind of a delivery, and its volume."""
+    match delivery:
+        case schema.HostPathDelivery():
+            return "hostPath", delivery.host_path
+        case schema.ImageDelivery():
+            return "image", delivery.image
+        case schema.EmptyDirDelivery():
+            return "emptyDir", delivery.empty_dir
+        case schema.CsiDelivery():
+            return "csi", delivery.csi
+        case "none":
+            return "none", None
+
+
+def _image_problems(reference: str, path: FieldPath) -> Iterator[Problem]:
+    if _IMAGE.fullmatch(reference) is None:
+        yield Problem(
+            f"{reference!r} is not the name of an image", path, "write such as `registry.example/shim@sha256:…`"
+        )
+
+
+def _quantity_problems(text: str, path: FieldPath) -> Iterator[Problem]:
+    try:
+        positive = parse_quantity(text) > 0
+    except QuantityError as error:
+        yield Problem(str(error), path, "write an amount such as `64Mi`")
+        return
+    if not positive:
+        yield Problem(f"{text} is nothing", path, "write an amount such as `64Mi`")
 
 
 def _state_problems(model: schema.Shim) -> Iterator[Problem]:
@@ -201,19 +253,16 @@ def _state_problems(model: schema.Shim) -> Iterator[Problem]:
         path: FieldPath = ("state", "mounts", mount_path)
         yield from _path_problems(mount_path, path)
         if _RELATIVE.fullmatch(sub_path) is None:
-            yield Problem(
-                f"{sub_path!r} is not a folder inside the volume", path, "write a relative path such as `cache`"
-            )
-    for delivery in model.delivery:
-        if delivery == "none":
+            yield Problem(f"{sub_path!r} is not a folder inside the volume", path, _RELATIVE_HINT)
+    for _, library in map(_source, model.delivery):
+        if library is None:
             continue
-        host = delivery.host_path
-        if host.volume == model.state.volume:
-            yield Problem(f"the volume of the library is called {host.volume!r}, too", ("state", "volume"))
+        if library.volume == model.state.volume:
+            yield Problem(f"the volume of the library is called {library.volume!r}, too", ("state", "volume"))
         for mount_path in model.state.mounts:
-            if inside(mount_path, host.mount_path) or inside(host.mount_path, mount_path):
+            if inside(mount_path, library.mount_path) or inside(library.mount_path, mount_path):
                 yield Problem(
-                    f"{mount_path} and {host.mount_path}, of the library, overlap",
+                    f"{mount_path} and {library.mount_path}, of the library, overlap",
                     ("state", "mounts", mount_path),
                 )
 
@@ -277,10 +326,7 @@ def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
     for key, value in empty_dir.items():
         path: FieldPath = ("state", "emptyDir", key)
         if key == "sizeLimit":
-            try:
-                parse_quantity(value)
-            except QuantityError as error:
-                yield Problem(str(error), path, "write a size such as `64Mi`")
+            yield from _quantity_problems(value, path)
         elif key != "medium" or value not in {"", "Memory"}:
             yield Problem(f"an emptyDir has no {key}: {value}", path, "write `sizeLimit`, or `medium: Memory`")
 
@@ -327,16 +373,23 @@ class Delivery:
         mount_path: the mount path of the library; empty for ``none``.
         volumes: entries of the pod's ``volumes``, including the writable state.
         mounts: entries of the container's ``volumeMounts``.
+        installer: the init container that fills the volume, with its name; None for a volume that has the library.
         marks: texts of which undecoded JSON contains one if it could collide: names of the volumes, last parts of the
             mount paths, or an escape, which may hide either.
     """
 
-    kind: Literal["hostPath", "none"]
+    kind: DeliveryKind
     library: str = ""
     mount_path: str = ""
     volumes: tuple[PodEntry, ...] = ()
     mounts: tuple[PodEntry, ...] = ()
+    installer: PodEntry | None = None
     marks: tuple[bytes, ...] = ()
+
+    @property
+    def privileged(self) -> bool:
+        """Whether only the Pod Security level ``privileged`` permits it."""
+        return self.kind == "hostPath"
 
     def meets(self, raw: bytes) -> bool:
         """Return whether an undecoded list of volumes or mounts may hold one of its names or paths.
@@ -349,6 +402,9 @@ class Delivery:
                 return True
         return False
 
+
+NOBODY: Final = 65534
+"""The user of what copies a library: a volume is writable for every user."""
 
 NO_DELIVERY: Final = Delivery("none")
 
@@ -470,11 +526,14 @@ def _shim(model: schema.Shim) -> Shim:
 
 
 def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
-    if model == "none":
+    kind, library = _source(model)
+    if library is None:
         return NO_DELIVERY
-    host = model.host_path
-    volumes: list[PodEntry] = [{"name": host.volume, "hostPath": {"path": host.path, "type": host.type}}]
-    mounts: list[PodEntry] = [{"name": host.volume, "mountPath": host.mount_path, "readOnly": True}]
+    mount = {"name": library.volume, "mountPath": library.mount_path, "readOnly": True}
+    if isinstance(library, schema.ImageVolume) and library.sub_path is not None:
+        mount["subPath"] = library.sub_path
+    volumes: list[PodEntry] = [{"name": library.volume, **_volume_source(library)}]
+    mounts: list[PodEntry] = [mount]
     if state is not None:
         volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
         mounts += [
@@ -484,5 +543,45 @@ def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
     names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
     marks = ("\\", *sorted(name for name in names if not any(other in name for other in names - {name})))
     return Delivery(
-        "hostPath", host.volume, host.mount_path, tuple(volumes), tuple(mounts), tuple(map(str.encode, marks))
+        kind,
+        library.volume,
+        library.mount_path,
+        tuple(volumes),
+        tuple(mounts),
+        _installer(library) if isinstance(library, schema.FilledEmptyDir) else None,
+        tuple(map(str.encode, marks)),
     )
+
+
+def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
+    match library:
+        case schema.HostPath():
+            return {"hostPath": {"path": library.path, "type": library.type}}
+        case schema.ImageVolume():
+            return {"image": {"reference": library.reference, "pullPolicy": library.pull_policy}}
+        case schema.FilledEmptyDir():
+            return {"emptyDir": {"sizeLimit": library.size_limit}}
+        case schema.CsiVolume():
+            attributes = {"volumeAttributes": dict(library.attributes)} if library.attributes else {}
+            return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
+
+
+def _installer(library: schema.FilledEmptyDir) -> PodEntry:
+    """The init container that fills the volume: every Pod Security level and quota permits it."""
+    amounts = {"cpu": library.cpu, "memory": library.memory}
+    return {
+        "name": library.volume,
+        "image": library.image,
+        "imagePullPolicy": library.pull_policy,
+        "command": list(library.command),
+        "resources": {"limits": amounts, "requests": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": library.volume, "mountPath": library.mount_path}],
+    }

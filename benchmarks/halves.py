@@ -1,0 +1,124 @@
+"""What each half of the webhook adds: ``python -m benchmarks.halves``, on a real API server. About two minutes.
+
+The creation of a pod without the webhook, with the mutating half, and with both, each beside one without in the same minute;
+and as many updates of pods a second as this machine makes, of no concern to anybody: nothing may be called for them.
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.cluster import GPU, OWN, TEAM, Creator, added, connection, memory_of, until
+from benchmarks.figures import Figure, print_all
+from tests.controlplane.build import find
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import Process, free_ports
+from webhook.cluster.registration.desired import NAME, PODS, UPDATES, VALIDATING
+
+MOST_ADDED: Final = 2.0
+"""Milliseconds that both halves may add at the median."""
+
+SECONDS: Final = 10.0
+THREADS: Final = 8
+SETTINGS: Final = "vgpu-webhook-settings"
+
+
+def settings(validation: str) -> dict[str, Any]:
+    """The settings ConfigMap."""
+    metadata = {"name": SETTINGS, "namespace": OWN}
+    data = {"settings.yaml": f"validation: [{validation}]\n"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def switch(plane: ControlPlane, validation: str, *names: str) -> None:
+    """Change what is judged, and wait until it is registered and the API server knows."""
+    plane.client.patch("v1", "configmaps", SETTINGS, {"data": settings(validation)["data"]}, OWN).accepted()
+
+    def registered() -> bool:
+        webhooks = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body.get("webhooks") or []
+        return {each["name"] for each in webhooks} == set(names)
+
+    until(registered)
+    time.sleep(2)
+
+
+def calls(plane: ControlPlane) -> int:
+    """Calls for updates, as the API server counts them."""
+    text = plane.client.call("GET", "/metrics").body["text"]
+    pattern = rf"^apiserver_admission_webhook_request_total\{{[^}}]*{re.escape(UPDATES)}[^}}]*\}} (\S+)$"
+    return sum(int(float(count)) for count in re.findall(pattern, text, re.MULTILINE))
+
+
+def update(plane: ControlPlane, name: str, until_then: float, done: list[int]) -> None:
+    """Change an annotation of a pod over one connection, again and again."""
+    opened, headers = connection(plane)
+    headers = {**headers, "Content-Type": "application/merge-patch+json"}
+    path, count = f"/api/v1/namespaces/{TEAM}/pods/{name}", 0
+    while time.perf_counter() < until_then:
+        change = {"metadata": {"annotations": {"example.com/step": str(count)}}}
+        opened.request("PATCH", path, json.dumps(change), headers)
+        answer = opened.getresponse()
+        body = answer.read()
+        assert answer.status == 200, body[:300]
+        count += 1
+    done.append(count)
+
+
+def updates(plane: ControlPlane) -> tuple[float, int]:
+    """Updates a second, and calls for them."""
+    names = [f"pod-{number}" for number in range(THREADS)]
+    for number, name in enumerate(names):
+        limits = {GPU: "1", "nvidia.com/gpumem": "3000"} if number % 2 else {"cpu": "1"}
+        container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+        plane.client.create(pod, TEAM).accepted()
+    before = calls(plane)
+    done: list[int] = []
+    end = time.perf_counter() + SECONDS
+    threads = [threading.Thread(target=update, args=(plane, name, end, done)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / SECONDS, calls(plane) - before
+
+
+def main() -> None:
+    """Start a control plane and one replica, and measure."""
+    with tempfile.TemporaryDirectory() as folder, ControlPlane(find(), Path(folder)) as plane:
+        for name, labels in ((OWN, {}), ("elsewhere", {}), (TEAM, {"vgpu-webhook.io/inject": "enabled"})):
+            metadata = {"name": name, "labels": labels}
+            plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        plane.client.create(settings("")).accepted()
+        port, plain = free_ports(2)
+        command = [
+            *(sys.executable, "-m", "webhook", "serve", "--kubeconfig", str(plane.kubeconfig)),
+            *("--url", f"https://127.0.0.1:{port}/mutate", "--state-dir", f"{folder}/state", "--drain-grace", "0"),
+            *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
+        ]
+        with Process(command, Path(folder) / "webhook.log"):
+            creator = Creator(plane)
+            until(lambda: memory_of(creator.create(TEAM)[1]) != "none")
+            until(lambda: plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").status == 200)
+            figures: list[Figure] = []
+            for what, validation, names in (("the mutating half", "", ()), ("both halves", "pods", (PODS,))):
+                switch(plane, validation, *names)
+                without, with_it = (seconds * 1000 for seconds in added(creator))
+                print(f"creation: {without:.2f} ms without, {with_it:.2f} ms with {what} (medians)")
+                figures.append(Figure(f"added at the median by {what}", with_it - without, MOST_ADDED, "ms"))
+            switch(plane, "pods, updates", PODS, UPDATES)
+            rate, called = updates(plane)
+            print(f"updates of pods: {rate:.0f} a second")
+            figures.append(Figure("calls for them", called, 0))
+        print(f"load: {' '.join(f'{each:.1f}' for each in os.getloadavg())} on {os.cpu_count()} cores")
+        sys.exit(0 if print_all(figures) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Deliveries of the shim that bring the library themselves: what is recognized as ours, and what is not."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.strict_patch import apply_strictly
+from tests.yaml_text import load_yaml
+from webhook.admission import Decision, decide
+from webhook.mapping.model.policy import Policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+COPIED = CASES / "shim-init-container"
+TOKEN = {"name": "kube-api-access-x7", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    """With a shim that an init container copies."""
+    return policy_in(COPIED)
+
+
+def decided(pod: Any, policy: Policy) -> Decision:
+    """In a namespace with the level `restricted`."""
+    return decide(decode_pod(json.dumps(pod).encode()), context_in(COPIED), policy)
+
+
+def stored(policy: Policy) -> Any:
+    """The pod of the case as the API server passes it to the second call: with its defaults and the token."""
+    sent = load_yaml((COPIED / "pod.yaml").read_text())
+    pod = apply_strictly(sent, decided(sent, policy).patch)
+    for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
+        container.setdefault("volumeMounts", []).append(TOKEN)
+        container["terminationMessagePath"] = "/dev/termination-log"
+        container["terminationMessagePolicy"] = "File"
+    for volume in pod["spec"]["volumes"]:
+        if volume["name"] == "vgpu-shim":
+            volume["emptyDir"]["sizeLimit"] = "16384Ki"
+    pod["spec"]["volumes"].append({"name": TOKEN["name"], "projected": {"sources": []}})
+    return pod
+
+
+def test_a_second_call_changes_nothing(policy: Policy) -> None:
+    """With what the API server, a LimitRange and a sidecar injector have added meanwhile."""
+    pod = stored(policy)
+    first = pod["spec"]["initContainers"][0]
+    first["resources"]["limits"]["ephemeral-storage"] = "1Gi"
+    first["env"] = [{"name": "HTTP_PROXY", "value": "http://proxy.example"}]
+    pod["spec"]["initContainers"].insert(0, {"name": "proxy", "image": "proxy", "restartPolicy": "Always"})
+    decision = decided(pod, policy)
+    assert (decision.reason, decision.patch) == (Reason.ALREADY_RIGHT, ())
+
+
+MOUNT = {"name": "mine", "mountPath": "/copy"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": "mine"},
+        {"command": ["/copy", "/mine", "/usr/local/vgpu-shim"]},
+        {"command": None},
+        {"args": ["/mine"]},
+        {"args": ["/mine", *["x"] * 20_000]},
+        {"restartPolicy": "Always"},
+        {"env": [{"name": "LD_PRELOAD", "value": "/mine/libc.so"}]},
+        {"env": [{"name": "PATH", "value": "/mine"}]},
+        {"envFrom": [{"configMapRef": {"name": "mine"}}]},
+        {"volumeMounts": [MOUNT]},
+        {"volumeMounts": []},
+        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}, MOUNT]},
+        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "subPath": "a"}]},
+        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/elsewhere"}]},
+        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}] * 2},
+    ],
+    ids=lambda change: json.dumps(change)[:100],
+)
+def test_a_container_of_its_name_that_brings_something_else(policy: Policy, change: dict[str, Any]) -> None:
+    """Whoever writes it into a manifest would choose the library, or none: a share without a limit."""
+    pod = stored(policy)
+    pod["spec"]["initContainers"][0] |= change
+    decision = decided(pod, policy)
+    assert decision.reason is Reason.COLLISION
+    assert decision.denial is not None
+    assert decision.denial.container == "vgpu-shim"
+
+
+def test_a_container_of_its_name_that_is_no_init_container(policy: Policy) -> None:
+    """The API server would deny two containers of one name without saying whose the other is."""
+    pod = load_yaml((COPIED / "pod.yaml").read_text())
+    pod["spec"]["containers"].append({"name": "vgpu-shim", "image": "mine"})
+    assert decided(pod, policy).reason is Reason.COLLISION
+
+
+def test_a_share_before_its_library(policy: Policy) -> None:
+    """An init container that another webhook puts first would start without the library."""
+    pod = stored(policy)
+    containers = pod["spec"]["initContainers"]
+    containers.append(containers.pop(0))
+    decision = decided(pod, policy)
+    assert decision.reason is Reason.COLLISION
+    assert decision.denial is not None
+    assert decision.denial.container == "metrics"
+
+
+def test_another_container_cannot_write_to_it(policy: Policy) -> None:
+    """A mount of the volume that is not read-only would let a container replace the library of the others."""
+    pod = stored(policy)
+    pod["spec"]["initContainers"][1]["volumeMounts"] = [{"name": "vgpu-shim", "mountPath": "/mine"}]
+    assert decided(pod, policy).reason is Reason.COLLISION
+
+
+@pytest.mark.parametrize("folder", ["shim-image-volume", "shim-csi", "shim-init-container-by-namespace"])
+def test_a_volume_of_its_name_with_other_content(folder: str) -> None:
+    """Of each kind: the library of somebody else."""
+    pod = load_yaml((CASES / folder / "expected.yaml").read_text())
+    policy, context = policy_in(CASES / folder), context_in(CASES / folder)
+    again = decide(decode_pod(json.dumps(pod).encode()), context, policy)
+    assert (again.reason, again.patch) == (Reason.ALREADY_RIGHT, ())
+    [volume] = [volume for volume in pod["spec"]["volumes"] if volume["name"] == "vgpu-shim"]
+    [(kind, source)] = [(key, value) for key, value in volume.items() if key != "name"]
+    others: list[dict[str, Any]] = [
+        {kind: {**source, "reference": "mine", "driver": "mine", "medium": "Memory"}},
+        {"secret": {}},
+    ]
+    for other in others:
+        changed = copy.deepcopy(pod)
+        changed["spec"]["volumes"][0] = {"name": "vgpu-shim", **other}
+        assert decide(decode_pod(json.dumps(changed).encode()), context, policy).reason is Reason.COLLISION

@@ -1,0 +1,98 @@
+"""Hidden devices: what holds for every pod."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mapping.vendors import policy
+from tests.strict_patch import apply_strictly
+from tests.yaml_text import load_yaml
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.hide import HIDING, hiding_of
+from webhook.admission.judge import judge_pod
+from webhook.mapping.load import load_policy
+from webhook.pod import decode_pod
+
+Json = dict[str, Any]
+CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
+CASES = Path(__file__).parents[1] / "cases"
+SETTINGS = "target: {target}\nbareDevices: whole\nhideDevices: true\n"
+TARGETS = ("nvidia", "volcano", "kai", "ascend", "metax")
+SIDECAR: Json = {"name": "sidecar-of-the-test", "image": "i"}
+
+
+def decided(pod: Json, target: str) -> Decision:
+    """What becomes of it."""
+    return decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICIES[target])
+
+
+POLICIES = {target: policy(settings=SETTINGS.format(target=target)) for target in TARGETS}
+
+
+def pods() -> Iterator[Any]:
+    """Those of the golden cases."""
+    for folder in sorted(CASES.iterdir()):
+        yield pytest.param(load_yaml((folder / "pod.yaml").read_text()), id=folder.name)
+
+
+@pytest.mark.parametrize("pod", list(pods()))
+def test_once_is_enough(pod: Json) -> None:
+    """Whatever a pod requests, and for each target: a second call changes nothing, and the judge has nothing to say."""
+    spec = {**pod["spec"], "containers": [*pod["spec"]["containers"], SIDECAR]}
+    for target in TARGETS:
+        sent = {**pod, "spec": spec}
+        decision = decided(sent, target)
+        if decision.denial is not None:
+            continue
+        stored = apply_strictly(sent, decision.patch)
+        again = decided(stored, target)
+        assert again.patch == (), target
+        assert judge_pod(decode_pod(json.dumps(stored).encode()), CONTEXT, POLICIES[target]).allowed
+
+
+@pytest.mark.parametrize(
+    "resources", [{"nvidia.com/gpu": "1"}, {"aliyun.com/gpu-mem": "4"}, {"nvidia.com/gpumem": "0"}]
+)
+def test_a_request_that_is_added_later(resources: Json) -> None:
+    """By a webhook that is called after ours, which the API server calls again: the container sees its devices."""
+    pod: Json = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}, SIDECAR]}}
+    stored = apply_strictly(pod, decided(pod, "nvidia").patch)
+    hidden = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+    assert [each["env"] for each in stored["spec"]["containers"]] == [[hidden], [hidden]]
+    stored["spec"]["containers"][0]["resources"] = {"limits": {**resources}, "requests": {**resources}}
+    again = apply_strictly(stored, decided(stored, "nvidia").patch)
+    main, sidecar = again["spec"]["containers"]
+    assert hidden not in main["env"]
+    assert sidecar["env"] == [hidden]
+    assert json.loads(again["metadata"]["annotations"]["vgpu-webhook.io/status"])["hidden"] == [SIDECAR["name"]]
+    assert decided(again, "nvidia").patch == ()
+
+
+def test_it_is_off_by_default() -> None:
+    """A pod without keys stays as it is."""
+    pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": [SIDECAR]}}).encode())
+    assert decide(pod, CONTEXT, policy(settings="target: nvidia\n")).patch == ()
+
+
+def test_what_we_write_ourselves_is_no_request() -> None:
+    """No mapping places a pod by a key that would count as a request when the pod is seen again."""
+    for target in TARGETS:
+        found = hiding_of(POLICIES[target])
+        if found is None:
+            continue
+        assert set(found.variables.values()) <= set(HIDING)
+        places = [vendor.place for vendor in load_policy().vendors.values()]
+        assert not found.keys.among([key for place in places for key in (*place.labels, *place.annotations)])
+
+
+@pytest.mark.parametrize("status", ["", "{", "[]", '{"hidden": 3}', '{"hidden": [null]}'])
+def test_a_status_that_is_not_ours(status: str) -> None:
+    """It counts as none."""
+    pod = {
+        "metadata": {"name": "p", "annotations": {"vgpu-webhook.io/status": status}},
+        "spec": {"containers": [SIDECAR]},
+    }
+    assert decided(pod, "nvidia").status["hidden"] == [SIDECAR["name"]]

@@ -1,0 +1,126 @@
+"""Hidden devices by the webhook: every pod of a namespace that enforces is sent, and gets them back if it requests later."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.others.pod import Json, StandIn, copied
+from webhook.cluster.registration.desired import API_VERSION, COLLECTION, HIDE, NAME
+
+from .client import Answer
+from .in_cluster import serving
+from .plane import ControlPlane
+from .processes import Process
+from .stand_in import called
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+OWN = "hide-own"
+TEAM = "hide-team"
+AUDITED = "hide-audited"
+LABEL = "hide.example/gpu"
+HIDDEN = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+
+
+def settings(more: str) -> Json:
+    """The settings ConfigMap."""
+    text = f"target: nvidia\nbareDevices: whole\noptInLabel: {LABEL}\nvalidation: [pods]\n{more}"
+    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A cluster with the webhook, a namespace that enforces and one that audits; nothing is hidden yet."""
+    for name, labels in (
+        (OWN, {}),
+        (TEAM, {LABEL: "enabled"}),
+        (AUDITED, {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"}),
+    ):
+        metadata = {"name": name, "labels": labels}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    control_plane.client.create(settings("")).accepted()
+    folder = tmp_path_factory.mktemp("hide")
+    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
+    with serving(control_plane, folder, *options) as process:
+        control_plane.wait_until(lambda: "hami-scheduler" in str(create(control_plane, SHARE).body), "called", 30)
+        yield hiding(control_plane, process)
+    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
+
+
+def hiding(plane: ControlPlane, process: Process) -> ControlPlane:
+    """Switch it on, and return once it holds."""
+    process.check()
+    assert containers(create(plane, PLAIN)) == [None, None]
+    data = settings("hideDevices: true\n")["data"]
+    plane.client.patch("v1", "configmaps", "vgpu-webhook-settings", {"data": data}, OWN).accepted()
+    plane.wait_until(lambda: containers(create(plane, PLAIN)) == [[HIDDEN], [HIDDEN]], "hidden", 60)
+    return plane
+
+
+def pod(limits: dict[str, str]) -> Json:
+    """A pod with two containers, of which the first has these limits."""
+    main: Json = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+    metadata = {"name": "hide"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [main, {**main, "name": "side", "resources": {}}]},
+    }
+
+
+PLAIN = pod({"cpu": "1"})
+SHARE = pod({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+
+
+def create(plane: ControlPlane, manifest: Json, namespace: str = TEAM) -> Answer:
+    """What the API server would store, or why not."""
+    return plane.client.create(manifest, namespace, dry_run=True)
+
+
+def containers(answer: Answer) -> list[Any]:
+    """The variables of each container."""
+    return [each.get("env") for each in answer.accepted()["spec"]["containers"]]
+
+
+def test_who_is_sent(plane: ControlPlane) -> None:
+    """A webhook of its own, which holds up no pod in an outage; none where nothing is enforced."""
+    webhooks = plane.client.call("GET", f"{COLLECTION}/{NAME}").accepted()["webhooks"]
+    policies = {each["name"]: each["failurePolicy"] for each in webhooks}
+    assert policies == {"enforce.vgpu-webhook.io": "Fail", "audit.vgpu-webhook.io": "Ignore", HIDE: "Ignore"}
+    main, side = containers(create(plane, SHARE))
+    assert HIDDEN not in (main or [])
+    assert side == [HIDDEN]
+    assert containers(create(plane, PLAIN, AUDITED)) == [None, None]
+
+
+def add_request(given: Json) -> Json:
+    """A webhook that has a service of its own for who gets GPUs."""
+    made = copied(given)
+    for side in ("limits", "requests"):
+        made["spec"]["containers"][0]["resources"].setdefault(side, {})["nvidia.com/gpu"] = "1"
+    return made
+
+
+@contextmanager
+def later(plane: ControlPlane, folder: Path, stand_in: StandIn) -> Iterator[None]:
+    """A webhook that is called after ours, once it is."""
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": TEAM}}
+    with called(plane, folder, "zz-hide-later", stand_in, selector) as shown:
+        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called", 30)
+        yield
+
+
+def test_a_request_that_is_added_later(plane: ControlPlane, tmp_path: Path) -> None:
+    """Ours is called again: the container sees its devices, is treated like any other, and the judge agrees."""
+    with later(plane, tmp_path, add_request):
+        made = create(plane, PLAIN).accepted()
+    main, side = made["spec"]["containers"]
+    assert HIDDEN not in main.get("env", [])
+    assert main["resources"]["limits"]["nvidia.com/gpumem-percentage"] == "100"
+    assert made["spec"]["schedulerName"] == "hami-scheduler"
+    assert side["env"] == [HIDDEN]

@@ -1,0 +1,306 @@
+"""How the library of a shim reaches a container: which delivery, and its volumes, mounts and init container.
+
+A second pass recognizes the edits of the first and changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
+
+from webhook import labels
+from webhook.admission.decision import ENFORCE_LABEL, Plan
+from webhook.mapping.model.shim import NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
+from webhook.patch import Slot
+from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
+from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.reasons import Finding, Reason, deny
+from webhook.text import shorten
+
+MAX_MORE: Final = 1024
+"""The most bytes that a volume's source may have more than the shim's and is still compared: defaults, other spellings."""
+
+MAX_COMMAND: Final = 64 * 1024
+"""The most bytes of a command that is compared with that of the init container."""
+
+NOT_SERVED: Final = "this cluster serves no image volumes"
+
+KINDS: Final = get_args(DeliveryKind)
+"""The values of the namespace's annotation for the shim."""
+
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where API servers mount the token into every container."""
+
+_members = msgspec.json.Decoder(dict[str, Any] | None)
+
+
+class DeliveryChoice(NamedTuple):
+    """The delivery for one pod; if it is `none`, `why` is the reason for messages."""
+
+    delivery: Delivery
+    why: str
+
+
+def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
+    """Choose how a shim reaches the containers of this pod, and note for one of them what was passed over.
+
+    The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
+    namespace's Pod Security level permits. A cluster without image volumes has none in either case.
+    """
+    kind = _kind_set(plan) if plan.context.namespace.annotations else None
+    if kind == "none":
+        return DeliveryChoice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
+    chosen = next((delivery for delivery in shim.deliveries if delivery.kind == kind), None)
+    if chosen is not None and (chosen.kind != "image" or _image_volumes(plan)):
+        return DeliveryChoice(chosen, "")
+    passed_over: dict[str, str] = {}
+    for delivery in shim.deliveries:
+        if delivery.kind == "none":
+            break
+        why = _forbids(plan, delivery, only=len(shim.deliveries) == 1)
+        if not why:
+            for name, reason in passed_over.items():
+                message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
+                plan.findings.append(Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+            report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
+            return DeliveryChoice(delivery, "")
+        passed_over[delivery.kind] = why
+    if passed_over:
+        return DeliveryChoice(NO_DELIVERY, "; ".join(dict.fromkeys(passed_over.values())))
+    return DeliveryChoice(
+        NO_DELIVERY, "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
+    )
+
+
+def _forbids(plan: Plan, delivery: Delivery, *, only: bool) -> str:
+    """Why a delivery is not possible here; empty if it is."""
+    if delivery.kind == "image" and not _image_volumes(plan):
+        return NOT_SERVED
+    level = _pod_security(plan)
+    if delivery.privileged and not only and level != "privileged":
+        return f"the namespace's Pod Security level {level} permits no {delivery.kind}"
+    return ""
+
+
+def _image_volumes(plan: Plan) -> bool:
+    """Whether the cluster serves image volumes, by the settings or else by what is known of it."""
+    served = plan.policy.settings.image_volumes
+    return plan.context.image_volumes if served is None else served
+
+
+def _kind_set(plan: Plan) -> str | None:
+    """The kind of delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
+    value = plan.context.namespace.annotations.get(labels.SHIM)
+    if value is None or value in KINDS:
+        return value
+    message = (
+        f"the namespace's annotation {labels.SHIM}: {shorten(value, 40)!r} was ignored: write one of {', '.join(KINDS)}"
+    )
+    plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, labels.SHIM, value))
+    return None
+
+
+def report_unused(plan: Plan, why: str) -> None:
+    """Warn if the namespace sets a delivery that a container does not get."""
+    kind = plan.context.namespace.annotations.get(labels.SHIM)
+    if kind in KINDS and kind != "none":
+        message = f"the namespace's annotation {labels.SHIM}: {kind} has no effect: {why}"
+        plan.report_once(Finding(Reason.DELIVERY_UNUSED, message, None, labels.SHIM, kind))
+
+
+def _pod_security(plan: Plan) -> str:
+    """The level that the namespace enforces; an unknown one counts as restricted, as for the API server."""
+    level = plan.context.namespace.labels.get(ENFORCE_LABEL)
+    if level is not None:
+        return level if level in {"privileged", "baseline"} else "restricted"
+    return plan.policy.settings.pod_security_default or plan.context.pod_security_default
+
+
+def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
+    """Add the volumes of deliveries to the pod and their mounts to containers, unless they are present.
+
+    Raises:
+        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path.
+    """
+    deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
+    for delivery in deliveries:
+        if delivery.installer is not None:
+            _add_installer(plan, delivery, delivery.installer, delivered)
+    lists = [plan.pod.spec.volumes, *[slot.container.volume_mounts for slot in plan.slots]]
+    if len(deliveries) == 1 and not deliveries[0].meets(b"".join(lists)):
+        plan.edits.volumes.extend(deliveries[0].volumes)
+        for slot, delivery in delivered:
+            plan.edits.container(slot).mounts.extend(delivery.mounts)
+        return
+    volumes = plan.volumes() if any([delivery.meets(bytes(lists[0])) for delivery in deliveries]) else {}
+    for delivery in deliveries:
+        for entry in delivery.volumes:
+            _add_volume(plan, volumes.get(entry["name"], []), entry)
+    _mount_all(plan, delivered, deliveries)
+
+
+def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliveries: Sequence[Delivery]) -> None:
+    by_container = {slot.path: delivery for slot, delivery in delivered}
+    libraries = frozenset(delivery.library for delivery in deliveries)
+    installed = {delivery.library for delivery in deliveries if delivery.installer is not None}
+    for slot in plan.slots:
+        if slot.kind == "initContainers" and slot.name in installed:
+            continue
+        own = by_container.get(slot.path)
+        raw = bytes(slot.container.volume_mounts)
+        if any([delivery.meets(raw) for delivery in deliveries]):
+            _mount_beside(plan, slot, own, libraries)
+        elif own is not None:
+            plan.edits.container(slot).mounts.extend(own.mounts)
+
+
+def _add_installer(
+    plan: Plan, delivery: Delivery, installer: PodEntry, delivered: Sequence[tuple[Slot, Delivery]]
+) -> None:
+    """Put the init container that brings a library before those of the pod, unless it is present.
+
+    Raises:
+        Denied: another container has its name, or it stands behind one that needs the library.
+    """
+    present = [slot for slot in plan.slots if slot.name == delivery.library]
+    if not present:
+        if installer not in plan.edits.first_init_containers:
+            plan.edits.first_init_containers.append(installer)
+        return
+    [found, *_] = present
+    if found.kind != "initContainers" or (difference := _difference(found.container, installer, delivery)):
+        problem = "is not the shim's" if found.kind != "initContainers" else f"is not the shim's: it has {difference}"
+        message = f"container {found.name} {problem}; rename the pod's own"
+        raise deny(Reason.COLLISION, message, container=found.name, field="name")
+    earlier = next((slot for slot, other in delivered if other is delivery and slot.kind == found.kind), None)
+    if earlier is not None and earlier.position < found.position:
+        message = f"it needs the library that the init container {found.name} brings: put it after that one"
+        raise deny(Reason.COLLISION, message, container=earlier.name, field="initContainers")
+
+
+def _difference(container: Container, installer: PodEntry, delivery: Delivery) -> str:
+    """What of an init container could bring another library than the shim's; empty for the shim's own.
+
+    API servers add defaults and the token of the service account, other webhooks variables.
+    """
+    if _decoded(container.image) != installer["image"]:
+        return "another image"
+    if _decoded(container.command) != installer["command"] or b'"' in bytes(container.args):
+        return "another command"
+    if present(container.restart_policy):
+        return "a restartPolicy"
+    if b"{" in bytes(container.env_from) or any(
+        [entry.name.startswith("LD_") or entry.name == "PATH" for entry in decode_env(container.env)]
+    ):
+        return "variables that decide what it runs"
+    mounts = [(clean_path(mount.mount_path), mount) for mount in decode_mounts(container.volume_mounts)]
+    others = [path for path, mount in mounts if mount.name != delivery.library and path != SERVICE_ACCOUNT]
+    if others:
+        return f"a mount at {others[0]}"
+    own = [(path, mount.sub_path or mount.sub_path_expr) for path, mount in mounts if mount.name == delivery.library]
+    return "" if own == [(delivery.mount_path, None)] else "other mounts"
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
+    """An image or a command; None for one that is absent, or too long to be the shim's."""
+    return msgspec.json.decode(raw) if 0 < len(bytes(raw)) <= MAX_COMMAND else None
+
+
+def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
+    """Mount a delivery in a container that may already have a mount with its names or paths."""
+    removed = plan.edits.container(slot).mounts_removed
+    mounts = [mount for i, mount in enumerate(decode_mounts(slot.container.volume_mounts)) if i not in removed]
+    _check_unwritable(slot, mounts, libraries)
+    if delivery is not None:
+        present = [(clean_path(mount.mount_path), mount) for mount in mounts]
+        missing = [entry for entry in delivery.mounts if not _mounted(slot, present, entry, delivery)]
+        plan.edits.container(slot).mounts.extend(missing)
+
+
+def _add_volume(plan: Plan, present: list[Volume], entry: PodEntry) -> None:
+    name = entry["name"]
+    if not present and not plan.edits.volumes:
+        plan.edits.volumes.append(entry)
+        return
+    if len(present) > 1:
+        raise deny(
+            Reason.COLLISION, f"volume {name} is defined {len(present)} times: keep one", field=f"spec.volumes[{name}]"
+        )
+    added = next(iter([volume for volume in plan.edits.volumes if volume["name"] == name]), None)
+    if not all([_same_volume(volume, entry) for volume in present]) or added not in (None, entry):
+        message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
+        raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
+    if not present and added is None:
+        plan.edits.volumes.append(entry)
+
+
+def _content(entry: PodEntry) -> str:
+    kind = next(key for key in entry if key != "name")
+    return f"hostPath {entry['hostPath']['path']}" if kind == "hostPath" else kind
+
+
+def _same_volume(volume: Volume, entry: PodEntry) -> bool:
+    if "hostPath" in entry:
+        host_path, ours = volume.host_path, entry["hostPath"]
+        return host_path is not None and host_path.path == ours["path"] and (host_path.type or "") == ours["type"]
+    for key, raw in (("emptyDir", volume.empty_dir), ("image", volume.image), ("csi", volume.csi)):
+        if key in entry:
+            members = _members.decode(raw) if 0 < len(bytes(raw)) <= len(repr(entry)) + MAX_MORE else None
+            return members is not None and _comparable(members) == _comparable(entry[key])
+    return False
+
+
+def _comparable(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The source of a volume as it can be compared: the API server rewrites sizes, and omits empty members."""
+    return {
+        key: _amount(value) if isinstance(value, str) else value
+        for key, value in members.items()
+        if value != "" and value is not None
+    }
+
+
+def _amount(text: str) -> str | Number:
+    try:
+        return parse_quantity(text)
+    except QuantityError:
+        return text
+
+
+def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: frozenset[str]) -> None:
+    """Deny mounts through which a container could write to the library's folder on the node."""
+    for mount in mounts:
+        if mount.name in libraries and not mount.read_only:
+            message = f"the mount of the shim's volume {mount.name} is writable: remove it, or set readOnly: true"
+            raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
+
+
+def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
+    """Whether a mount is already present.
+
+    Raises:
+        Denied: another one is at its path, or inside the library's folder, where it would replace the library.
+    """
+    mount_path = entry["mountPath"]
+    mounted = False
+    for path, mount in present:
+        if path == mount_path and _same_mount(mount, entry):
+            mounted = True
+        elif path == mount_path or (mount_path == delivery.mount_path and inside(path, mount_path)):
+            raise deny(
+                Reason.COLLISION,
+                f"volume {mount.name} is mounted at {path}, where the shim mounts {entry['name']}: mount it elsewhere",
+                container=slot.name,
+                field=f"volumeMounts[{path}]",
+            )
+    return mounted
+
+
+def _same_mount(mount: VolumeMount, entry: PodEntry) -> bool:
+    read_only: bool = entry.get("readOnly", False)
+    if mount.sub_path_expr:
+        return False
+    return (mount.name, mount.sub_path or "", bool(mount.read_only)) == (
+        entry["name"],
+        entry.get("subPath", ""),
+        read_only,
+    )

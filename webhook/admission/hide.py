@@ -1,0 +1,180 @@
+"""Hides devices from containers that request none: CUDA images ask for all, and so see every device of the node.
+
+The setting `hideDevices` switches it on. What it wrote is in the status, so that it takes it away again if a webhook that is
+called later makes the container request a device.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.decision import Plan
+from webhook.admission.overrides import Overrides, target_of
+from webhook.labels import STATUS
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation import NameSet
+from webhook.patch import Slot
+from webhook.pod import Pod, decode_env, present
+from webhook.reasons import Denied, Finding, Reason
+from webhook.text import shorten
+
+HIDING: Final = ("void", "none")
+"""Values of a variable that hide all devices, the usual one first: with ``void``, NVIDIA's runtime does nothing."""
+
+_MEMO: Final = "hiding"
+_BYTES: Final = 4096
+"""What it takes in the memory of a policy: some dozens of names, most of which the policy has anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    """What hides the devices of a policy, and what requests them.
+
+    Attributes:
+        variables: the variables, each with the value that hides.
+        vendors: the vendors of this hardware.
+        resources: the resource names by which a container requests some, in whatever keys.
+        keys: the labels and annotations by which a pod does.
+    """
+
+    variables: Mapping[str, str]
+    vendors: tuple[Vendor, ...]
+    resources: NameSet
+    keys: NameSet
+
+
+def hiding_of(policy: Policy) -> Hiding | None:
+    """What hides the devices of the settings `target` and `served`; None if no variable does."""
+    known: Hiding | None = policy.memo.get(_MEMO)
+    if known is None:
+        known = _hiding(policy)
+        if known is not None:
+            policy.memo.keep(_MEMO, known, _BYTES)
+    return known
+
+
+def at_home(policy: Policy) -> list[Vendor]:
+    """The vendors whose keys the cluster serves, by its settings."""
+    served = {policy.settings.target, *policy.settings.served}
+    return [
+        vendor
+        for vendor in policy.in_force
+        if vendor.name in served and target_without_overrides(vendor, policy) is vendor
+    ]
+
+
+def target_without_overrides(vendor: Vendor, policy: Policy) -> Vendor | None:
+    """The vendor in whose keys a policy writes requests, where neither pod nor namespace says otherwise; None: it denies."""
+    try:
+        return target_of(vendor, Overrides(), policy)[0]
+    except Denied:
+        return None
+
+
+def show_devices(plan: Plan) -> None:
+    """Take away what hides devices from containers that request some by now: it was written when this one was called before.
+
+    Runs before the guard, which reports what others have written.
+    """
+    hiding, before = hiding_of(plan.policy), _hidden_before(plan.pod)
+    if hiding is None or not before:
+        return
+    by_keys = _carries(plan, hiding.keys)
+    for slot in plan.slots:
+        if slot.name in before and (by_keys or _requests(plan, slot, hiding.resources)):
+            _show(plan, slot, hiding.variables)
+
+
+def hide_devices(plan: Plan) -> None:
+    """Hide devices from containers that request none. Runs last: what other steps remove or write counts as it will be."""
+    hiding = hiding_of(plan.policy)
+    if hiding is None or _carries(plan, hiding.keys):
+        return
+    before = _hidden_before(plan.pod)
+    for slot in plan.slots:
+        if _requests(plan, slot, hiding.resources):
+            continue
+        written = [name for name, value in hiding.variables.items() if _hide(plan, slot, name, value)]
+        if written:
+            message = f"container {shorten(slot.name, 63)} requests no device: {' and '.join(written)} hides those of the node"
+            plan.findings.append(Finding(Reason.HIDDEN, message))
+        if written or slot.name in before:
+            plan.hidden.append(slot.name)
+
+
+def _hiding(policy: Policy) -> Hiding | None:
+    families = {vendor.family for vendor in at_home(policy)}
+    variables = _variables(vendor for vendor in policy.in_force if vendor.family in families)
+    if not variables:
+        return None
+    # The runtimes of several makers may read one variable.
+    families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
+    vendors = tuple(vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"})
+    through = [vendor.lets_through for vendor in vendors]
+    resources = {name for each in through for name in (*(f"{prefix}*" for prefix in each.prefixes), *each.resources)}
+    return Hiding(variables, vendors, NameSet.of(resources), NameSet.of(key for each in through for key in each.keys))
+
+
+def _variables(vendors: Iterable[Vendor]) -> dict[str, str]:
+    """The variables that hide devices, each with the value that does."""
+    found: dict[str, str] = {}
+    for vendor in vendors:
+        for rule in vendor.guard.rules:
+            value: Any = next((value for value in HIDING if value in (rule.harmless or ())), None)
+            if rule.hides and value is not None:
+                found |= {name: value for name in rule.names if "*" not in name}
+    return found
+
+
+class _Status(msgspec.Struct):
+    hidden: frozenset[str] = frozenset()
+
+
+def _hidden_before(pod: Pod) -> frozenset[str]:
+    """The containers in which this webhook hid devices when it was called before, as its status says."""
+    try:
+        return msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status).hidden
+    except msgspec.DecodeError:
+        return frozenset()
+
+
+def _carries(plan: Plan, keys: NameSet) -> bool:
+    """Whether the pod will have one of these labels or annotations."""
+    for edits in (plan.edits.labels, plan.edits.annotations):
+        after = {**(edits.current or {}), **edits.values}
+        if any(after[key] is not None for key in keys.among(after)):
+            return True
+    return False
+
+
+def _requests(plan: Plan, slot: Slot, names: NameSet) -> bool:
+    """Whether a container will request a device of the hardware; 0 counts, too, as for the generated policy."""
+    resources, written = slot.container.resources, plan.edits.container(slot).resources
+    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
+    every = {*written, *(name for side in sides for name in side)}
+    claims = resources is not None and bool(resources.claims)
+    return claims or bool(names.among(name for name in every if written.get(name, 0) is not None))
+
+
+def _hide(plan: Plan, slot: Slot, name: str, value: str) -> bool:
+    """Set a variable, unless it hides the devices already, or has a reference, which no value replaces."""
+    edits = plan.edits.container(slot)
+    entries = enumerate(decode_env(slot.container.env) if plan.watched(slot) else ())
+    own = [(index, entry) for index, entry in entries if entry.name == name and index not in edits.env_removed]
+    if not own:
+        edits.env_appended.append({"name": name, "value": value})
+        return True
+    index, last = own[-1]  # of several with one name the last counts
+    if present(last.value_from) or last.value in HIDING:
+        return False
+    edits.env_values[index] = value
+    return True
+
+
+def _show(plan: Plan, slot: Slot, variables: Mapping[str, str]) -> None:
+    for index, entry in enumerate(decode_env(slot.container.env) if plan.watched(slot) else ()):
+        if variables.get(entry.name) == entry.value and not present(entry.value_from):
+            plan.edits.container(slot).env_removed.add(index)
