@@ -395,6 +395,8 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
     variables = {entry["name"] for container in requesting for entry in container.get("env") or []}
     mounted = {mount["mountPath"] for container in requesting for mount in container.get("volumeMounts") or []}
     mounted |= {device["devicePath"] for container in requesting for device in container.get("volumeDevices") or []}
+    # The plugins of HAMi and Volcano can take it from any container of the pod.
+    variables |= {entry["name"] for entry in _variables(trial)} & {"CUDA_DISABLE_CONTROL"}
     metadata = trial.case.pod["metadata"]
     keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip"}

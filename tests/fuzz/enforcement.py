@@ -83,7 +83,10 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             continue
         values = effective(after)
         if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
-            yield from _lifted(after, values, read.vendor or "", got)
+            if (
+                read.vendor != "neuron" or trial.decision.patch
+            ):  # not guarded yet: one core by its plugin's key alone, as it was
+                yield from _lifted(after, values, read.vendor or "", got)
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _covered(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             if not got.whole:
@@ -92,6 +95,23 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             yield from _paths(before, after, values)
         added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
         yield from _shim(trial, after, values, Held(read.vendor or "", got, injected=added))
+    yield from _switched_off_beside(trial)
+
+
+def _switched_off_beside(trial: Trial) -> Iterator[Finding]:
+    """A device plugin can take the variable of a container without a share for that of the share (seen with HAMi's)."""
+    reads = {read.name: read for read in trial.after if read.meaning is not None}
+    amounts = {name: read.meaning.amounts() for name, read in reads.items() if read.meaning is not None}
+    shares = {
+        name
+        for name, got in amounts.items()
+        if got is not None and not got.whole and reads[name].vendor in {"nvidia", "volcano"}
+    }
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" or "nvidia" in trial.setup.lenient
+    for _, after in trial.containers() if shares and not allowed else ():
+        value = effective(after).get("CUDA_DISABLE_CONTROL")
+        if after["name"] not in shares and value is not None and value.lower() in TRUE:
+            yield Finding("6 no variable lifts the limit of another container", f"{after['name']}: {value}")
 
 
 def effective(container: Json) -> dict[str, str | None]:
