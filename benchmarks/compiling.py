@@ -20,8 +20,8 @@ from certs.serving import Serving
 from certs.store import Directory
 from webhook import labels
 from webhook.admission import decide
+from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
-from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.mapping.load import load_policy
 from webhook.replica.certificates import Certificates

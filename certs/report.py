@@ -1,4 +1,7 @@
-"""Reports about certificates."""
+"""Failures: each reported once, and tried again after longer and longer pauses.
+
+Everything that reports conditions and retries uses `Once` and `Backoff`, here and in `webhook`.
+"""
 
 import enum
 from collections.abc import Callable, Collection
@@ -135,3 +138,37 @@ def failure(error: Exception) -> tuple[ReportKind, str]:
         return ReportKind.STORE, str(error)
     # The text of an unforeseen error is not reported: it may contain a key.
     return ReportKind.BUG, f"renewing the certificates failed: {type(error).__name__}"
+
+
+MAX_DOUBLINGS = 32
+"""An exponent without a bound would, after days of retries, make a number too large for a float."""
+
+
+class Backoff:
+    """The pauses of one activity.
+
+    Args:
+        first: seconds after the first failure.
+        longest: seconds that no pause exceeds.
+        chance: returns a random number from 0 to 1. A pause then lasts between half and all of its length, so that
+            replicas do not retry at the same moment. By default it lasts all of it.
+
+    Attributes:
+        failures: the number of failures since the last `reset`.
+    """
+
+    def __init__(self, first: float, longest: float, chance: Callable[[], float] = lambda: 1.0) -> None:
+        self.failures = 0
+        self._first = first
+        self._longest = longest
+        self._chance = chance
+
+    def failed(self) -> float:
+        """Count a failure, and return the seconds to wait before the next try."""
+        pause = min(self._longest, self._first * 2.0 ** min(self.failures, MAX_DOUBLINGS))
+        self.failures += 1
+        return pause * (1 + self._chance()) / 2
+
+    def reset(self) -> None:
+        """Start over: the last try succeeded."""
+        self.failures = 0

@@ -17,10 +17,9 @@ from typing import Final
 
 from cryptography import x509
 
-from certs.backoff import Backoff
 from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
-from certs.report import Report, Reporter, ReportKind, failure
+from certs.report import Backoff, Report, Reporter, ReportKind, failure
 from certs.serving import Requirements, Serving
 from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait

@@ -11,9 +11,8 @@ from tests.generators.admissions import decision_on
 from webhook.admission import Context, Namespace
 from webhook.cli.terminal import wrapped
 from webhook.cluster.client.events import Subject, event_of
-from webhook.finding import Finding
 from webhook.mapping.load import load_policy
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.review import encode_answer
 from webhook.server.logs import make_logger
 from webhook.text import shown

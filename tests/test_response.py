@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.admission.decision import Decision
-from webhook.finding import MAX_WARNING, Finding
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import MAX_WARNING, Finding, Reason, ReasonKind
 from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer, warning_texts
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -53,7 +52,7 @@ def test_patch_warnings_and_audit_are_reported() -> None:
     assert "status" not in found
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.value.kind is ReasonKind.DENIAL], ids=str)
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.kind is ReasonKind.DENIAL], ids=str)
 def test_denial_has_code_reason_and_message(reason: Reason) -> None:
     """Every reason to deny has an HTTP code that the API server passes on as it is, and a name for it."""
     decision = Decision(allowed=False, reason=reason, denial=Finding(reason, "because", "c"))
@@ -62,8 +61,8 @@ def test_denial_has_code_reason_and_message(reason: Reason) -> None:
     status = found["status"]
     names = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
     assert status == {
-        "code": reason.value.status,
-        "reason": names[reason.value.status],
+        "code": reason.status,
+        "reason": names[reason.status],
         "message": f"{reason.code}: container c: because",
         "status": "Failure",
     }
@@ -78,7 +77,7 @@ def test_endless_denial_is_cut() -> None:
 
 findings = st.builds(
     Finding,
-    st.sampled_from([reason for reason in Reason if reason.value.kind is ReasonKind.WARNING]),
+    st.sampled_from([reason for reason in Reason if reason.kind is ReasonKind.WARNING]),
     st.text(max_size=300),
     st.none() | st.text(max_size=63),
 )

@@ -7,6 +7,7 @@ from its end to its beginning, so that indexes remain valid.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,6 +21,7 @@ Operation: TypeAlias = dict[str, Any]
 Entry: TypeAlias = Mapping[str, Any]
 
 
+@lru_cache(maxsize=256)
 def escape(key: str) -> str:
     """Escape a key as a token of a JSON pointer (RFC 6901 §3): ``nvidia.com/gpu`` becomes ``nvidia.com~1gpu``."""
     return key.replace("~", "~0").replace("/", "~1")
@@ -95,6 +97,7 @@ class ContainerEdits:
     def _write_resources(self, path: str, operations: list[Operation]) -> None:
         resources = self.slot.container.resources
         texts = {name: str(number) for name, number in self.resources.items() if number is not None}
+        tokens = {name: escape(name) for name in self.resources}
         if resources is None:
             if texts:
                 operations.append({"op": "add", "path": path, "value": {"limits": texts, "requests": texts}})
@@ -102,7 +105,7 @@ class ContainerEdits:
         for side, quantities in (("limits", resources.limits), ("requests", resources.requests)):
             if quantities is not None:
                 for name, number in self.resources.items():
-                    _write_quantity(f"{path}/{side}/{escape(name)}", quantities.get(name), number, operations)
+                    _write_quantity(f"{path}/{side}/{tokens[name]}", quantities.get(name), number, operations)
             elif texts:
                 operations.append({"op": "add", "path": f"{path}/{side}", "value": texts})
 

@@ -30,17 +30,17 @@ _NANO: Final = Fraction(1, 10**9)
 _DIGITS: Final = Context(prec=60)
 """More digits than any quantity has, or any multiple of a step."""
 
-_DECIMAL: Final[dict[str, Fraction]] = {
+_DECIMAL: Final[dict[str, Number]] = {
     "n": _NANO,
     "u": Fraction(1, 10**6),
     "m": Fraction(1, 1000),
-    "": Fraction(1),
-    "k": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "T": Fraction(10**12),
-    "P": Fraction(10**15),
-    "E": Fraction(10**18),
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
 }
 _BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 _UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
@@ -95,6 +95,8 @@ def parse_quantity(text: str) -> Number:
         factor = _DECIMAL[suffix]
     else:
         raise QuantityError(text, f"ends in {suffix!r}, which is not a suffix of a quantity")
+    if type(factor) is int and number.isdigit():  # `3k`, `8Gi`
+        return _bounded(text, int(number) * factor)
     value = simplest(Fraction(number.removesuffix(".")) * factor)
     if not isinstance(value, int):
         value = ceil_to(value, _NANO) if value > 0 else -ceil_to(-value, _NANO)
@@ -122,8 +124,7 @@ def canonical(text: str) -> str:
 
 def exact_text(number: Number) -> str:
     """Format a number as digits that parse to the same number; one without a finite expansion (1/3) like `number_text`."""
-    number = simplest(number)
-    if isinstance(number, int):
+    if type(number) is int:  # nearly all of them
         return str(number)
     digits = _DIGITS.divide(Decimal(number.numerator), Decimal(number.denominator))
     return f"{digits:f}" if Fraction(digits) == number else number_text(number)

@@ -15,8 +15,8 @@ from typing import Final, Literal
 import msgspec
 
 from webhook.admission.decision import Decision
-from webhook.finding import Finding
 from webhook.pod import ABSENT, MAX_TEXTS, OverfullPod, Pod, RawPod
+from webhook.reasons import Finding
 from webhook.text import shorten
 
 MAX_UID: Final = 128
@@ -308,7 +308,7 @@ def _tail(decision: Decision) -> bytes:
 
 
 def _status(denial: Finding) -> _Status:
-    code = denial.reason.value.status
+    code = denial.reason.status
     message = shorten(f"{denial.reason.code}: {denial.sentence}", MAX_DENIAL)
     return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
 

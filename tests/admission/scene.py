@@ -7,9 +7,7 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.admission.decision import Context, Namespace, PodSecurityLevel
-from webhook.admission.plan import Allocation, Plan
-from webhook.finding import Finding
+from webhook.admission.decision import Allocation, Context, Namespace, Plan, PodSecurityLevel
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.document import schema
 from webhook.mapping.document.settings import Settings
@@ -17,7 +15,7 @@ from webhook.mapping.model.policy import compile_policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Operation, PodEdits, slots
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.request import ALL, UNLIMITED, Request, Size
 
 MIB = 1024**2

@@ -8,11 +8,10 @@ import pytest
 from tests.mapping.vendors import policy
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.finding import MAX_WARNING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import DEVICE_CLASS, decode_pod
-from webhook.reasons import Reason
+from webhook.reasons import MAX_WARNING, Reason
 
 POLICY = load_policy()
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}

@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
-from webhook.admission.decision import Namespace
+from webhook.admission.decision import Namespace, Plan
 from webhook.admission.guard import MAX_MOUNTS, guard_pod
-from webhook.admission.plan import Plan
 from webhook.admission.shim import inject_shim
-from webhook.finding import Denied
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 
 GUARD: list[dict[str, Any]] = [
     {"env": "ACME_OFF", "lifts": "truthy"},

@@ -7,7 +7,7 @@ import pytest
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace
-from webhook.admission.own_keys import MOST, unread_keys
+from webhook.admission.survey import MOST, unread_keys
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.reasons import Reason

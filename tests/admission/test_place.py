@@ -6,9 +6,8 @@ import pytest
 
 from tests.admission.scene import WHOLE, Held, Outcome, Scene, pod, run, vendor
 from webhook.admission.placement import place_pod
-from webhook.finding import Denied
 from webhook.mapping.model.vendor import Vendor
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 
 
 def placed(sent: dict[str, Any], *held: Held, **settings: Any) -> Outcome:

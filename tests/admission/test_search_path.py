@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.admission.scene import SHIM, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
+from webhook.admission.decision import Plan
 from webhook.admission.guard import guard_pod
-from webhook.admission.plan import Plan
 from webhook.admission.shim import MAX_REFERENCES, MAX_VARIABLE, inject_shim
-from webhook.finding import Denied
 from webhook.mapping.model.shim import preload_list, search_path
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 
 SHIMMED = vendor(shim=SHIM)
 PATH = "LD_LIBRARY_PATH"

@@ -24,9 +24,8 @@ from tests.admission.scene import (
 )
 from webhook.admission.decision import Namespace, PodSecurityLevel
 from webhook.admission.shim import inject_shim
-from webhook.finding import Denied
 from webhook.mapping.model.shim import has_empty_element, preload_list, search_path
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 ACME = vendor(shim=SHIM)

@@ -9,8 +9,7 @@ from tests.generators.admissions import decision_on
 from tests.mapping.vendors import policy
 from webhook.admission import Context, Decision, Namespace
 from webhook.admission.shim import inject_shim
-from webhook.finding import Denied
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 
 BUILT_IN = policy()
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}

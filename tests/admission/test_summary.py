@@ -8,7 +8,7 @@ import pytest
 from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.admission.decision import Context, Namespace
-from webhook.admission.status import MAX_LINES
+from webhook.admission.engine import MAX_LINES
 from webhook.labels import CHANGED, SUMMARY, TARGET
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod

@@ -5,10 +5,11 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+import yaml
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.reasons import Reason
+from webhook.reasons import BY_CODE, Reason
 
 PAGE = Path(webhook.__file__).parent.parent / "docs" / "codes.md"
 
@@ -24,10 +25,15 @@ def test_the_page_has_a_section_for_each_reason() -> None:
     for reason in Reason:
         (section,) = re.findall(rf"^### {reason.code}\n(.*?)(?:^#|\Z)", text, re.MULTILINE | re.DOTALL)
         assert f"`{reason.slug}`" in section
-        assert f"{reason.value.meaning}\n" in section
-        assert reason.value.remedy == "Nothing." or f"\n\n{reason.value.remedy}\n" in section
-        if reason.value.status:
-            assert (f", {reason.value.status}:" in section) == (reason.value.status != HTTPStatus.UNPROCESSABLE_ENTITY)
+        assert f"{reason.explanation.meaning}\n" in section
+        assert reason.explanation.remedy == "Nothing." or f"\n\n{reason.explanation.remedy}\n" in section
+        if reason.status:
+            assert (f", {reason.status}:" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+def test_every_text_is_of_a_reason() -> None:
+    """``reasons.yaml`` explains each of ``reasons.py`` (see above), and nothing else, in the same order."""
+    assert list(yaml.safe_load((PAGE.parents[1] / "webhook" / "reasons.yaml").read_text())) == [*BY_CODE]
 
 
 def test_all_codes(run: Run) -> None:
@@ -43,9 +49,9 @@ def test_one_code(run: Run, reason: Reason) -> None:
     result = run("codes", reason.code)
     assert result.exit_code == 0
     keys = " ".join(result.stdout.split())
-    assert keys.startswith(f"{reason.code}: {reason.value.title}")
-    assert reason.value.meaning in keys
-    assert f"What to do: {reason.value.remedy}" in keys
+    assert keys.startswith(f"{reason.code}: {reason.explanation.title}")
+    assert reason.explanation.meaning in keys
+    assert f"What to do: {reason.explanation.remedy}" in keys
     assert run("codes", reason.code.lower()).stdout == run("codes", reason.slug).stdout == result.stdout
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.cli.conftest import Run
-from webhook.cli.cluster_workloads import preview_of
+from webhook.cli.manifests.preview import preview_of
 from webhook.cluster.client.api import Answer, Api
 from webhook.mapping.load import load_policy
 

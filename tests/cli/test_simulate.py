@@ -13,11 +13,10 @@ from webhook.admission.decision import Context, Decision, untouched
 from webhook.cli.manifests.files import read_manifests
 from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, SimulateOptions, load_namespaces, simulate
 from webhook.cli.terminal import Failure
-from webhook.finding import Finding
 from webhook.labels import INJECT
 from webhook.patch import Operation, PodEdits
 from webhook.pod import Pod, Resources
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 
 @dataclass

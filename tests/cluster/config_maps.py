@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from webhook import labels
+from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 
 LABELS = {labels.MAPPING: "true"}

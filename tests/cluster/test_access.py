@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from certs.ca import Pair, issue, make_ca
 from webhook.cluster.client import connection
 from webhook.cluster.client.api import Api, ConfigurationError, UnreachableError
-from webhook.cluster.client.connection import connect, load_access, open_connection
+from webhook.cluster.client.connection import connect, load_access
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -177,7 +177,7 @@ async def test_a_pod_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(ConfigurationError, match=f"{tmp_path}: cannot be used: Service token"):
-        await open_connection(None, tmp_path)
+        await connect(service_account=tmp_path)
 
 
 async def test_every_way_to_say_who_we_are(tmp_path: Path, authority: Pair) -> None:
@@ -249,7 +249,7 @@ async def test_a_service_account_whose_token_rotates(
     async with served(authority, tmp_path) as (port, came, good):
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
-        api = await open_connection(None, account)
+        api = await connect(service_account=account)
         assert await status(api) == 200
         (account / "token").write_text("two\n")
         assert await status(api) == 200

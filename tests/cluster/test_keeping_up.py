@@ -16,9 +16,8 @@ from webhook.cluster.client import events
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Events, Subject, Type, shortened
 from webhook.cluster.configuration import live
-from webhook.cluster.configuration.compatibility import invalid_in
+from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, PolicyFaults
-from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
 from webhook.mapping.model.policy import Policy

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
-from webhook.cluster.configuration import documents
+from webhook.cluster.configuration import compatibility
+from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document
 from webhook.mapping import load
 from webhook.mapping.compile import probes
@@ -289,7 +289,7 @@ def test_a_bug_that_one_document_brings_out(monkeypatch: pytest.MonkeyPatch) -> 
         raise RecursionError
 
     good = outcome(mapping("acme", vendor("acme")))
-    monkeypatch.setattr(documents, "prepare", prepare)
+    monkeypatch.setattr(compatibility, "prepare", prepare)
     found = outcome(mapping("acme", vendor("acme", about="x")), last_good=good.accepted)
     assert "causes an internal error of the webhook: RecursionError" in rejections(found)["acme"]
 

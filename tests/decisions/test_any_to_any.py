@@ -27,7 +27,6 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
-from webhook.finding import Denied
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import documents_in
 from webhook.mapping.matrix import Matrix, Rendering
@@ -37,7 +36,7 @@ from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 DOCUMENTS = documents_in(Path(__file__).parents[1] / "mapping" / "documents")

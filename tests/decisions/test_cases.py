@@ -19,11 +19,11 @@ from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.cli.manifests.files import yaml_text
-from webhook.finding import Finding
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
+from webhook.reasons import Finding
 
 CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
@@ -71,9 +71,9 @@ def decided(pod: Any, folder: Path) -> Decision:
 
 def report(decision: Decision) -> str:
     """What a person is reported, one thing a line, with the field that it is about."""
-    title = decision.reason.value.title
+    title = decision.reason.explanation.title
     if decision.denial is not None:
-        lines = [f"denied, {decision.reason.value.status}: {title}", _reported(decision.denial)]
+        lines = [f"denied, {decision.reason.status}: {title}", _reported(decision.denial)]
     else:
         lines = [f"allowed: {title}"]
     lines += [f"warning: {_reported(finding)}" for finding in decision.warnings]

@@ -14,8 +14,8 @@ from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme, values
 from webhook.cli import main
 from webhook.mapping.load import builtin
-from webhook.server.limits import InFlight
 from webhook.server.metrics import Metrics
+from webhook.server.protocol import InFlight
 
 from .charts import ROOT, VALUES
 

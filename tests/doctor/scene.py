@@ -14,8 +14,8 @@ from webhook import __version__
 from webhook.admission.decision import Namespace
 from webhook.admission_policies import guard_objects, hide_objects
 from webhook.cluster.client.api import Object
+from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import ConfigMap
-from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.registration.desired import (
     MUTATING,

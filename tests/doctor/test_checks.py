@@ -39,7 +39,7 @@ from tests.doctor.scene import (
     space,
 )
 from webhook.admission.decision import Namespace
-from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine

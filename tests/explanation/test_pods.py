@@ -17,10 +17,10 @@ from tests.depth import few_or_all, partners
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.pods import ContainerExplained, PodExplained, explain_pod
-from webhook.finding import Step
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, parse_quantity
+from webhook.reasons import Step
 
 Json = dict[str, Any]
 FOLDERS = sorted(CASES.iterdir())

@@ -20,7 +20,7 @@ from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import Finding, Trial, all_containers
-from webhook.finding import Finding as Denial
+from webhook.reasons import Finding as Denial
 
 Json = dict[str, Any]
 RULE = "what can be served is not denied"

@@ -9,8 +9,7 @@ from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.trial import Finding, Trial, all_containers
 from tests.strict_patch import PatchError
-from webhook.finding import MAX_WARNING
-from webhook.reasons import ReasonKind
+from webhook.reasons import MAX_WARNING, ReasonKind
 from webhook.review import MAX_DENIAL
 
 Json = dict[str, Any]
@@ -44,7 +43,7 @@ def _shape(trial: Trial) -> Iterator[Finding]:
         yield Finding("decision agrees with itself", f"allowed {decision.allowed}, denial {decision.denial}")
     if decision.denial is not None:
         denial = decision.denial
-        if denial.reason.value.kind is not ReasonKind.DENIAL:
+        if denial.reason.kind is not ReasonKind.DENIAL:
             yield Finding("a denial's reason is one", denial.text)
         if "\n" in denial.sentence or len(denial.sentence) > MAX_DENIAL:
             yield Finding("a message is one bounded line", denial.sentence)

@@ -14,14 +14,13 @@ from tests.fuzz.policies import CONFIGURED
 from tests.fuzz.trial import Trial
 from tests.unprobed import unprobed_policy
 from webhook.admission import Decision
-from webhook.finding import Finding
 from webhook.mapping.document.strict_yaml import parse
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import Finding, Reason, ReasonKind
 
 SEED = 20
 LATER = {Reason.UNDONE, Reason.INVALID_DOCUMENT, Reason.OWNED_CHANGED}
 """Denials of what is about to be stored, which no decision on a new pod makes: tests/admission/test_judge.py."""
-DENIALS = [reason for reason in Reason if reason.value.kind is ReasonKind.DENIAL and reason not in LATER]
+DENIALS = [reason for reason in Reason if reason.kind is ReasonKind.DENIAL and reason not in LATER]
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "60"}
 
 

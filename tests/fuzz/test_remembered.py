@@ -17,7 +17,7 @@ from tests.fuzz.remembered import borrowed, pair, sibling_findings
 from tests.fuzz.siblings import FIELDS
 from tests.fuzz.trial import RaisedError, Trial, encode
 from webhook.admission import Context, Namespace, decide, engine
-from webhook.admission.facts import Facts, facts_of
+from webhook.admission.decision import Facts, facts_of
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Container, Pod, decode_pod
 

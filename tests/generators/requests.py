@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Vendor
-from webhook.mapping.requests.denials import spelling
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2
@@ -112,7 +111,7 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
     for name, number in numbers.items():
         vendor_key = vendor.keys[name]
         text = _text(vendor_key, number)
-        key = spelling(vendor_key, binding)
+        key = vendor_key.spelled(binding)
         if vendor_key.place == "resource":
             side[key] = text
         elif vendor_key.place == "label":

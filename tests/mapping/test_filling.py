@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, key_values, vendor
-from webhook.finding import Denied
 from webhook.mapping.model.vendor import Default
-from webhook.mapping.requests.defaults import fewer
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Reading
+from webhook.mapping.requests.values import Reading, fewer
+from webhook.reasons import Denied
 from webhook.request import ALL, UNLIMITED, Dimension, Percent, Request, Size
 
 MIB = 1024**2

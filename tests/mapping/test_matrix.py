@@ -11,13 +11,13 @@ from tests.depth import few_or_all, partners
 from tests.mapping.vendors import vendor
 from tests.promises import promised
 from webhook.cli.matrix_pages import cell_table, sign
-from webhook.finding import Denied
 from webhook.mapping.load import load_policy
 from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried, cell_of
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write
+from webhook.reasons import Denied
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 MIB, GIB = 1024**2, 1024**3

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import LARGEST, policy, problems, reading
-from webhook.finding import Denied
 from webhook.mapping.document.problem import path_text
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
@@ -14,6 +13,7 @@ from webhook.mapping.model.vendor import Row, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write
+from webhook.reasons import Denied
 from webhook.request import UNLIMITED, Percent, Request, Size
 
 MIB = 1024**2

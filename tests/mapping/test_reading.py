@@ -3,9 +3,8 @@
 import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
-from webhook.finding import Denied
 from webhook.mapping.load import load_policy
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
 
 GIB = 1024**3

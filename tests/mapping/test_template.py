@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.schema import Variable
+from webhook.mapping.model.vendor import Template
 
 CHIP = Variable(values=["A", "B.1"])
 PROFILE = Variable(rows={}, others=r"[0-9]g\.x|y")

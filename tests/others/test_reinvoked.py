@@ -21,11 +21,10 @@ from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
-from webhook.finding import Finding
 from webhook.mapping.model.policy import Memo, Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 from .hami import Configured, hami
 from .pod import DeniedThereError, Json, StandIn, containers, with_defaults

@@ -15,16 +15,15 @@ import msgspec
 from certs.ca import issue, make_ca
 from certs.serving import Serving
 from webhook.admission.decision import Context, Decision
-from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import Addresses, Options, Service, running
-from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
 from webhook.server.mutate import Current, Decide, Described, NamespaceSource
+from webhook.server.protocol import Limits
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_ca("test", NOW)

@@ -29,9 +29,8 @@ from tests.server.harness import (
 from tests.server.process import Process
 from tests.server.test_in_flight import Waiting
 from webhook.server import listener
-from webhook.server.limits import Limits
 from webhook.server.listener import within
-from webhook.server.protocol import HttpProtocol
+from webhook.server.protocol import HttpProtocol, Limits
 
 MOST = 8
 FEW = Limits(connections=MOST, plain_connections=4)

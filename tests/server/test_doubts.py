@@ -16,11 +16,10 @@ from webhook.admission.judge import judge_pod
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
-from webhook.server.limits import InFlight, Lifecycle, Limits
 from webhook.server.logs import ReviewLines, make_logger
 from webhook.server.metrics import Metrics
 from webhook.server.mutate import Current, Described, Peers
-from webhook.server.protocol import HttpError
+from webhook.server.protocol import HttpError, InFlight, Lifecycle, Limits
 from webhook.server.validate import DOUBT, MAX_DOUBTS, Doubts, Validate
 
 from .harness import review

@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.harness import CLIENT, call, connected, get, request, review, serving, until
 from webhook.admission.decision import Namespace
-from webhook.server.limits import Limits
+from webhook.server.protocol import Limits
 
 
 class Waiting:

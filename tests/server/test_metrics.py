@@ -5,8 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.harness import LEAF, Server, call, get, pod, request, review, serving
 from webhook.reasons import Reason
-from webhook.server.limits import InFlight, Phase
 from webhook.server.metrics import MAX_NAMESPACES, OTHERS, Metrics
+from webhook.server.protocol import InFlight, Phase
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

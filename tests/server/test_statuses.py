@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.harness import CLIENT, UID, Server, call, connected, get, pod, request, review, serving
-from webhook.server.limits import Limits
+from webhook.server.protocol import Limits
 
 SMALL = Limits(body=20_000, bodies=50_000)
 

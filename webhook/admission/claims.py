@@ -8,12 +8,11 @@ and share would each have a GPU of their own.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from webhook.admission.plan import Plan
-from webhook.finding import Finding, deny
+from webhook.admission.decision import Plan
 from webhook.mapping.model.policy import Policy
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
 
 MOST_SHOWN: Final = 2

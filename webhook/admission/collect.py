@@ -10,15 +10,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from webhook.admission.survey import ContainerKeys, PodKeys
-from webhook.finding import Denied, Finding, deny
-from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
 from webhook.mapping.requests.denials import no_whole_number
 from webhook.mapping.requests.values import KeyValue, form_of
 from webhook.quantity import Number, QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import MAX_DEVICES
 
 MAX_REQUESTING: Final = 128

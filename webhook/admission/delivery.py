@@ -9,14 +9,12 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from webhook import labels
-from webhook.admission.decision import ENFORCE_LABEL
-from webhook.admission.plan import Plan
-from webhook.finding import Finding, deny
+from webhook.admission.decision import ENFORCE_LABEL, Plan
 from webhook.mapping.model.shim import NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
 from webhook.patch import Slot
 from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
 from webhook.quantity import Number, QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
 
 MAX_MORE: Final = 1024

@@ -17,13 +17,12 @@ import msgspec
 
 from webhook.admission.decision import Context, Namespace
 from webhook.admission.survey import MAX_CONTAINERS
-from webhook.finding import Finding
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import MIRROR, WINDOWS, OverfullPod, OwnerReference, Pod, decode_env
 from webhook.quantity import MIB
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 _TEMPLATE_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 _DIGITS: Final = re.compile(r"-[0-9]+$")

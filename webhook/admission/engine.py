@@ -1,40 +1,38 @@
 """One pod → one decision: the sequence of steps.
 
-Every step of one decision, for explanations: the steps of `decide`, with their results, also beyond a denial.
-
-Pure like `decide`, and never part of a review.
+`trace` takes the same steps for explanations, with their results, also beyond a denial. Last comes what a changed pod says of
+itself: status, summary and label, for people and tools; `hide` alone reads a part.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from webhook import labels
 from webhook.admission.claims import check_claims, nothing_requested
 from webhook.admission.collect import ContainerRequest, collect
-from webhook.admission.decision import Context, Decision, untouched
+from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
-from webhook.admission.facts import Facts, facts_of, remember
 from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, show_devices
 from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
-from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import drop_references, place_pod, report_belongings
-from webhook.admission.plan import Allocation, Plan
 from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.shim import inject_shim, keep_environment
-from webhook.admission.status import most_done, status_of, status_text, summary_of
-from webhook.admission.survey import NOTHING_FOUND, Survey, survey
-from webhook.finding import Denied, Finding
+from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
-from webhook.reasons import Reason, ReasonKind
+from webhook.quantity import exact_text
+from webhook.reasons import Denied, Finding, Reason, ReasonKind
+from webhook.request import DIMENSIONS, Request, amount_text
+from webhook.text import shown
 
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""
@@ -328,7 +326,7 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
 
 def _under_enforce(finding: Finding) -> Finding:
     """A finding about a pod that is stored as sent: what it says does not happen, or not now."""
-    denied = ", denied" if finding.reason.value.kind is ReasonKind.DENIAL else ""
+    denied = ", denied" if finding.reason.kind is ReasonKind.DENIAL else ""
     return msgspec.structs.replace(finding, message=f"under enforce{denied}: {finding.message}")
 
 
@@ -435,3 +433,110 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:
         return None
+
+
+_BY_DEFAULT: Final = " by default"
+
+MAX_LINES: Final = 8
+"""Lines of a summary for containers."""
+
+MAX_NAME: Final = 30
+"""Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
+
+
+def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed", "hidden"]:
+    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed.
+
+    A pod that requests nothing was changed only to hide devices.
+    """
+    if not status["containers"]:
+        return "hidden"
+    filled = False
+    for container in status["containers"].values():
+        if "target" in container:
+            return "translated"
+        filled = filled or "defaults" in container
+    return "filled" if filled else "completed"
+
+
+def summary_of(status: Mapping[str, Any], plan: Plan) -> str:
+    """Return what became of a pod, by its status: a line for each requesting container, and one for what concerns the pod."""
+    lines = [_line(name, container) for name, container in status["containers"].items()]
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
+    if plan.hidden:
+        names = [name[:MAX_NAME] for name in plan.hidden[:MAX_LINES]]
+        more = f" and {len(plan.hidden) - MAX_LINES} more" if len(plan.hidden) > MAX_LINES else ""
+        lines.append(f"devices hidden from: {', '.join(names)}{more}")
+    if plan.stripped:
+        lines.append(f"removed by the guard: {plan.stripped}")
+    if "schedulerName" in plan.edits.fields:
+        lines.append(f"scheduler: {plan.edits.fields['schedulerName']}")
+    return "\n".join(lines)
+
+
+def _line(name: str, container: Mapping[str, Any]) -> str:
+    request = container["allocation"] if "allocation" in container else container["request"]
+    defaults = container.get("defaults", ())
+    devices, memory, cores = request["devices"], request["memory"], request["cores"]
+    many, each = ("device", "") if devices == 1 else ("devices", " each")
+    counted, sized, parted = [_BY_DEFAULT if dimension in defaults else "" for dimension in DIMENSIONS]
+    if memory == cores == "100%":
+        amounts = f"{devices} whole {many}{counted}"
+    else:
+        amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
+    source = f", translated from {container['vendor']}" if "target" in container else ""
+    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}"
+
+
+def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
+    """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written.
+
+    Plain data with a stable order of keys.
+    """
+    notes: dict[str | None, list[str]] = {}
+    for finding in plan.findings:
+        if finding.reason.note:
+            notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
+    containers: dict[str, Any] = {}
+    for settled in resolution.settled:
+        name = settled.requested.name
+        containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
+    hidden = {"hidden": plan.hidden} if plan.hidden else {}
+    return {"policy": plan.policy.digest, "containers": containers, **hidden}
+
+
+def status_text(data: Mapping[str, Any]) -> str:
+    """Return a status as the annotation contains it: compact JSON."""
+    return shown(_encode(data).decode())
+
+
+def _amounts(request: Request) -> dict[str, Any]:
+    return {
+        "devices": request.devices,
+        "memory": amount_text(request.memory),
+        "cores": amount_text(request.cores),
+    }
+
+
+def _container(settled: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "vendor": settled.requested.vendor.name,
+        "keys": {entry.key: entry.text for entry in settled.requested.all_key_values.values()},
+        "request": _amounts(settled.reading.request),
+    }
+    if settled.request != settled.reading.request:
+        status["allocation"] = _amounts(settled.request)
+    if settled.filled:
+        status["defaults"] = {dimension: default.origin for dimension, default in settled.filled.items()}
+    if settled.translated:
+        status["target"] = settled.target.name
+    written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
+    written |= {key: text for _, key, text in settled.keys}
+    if written:
+        status["written"] = written
+    if delivery:
+        status["shim"] = delivery
+    if notes:
+        status["notes"] = notes
+    return status

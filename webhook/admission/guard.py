@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
 
-from webhook.admission.plan import Allocation, Plan
-from webhook.finding import Denied, Finding, deny
+from webhook.admission.decision import Allocation, Plan
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import Action, GuardPlace, GuardRule, ValueSource
-from webhook.mapping.model.owned import Owned
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import MapEdits, Slot
 from webhook.pod import (
@@ -23,7 +21,7 @@ from webhook.pod import (
     present,
     value_source,
 )
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import Request
 from webhook.text import shorten
 

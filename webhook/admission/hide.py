@@ -10,16 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.decision import Plan
 from webhook.admission.overrides import Overrides, target_of
-from webhook.admission.plan import Plan
-from webhook.finding import Denied, Finding
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import Pod, decode_env, present
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Finding, Reason
 from webhook.text import shorten
 
 HIDING: Final = ("void", "none")

@@ -11,12 +11,11 @@ import msgspec
 
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.engine import decide, denied
-from webhook.finding import Finding
 from webhook.labels import INJECT, PREFIX, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Metadata, Pod
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import Finding, Reason, ReasonKind
 from webhook.text import shorten
 
 MOST_FIELDS: Final = 4
@@ -59,7 +58,7 @@ def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: P
         if finding is not None
     ]
     warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
-    found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.value.kind is not ReasonKind.DENIAL))
+    found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.kind is not ReasonKind.DENIAL))
     reason = found[0].reason if found else decisions[0][1].reason if decisions else Reason.NO_GPU_KEYS
     audit = {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in found]))} if found else {}
     return Decision(allowed=True, reason=reason, warnings=found, audit=audit)

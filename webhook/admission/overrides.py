@@ -13,14 +13,13 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook import labels
 from webhook.admission.decision import Context
-from webhook.finding import Finding, deny
 from webhook.mapping.document.problem import nearest_known
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import parse_cores, parse_default_memory
 from webhook.pod import NodeTerm, Pod, node_terms
 from webhook.quantity import bytes_text
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Size
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
-from webhook.admission.plan import Allocation, Plan
-from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
@@ -32,7 +31,7 @@ from webhook.pod import (
     node_terms,
     value_source,
 )
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
 
 

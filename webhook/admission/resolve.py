@@ -15,14 +15,12 @@ from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.survey import PodKeys
-from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Key, Vendor
-from webhook.mapping.requests.defaults import fewer
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import KeyValue, format_value
-from webhook.quantity import Number, QuantityError, parse_quantity, simplest
-from webhook.reasons import Reason
+from webhook.mapping.requests.values import KeyValue, fewer
+from webhook.quantity import Number, QuantityError, exact_text, parse_quantity, simplest
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import Dimension
 
 
@@ -236,7 +234,7 @@ def _check_sum(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None
     for entry in itertools.chain.from_iterable(container.requested.key_values.values() for container in regular):
         before = total.get(entry.key_name)
         number = simplest(entry.number + before.number) if before is not None else entry.number
-        total[entry.key_name] = replace(entry, number=number, text=format_value(number))
+        total[entry.key_name] = replace(entry, number=number, text=exact_text(number))
     try:
         read(vendor, total, vendor.defaults, policy.largest_card, regular[0].requested.name)
     except Denied as denial:

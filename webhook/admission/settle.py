@@ -20,16 +20,22 @@ from webhook.admission.overrides import (
     target_of,
     too_large,
 )
-from webhook.finding import Denied, Finding, Step
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Form, Key, Vendor
-from webhook.mapping.requests.defaults import fewer, keys_for
-from webhook.mapping.requests.denials import LeftAlone, spelling
+from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Defaults, KeyValue, Reading, for_device_size, format_value, step_between
+from webhook.mapping.requests.values import (
+    Defaults,
+    KeyValue,
+    Reading,
+    fewer,
+    for_device_size,
+    keys_for,
+    step_between,
+)
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
-from webhook.quantity import GIB, Number, bytes_text, ceil_to, number_text
-from webhook.reasons import Reason
+from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
+from webhook.reasons import Denied, Finding, Reason, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
 
 
@@ -44,6 +50,7 @@ class Settled(Struct):
         filled: dimensions with their defaults.
         reading: the meaning of the source's keys, before anything is rounded or dropped for the target.
         read_back: the meaning of the keys of a translated request, read alone; None if it is not translated.
+        translated: it is written in another vendor's keys.
         resources: resource names to write with their number, or None to remove.
         keys: target keys in labels and annotations: (key, name, text).
         dropped: annotations of the source that carried the request.
@@ -61,11 +68,7 @@ class Settled(Struct):
     dropped: list[str] = []
     findings: list[Finding] = []
     read_back: Reading | None = None
-
-    @property
-    def translated(self) -> bool:
-        """Whether it is written in another vendor's keys."""
-        return self.target is not self.requested.vendor
+    translated: bool = False
 
     def chosen_whole(self, overrides: Overrides) -> bool:
         """Return whether it is whole devices because somebody chose that for counts alone: nobody has to be warned."""
@@ -200,7 +203,7 @@ def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides) -
             step = step_between(dimension, default.value, amount)
         message = f"{message}{_remedies(settled, settled.reading.form, dimension, overrides)}"
         settled.findings.append(
-            Finding(Reason.DEFAULT_FILLED, message, settled.requested.name, name, format_value(number), step)
+            Finding(Reason.DEFAULT_FILLED, message, settled.requested.name, name, exact_text(number), step)
         )
 
 
@@ -211,7 +214,7 @@ def _write_key(settled: Settled, key: Key, number: Number) -> str:
     binding: dict[str, str] = {"container": container.name}
     for other in container.all_key_values.values():
         binding |= dict(other.binding)
-    name = present.key if present is not None else spelling(key, binding)
+    name = present.key if present is not None else key.spelled(binding)
     if "{" in name:
         raise container.deny(
             Reason.UNSUPPORTED_BY_VENDOR, f"{name} is required, and the other keys do not determine it: write it"
@@ -219,12 +222,123 @@ def _write_key(settled: Settled, key: Key, number: Number) -> str:
     if key.place == "resource":
         settled.resources[name] = number
     else:
-        settled.keys.append((key, name, format_value(number)))
+        settled.keys.append((key, name, exact_text(number)))
     return name
 
 
-class Translator:
-    """Translates the request of one container."""
+def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
+    if dimension == "memory":
+        return replace(request, memory=amount)
+    return request if isinstance(amount, Size) else replace(request, cores=amount)
+
+
+def _first_reasons(failure: NoEquivalent) -> str:
+    """The nearest forms, as many as fit into a message."""
+    return "; ".join(failure.reasons[:2]) or "none of its forms fits"
+
+
+def settle(
+    container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
+) -> Settled | Unchanged:
+    """Settle the request of one container, or leave it unchanged.
+
+    Args:
+        container: the container and its keys.
+        overrides: those of its pod and namespace.
+        policy: the vendors and settings.
+        without: dimensions for which the namespace's default is left out.
+
+    Raises:
+        Denied: the vendor denies the keys, or the target cannot express the request.
+    """
+    source = container.vendor
+    target, other_family = target_of(source, overrides, policy)
+    if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
+        return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
+    if container.other_spellings or several_bindings(container):
+        return left_several(container, target)
+    if target is not source or container.copy is not None:
+        _check_copies(container, target, policy)
+    if overrides.bare.whole and container.plain and override_source(source, overrides, policy) == "itself":
+        why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
+        return Unchanged(container, why)
+    if overrides.bare.whole and container.plain and (kept := _kept_elsewhere(container, target, overrides)) is not None:
+        return Unchanged(container, kept.message, finding=kept)
+    namespace = overrides.defaults
+    try:
+        if without:
+            namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
+        settled = _Settler(container, target, overrides, policy).settle(namespace)
+    except LeftAlone as left:
+        return Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
+    before = (*container.findings, *overrides.findings)
+    if other_family is not None:
+        before = (*before, replace(other_family, container=container.name))
+    if before:
+        settled.findings[:0] = before
+    return settled
+
+
+def _kept_elsewhere(container: ContainerRequest, target: Vendor, overrides: Overrides) -> Finding | None:
+    """The warning that whole devices stay as they are sent, for a scheduler that the user chose and that stays.
+
+    That one may know the device plugin's own name only: what is written for the target's would keep the pod Pending.
+    """
+    place, source, scheduler = target.place, container.vendor.place, overrides.scheduler
+    known = {DEFAULT_SCHEDULER, place.scheduler, *place.schedulers, source.scheduler, *source.schedulers}
+    if not scheduler or scheduler in known or place.scheduler is None or place.conflict != "keep":
+        return None
+    if overrides.pod_target is not None or not container.vendor.same_family(target):
+        return None
+    keys = ", ".join(str(entry) for entry in container.key_values.values())
+    message = f"schedulerName {scheduler} was kept, so {keys} stays as it is; {target.system} needs {place.scheduler}"
+    return Finding(Reason.SCHEDULER_KEPT, message, container.name, "spec.schedulerName", scheduler)
+
+
+def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -> None:
+    """Check that a copy means the same, and that a translated container has no maximum beyond its guarantee.
+
+    Raises:
+        Denied: one of them does not hold.
+    """
+    source, copy = container.vendor, container.copy
+    if copy is not None:
+        request, copied = (
+            read(each.vendor, each.key_values, {}, policy.largest_card, container.name).request
+            for each in (container, copy)
+        )
+        if request != copied:
+            listed = " and ".join(
+                ", ".join(str(entry) for entry in each.key_values.values()) for each in (container, copy)
+            )
+            message = f"{listed}: the keys of {copy.vendor.name} copy those of {source.name}, but mean {copied}"
+            raise container.deny(Reason.TWO_VENDORS, f"{message} instead of {request}: request the same in both")
+    if target is source:
+        return
+    for each in (container, copy):
+        if each is None:
+            continue
+        for low, high in (*each.unequal_twins, *_ceilings(each)):
+            key = each.vendor.keys[high.key_name]
+            if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
+                message = f"the request {high} exceeds the limit {low}"
+            else:
+                message = f"{low} is the guarantee and {high} the maximum, and only {source.name} supports both"
+            raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
+
+
+def _ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
+    """Yield each requested key with the key that allows another amount than requested."""
+    for entry in container.key_values.values():
+        ceiling = container.vendor.keys[entry.key_name].ceiling
+        if ceiling is not None and ceiling[0] in container.key_values:
+            requested = container.key_values[ceiling[0]]
+            if entry.number != requested.number * ceiling[1]:
+                yield requested, entry
+
+
+class _Settler:
+    """Settles one container with as many of the namespace's defaults as possible, in its own keys or in the target's."""
 
     __slots__ = ("_container", "_overrides", "_policy", "_target")
 
@@ -234,7 +348,105 @@ class Translator:
         self._overrides = overrides
         self._policy = policy
 
-    def translate(self, reading: Reading) -> Settled:
+    def settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
+        """Settle with as many of the namespace's defaults as can be written without changing what is specified.
+
+        Raises:
+            Denied: even without them.
+        """
+        if not namespace:
+            return self._settle_with(namespace)
+        denial: Denied | None = None
+        why = ""
+        for applied in fewer(namespace):
+            try:
+                settled = self._settle_with(applied)
+            except Denied as error:
+                denial = error
+                why = why or error.finding.message
+                continue
+            changed = self._changed(settled) if applied else None
+            if changed is not None:
+                why = why or changed
+                continue
+            for dimension, default in namespace.items():
+                if dimension not in applied:
+                    self._report_not_applied(settled, dimension, default, why)
+            return settled
+        assert denial is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
+        raise denial
+
+    def _settle_with(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
+        container, source, target = self._container, self._container.vendor, self._target
+        defaults, without_key = defaults_for(source, target, namespace)
+        not_whole: dict[Dimension, Default] = {}
+        if self._overrides.bare.whole and container.bare:
+            defaults, not_whole = defaults_of_whole(defaults, self._overrides.bare)
+        counted = perhaps_counted(container, target)
+        default_count = defaults.pop("devices", None) if counted is not None else None
+        home = target is source
+        reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
+        settled = keep_keys(container, reading, self._overrides) if home else self._translate(reading)
+        self._report_small(settled)
+        for dimension in reading.passed_over:
+            specified = ", ".join(str(entry) for entry in container.key_values.values())
+            why = f"no key for it can be added to {specified}"
+            self._report_not_applied(settled, dimension, defaults[dimension], why)
+        if default_count is not None:
+            self._report_not_applied(settled, "devices", default_count, f"{counted} may already be the count")
+        for dimension, default in without_key.items():
+            self._report_not_applied(settled, dimension, default, f"{target.name} has no key for it")
+        for dimension, default in not_whole.items():
+            self._report_not_applied(settled, dimension, default, "a count alone requests whole devices here")
+        return settled
+
+    def _report_small(self, settled: Settled) -> None:
+        """Report a size that hardly anything can run in: its number was probably meant in another unit."""
+        reading, memory = settled.reading, settled.reading.request.memory
+        if "memory" not in reading.specified or not isinstance(memory, Size):
+            return
+        if memory.bytes >= self._policy.smallest_memory:
+            return
+        container = self._container
+        for name in container.vendor.by_dimension["memory"]:
+            entry, unit = container.key_values.get(name), reading.form.keys[name].unit
+            if entry is not None and unit is not None:
+                meant, number = entry.number * GIB, number_text(entry.number)
+                advice = f"its unit is {bytes_text(unit)}"
+                if meant <= self._policy.largest_card:
+                    advice = f"if {number} GiB were meant, write {exact_text(ceil_to(Fraction(meant) / unit, 1))}"
+                message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
+                settled.findings.append(Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text))
+                return
+
+    def _report_not_applied(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
+        named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
+        message = f"{named} was not applied: {why}"
+        field = f"{labels.DEFAULT_PREFIX}{dimension}"
+        settled.findings.insert(0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._container.name, field))
+
+    def _changed(self, settled: Settled) -> str | None:
+        """Return how the namespace's defaults change a specified dimension, by rounding up in the target's keys."""
+        reading = settled.reading
+        rounded = [
+            dimension
+            for dimension in reading.specified
+            if getattr(settled.request, dimension) != getattr(reading.request, dimension)
+        ]
+        if not rounded:
+            return None
+        overrides = self._overrides._replace(defaults={})
+        try:
+            alone = _Settler(self._container, self._target, overrides, self._policy).settle({}).request
+        except Denied:
+            return None
+        for dimension in rounded:
+            without, filled = getattr(alone, dimension), getattr(settled.request, dimension)
+            if without != filled:
+                return f"{dimension} would become {filled} instead of {without}"
+        return None
+
+    def _translate(self, reading: Reading) -> Settled:
         """Return the request of a reading in the target's keys, without the keys of the source.
 
         Raises:
@@ -252,6 +464,7 @@ class Translator:
             reading,
             findings=findings,
             read_back=written.reading,
+            translated=True,
         )
         self._report_defaults(settled, written)
         self._report_rounding(settled, request)
@@ -438,227 +651,3 @@ class Translator:
         binding = {**dict(entry.binding), "container": self._container.name}
         names = [template.render(binding) for template in (key.spellings[0], *([key.twin] if key.twin else []))]
         return [name for name in names if name is not None]
-
-
-def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
-    if dimension == "memory":
-        return replace(request, memory=amount)
-    return request if isinstance(amount, Size) else replace(request, cores=amount)
-
-
-def _first_reasons(failure: NoEquivalent) -> str:
-    """The nearest forms, as many as fit into a message."""
-    return "; ".join(failure.reasons[:2]) or "none of its forms fits"
-
-
-def settle(
-    container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
-) -> Settled | Unchanged:
-    """Settle the request of one container, or leave it unchanged.
-
-    Args:
-        container: the container and its keys.
-        overrides: those of its pod and namespace.
-        policy: the vendors and settings.
-        without: dimensions for which the namespace's default is left out.
-
-    Raises:
-        Denied: the vendor denies the keys, or the target cannot express the request.
-    """
-    source = container.vendor
-    target, other_family = target_of(source, overrides, policy)
-    if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
-        return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
-    if container.other_spellings or several_bindings(container):
-        return left_several(container, target)
-    if target is not source or container.copy is not None:
-        _check_copies(container, target, policy)
-    if overrides.bare.whole and container.plain and override_source(source, overrides, policy) == "itself":
-        why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
-        return Unchanged(container, why)
-    if overrides.bare.whole and container.plain and (kept := _kept_elsewhere(container, target, overrides)) is not None:
-        return Unchanged(container, kept.message, finding=kept)
-    namespace = overrides.defaults
-    try:
-        if without:
-            namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
-        settled = _Settler(container, target, overrides, policy).settle(namespace)
-    except LeftAlone as left:
-        return Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
-    before = (*container.findings, *overrides.findings)
-    if other_family is not None:
-        before = (*before, replace(other_family, container=container.name))
-    if before:
-        settled.findings[:0] = before
-    return settled
-
-
-def _kept_elsewhere(container: ContainerRequest, target: Vendor, overrides: Overrides) -> Finding | None:
-    """The warning that whole devices stay as they are sent, for a scheduler that the user chose and that stays.
-
-    That one may know the device plugin's own name only: what is written for the target's would keep the pod Pending.
-    """
-    place, source, scheduler = target.place, container.vendor.place, overrides.scheduler
-    known = {DEFAULT_SCHEDULER, place.scheduler, *place.schedulers, source.scheduler, *source.schedulers}
-    if not scheduler or scheduler in known or place.scheduler is None or place.conflict != "keep":
-        return None
-    if overrides.pod_target is not None or not container.vendor.same_family(target):
-        return None
-    keys = ", ".join(str(entry) for entry in container.key_values.values())
-    message = f"schedulerName {scheduler} was kept, so {keys} stays as it is; {target.system} needs {place.scheduler}"
-    return Finding(Reason.SCHEDULER_KEPT, message, container.name, "spec.schedulerName", scheduler)
-
-
-def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -> None:
-    """Check that a copy means the same, and that a translated container has no maximum beyond its guarantee.
-
-    Raises:
-        Denied: one of them does not hold.
-    """
-    source, copy = container.vendor, container.copy
-    if copy is not None:
-        request, copied = (
-            read(each.vendor, each.key_values, {}, policy.largest_card, container.name).request
-            for each in (container, copy)
-        )
-        if request != copied:
-            listed = " and ".join(
-                ", ".join(str(entry) for entry in each.key_values.values()) for each in (container, copy)
-            )
-            message = f"{listed}: the keys of {copy.vendor.name} copy those of {source.name}, but mean {copied}"
-            raise container.deny(Reason.TWO_VENDORS, f"{message} instead of {request}: request the same in both")
-    if target is source:
-        return
-    for each in (container, copy):
-        if each is None:
-            continue
-        for low, high in (*each.unequal_twins, *_ceilings(each)):
-            key = each.vendor.keys[high.key_name]
-            if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
-                message = f"the request {high} exceeds the limit {low}"
-            else:
-                message = f"{low} is the guarantee and {high} the maximum, and only {source.name} supports both"
-            raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
-
-
-def _ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
-    """Yield each requested key with the key that allows another amount than requested."""
-    for entry in container.key_values.values():
-        ceiling = container.vendor.keys[entry.key_name].ceiling
-        if ceiling is not None and ceiling[0] in container.key_values:
-            requested = container.key_values[ceiling[0]]
-            if entry.number != requested.number * ceiling[1]:
-                yield requested, entry
-
-
-class _Settler:
-    """Settles one container with as many of the namespace's defaults as possible."""
-
-    __slots__ = ("_container", "_overrides", "_policy", "_target")
-
-    def __init__(self, container: ContainerRequest, target: Vendor, overrides: Overrides, policy: Policy) -> None:
-        self._container = container
-        self._target = target
-        self._overrides = overrides
-        self._policy = policy
-
-    def settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
-        """Settle with as many of the namespace's defaults as can be written without changing what is specified.
-
-        Raises:
-            Denied: even without them.
-        """
-        if not namespace:
-            return self._settle_with(namespace)
-        denial: Denied | None = None
-        why = ""
-        for applied in fewer(namespace):
-            try:
-                settled = self._settle_with(applied)
-            except Denied as error:
-                denial = error
-                why = why or error.finding.message
-                continue
-            changed = self._changed(settled) if applied else None
-            if changed is not None:
-                why = why or changed
-                continue
-            for dimension, default in namespace.items():
-                if dimension not in applied:
-                    self._report_not_applied(settled, dimension, default, why)
-            return settled
-        assert denial is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
-        raise denial
-
-    def _settle_with(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
-        container, source, target = self._container, self._container.vendor, self._target
-        defaults, without_key = defaults_for(source, target, namespace)
-        not_whole: dict[Dimension, Default] = {}
-        if self._overrides.bare.whole and container.bare:
-            defaults, not_whole = defaults_of_whole(defaults, self._overrides.bare)
-        counted = perhaps_counted(container, target)
-        default_count = defaults.pop("devices", None) if counted is not None else None
-        home = target is source
-        reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
-        if home:
-            settled = keep_keys(container, reading, self._overrides)
-        else:
-            settled = Translator(container, target, self._overrides, self._policy).translate(reading)
-        self._report_small(settled)
-        for dimension in reading.passed_over:
-            specified = ", ".join(str(entry) for entry in container.key_values.values())
-            why = f"no key for it can be added to {specified}"
-            self._report_not_applied(settled, dimension, defaults[dimension], why)
-        if default_count is not None:
-            self._report_not_applied(settled, "devices", default_count, f"{counted} may already be the count")
-        for dimension, default in without_key.items():
-            self._report_not_applied(settled, dimension, default, f"{target.name} has no key for it")
-        for dimension, default in not_whole.items():
-            self._report_not_applied(settled, dimension, default, "a count alone requests whole devices here")
-        return settled
-
-    def _report_small(self, settled: Settled) -> None:
-        """Report a size that hardly anything can run in: its number was probably meant in another unit."""
-        reading, memory = settled.reading, settled.reading.request.memory
-        if "memory" not in reading.specified or not isinstance(memory, Size):
-            return
-        if memory.bytes >= self._policy.smallest_memory:
-            return
-        container = self._container
-        for name in container.vendor.by_dimension["memory"]:
-            entry, unit = container.key_values.get(name), reading.form.keys[name].unit
-            if entry is not None and unit is not None:
-                meant, number = entry.number * GIB, number_text(entry.number)
-                advice = f"its unit is {bytes_text(unit)}"
-                if meant <= self._policy.largest_card:
-                    advice = f"if {number} GiB were meant, write {format_value(ceil_to(Fraction(meant) / unit, 1))}"
-                message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
-                settled.findings.append(Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text))
-                return
-
-    def _report_not_applied(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
-        named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
-        message = f"{named} was not applied: {why}"
-        field = f"{labels.DEFAULT_PREFIX}{dimension}"
-        settled.findings.insert(0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._container.name, field))
-
-    def _changed(self, settled: Settled) -> str | None:
-        """Return how the namespace's defaults change a specified dimension, by rounding up in the target's keys."""
-        reading = settled.reading
-        rounded = [
-            dimension
-            for dimension in reading.specified
-            if getattr(settled.request, dimension) != getattr(reading.request, dimension)
-        ]
-        if not rounded:
-            return None
-        overrides = self._overrides._replace(defaults={})
-        try:
-            alone = _Settler(self._container, self._target, overrides, self._policy).settle({}).request
-        except Denied:
-            return None
-        for dimension in rounded:
-            without, filled = getattr(alone, dimension), getattr(settled.request, dimension)
-            if without != filled:
-                return f"{dimension} would become {filled} instead of {without}"
-        return None

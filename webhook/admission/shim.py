@@ -9,11 +9,10 @@ from fractions import Fraction
 from itertools import count
 from typing import Final
 
+from webhook.admission.decision import Allocation, Plan
 from webhook.admission.delivery import choose_delivery, deliver, report_unused
-from webhook.admission.plan import Allocation, Plan
 from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
-from webhook.finding import Finding, deny
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
@@ -29,10 +28,10 @@ from webhook.mapping.model.shim import (
     search_path,
 )
 from webhook.mapping.model.vendor import system_names
-from webhook.mapping.requests.values import format_value
 from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, decode_env, present
-from webhook.reasons import Reason
+from webhook.quantity import exact_text
+from webhook.reasons import Finding, Reason, deny
 from webhook.request import Request
 
 
@@ -64,7 +63,7 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
             missing.append(name)
             continue
         number = Fraction(entry.number) / (settled.request.devices or 1) if source.keys[key].total else entry.number
-        value = format_value(number)
+        value = exact_text(number)
         edits.env_appended.append({"name": name, "value": value})
         message = (
             f"env {name}={value} was added: the plugin of {source_system} sets it, that of {target_system} does not"

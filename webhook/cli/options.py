@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,11 +14,13 @@ from webhook.cli.terminal import Failure
 if TYPE_CHECKING:
     from webhook.cli.manifests.files import Manifest
     from webhook.cli.manifests.simulate import Simulated
+    from webhook.cluster.client.api import Api
     from webhook.mapping.document.problem import Problem
     from webhook.mapping.model.policy import Policy
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_Found = TypeVar("_Found")
 
 
 def configured(command: Command) -> Command:
@@ -156,6 +158,30 @@ def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
         return kubeconfig(release_namespace(command))
 
     return add
+
+
+def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Found]]") -> _Found:
+    """Run a task with the API server of these options, and the webhook's own namespace there.
+
+    Raises:
+        Failure: no cluster is configured, or it cannot be read.
+    """
+    import asyncio
+
+    from webhook.cluster.client.api import ApiError
+    from webhook.cluster.client.connection import connect, release_namespace_of
+
+    async def run() -> _Found:
+        api = await connect(source.kubeconfig, source.context)
+        try:
+            return await task(api, release_namespace_of(source.release_namespace))
+        finally:
+            await api.close()
+
+    try:
+        return asyncio.run(run())
+    except ApiError as error:
+        raise Failure([str(error)]) from error
 
 
 def configured_policy(mappings: Path | None, settings: Path | None, target: str | None = None) -> "Policy":

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
-from webhook.cli.options import PolicyOptions, configured_policy
+from webhook.cli.options import PolicyOptions, configured_policy, in_cluster
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import API_VERSION
@@ -26,9 +26,6 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
-
-if TYPE_CHECKING:
-    from webhook.cluster.configuration.policies import PolicyOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +130,12 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
     Raises:
         Failure: the cluster cannot be read.
     """
-    import asyncio
-
-    from webhook.cluster.client.api import ApiError
-    from webhook.cluster.client.connection import connect, current_context, release_namespace_of
+    from webhook.cluster.client.connection import current_context, release_namespace_of
     from webhook.cluster.configuration.policies import policy_now
 
-    async def read() -> "PolicyOutcome":
-        api = await connect(options.kubeconfig, options.context)
-        try:
-            return await policy_now(api, namespace)
-        finally:
-            await api.close()
-
+    outcome = in_cluster(options, policy_now)
     namespace = release_namespace_of(options.release_namespace)
-    try:
-        outcome = asyncio.run(read())
-        named = options.context or current_context(options.kubeconfig)
-    except ApiError as error:
-        raise Failure([str(error)]) from error
+    named = options.context or current_context(options.kubeconfig)
     problems = [line for verdict in outcome.verdicts if not verdict.accepted for line in verdict.lines()]
     if not outcome.verdicts:
         problems.append(f"namespace {namespace} has no ConfigMap of the webhook: name its own with --release-namespace")

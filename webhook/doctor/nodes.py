@@ -15,14 +15,13 @@ import yaml
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
 from webhook.doctor.facts import ClusterFacts, ForeignVariable, Node, Scheduler, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
-from webhook.finding import Denied
 from webhook.mapping.document.schema import SharedName
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import expression
-from webhook.reasons import Reason
+from webhook.reasons import Denied, Reason
 
 
 def targets(facts: ClusterFacts) -> list[Vendor]:

@@ -10,7 +10,7 @@ import msgspec
 from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.admission.eligibility import Mode, workload
-from webhook.admission.own_keys import unread_keys
+from webhook.admission.survey import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
 from webhook.cluster.registration.match_conditions import matched_names_of
@@ -144,7 +144,7 @@ def notes(facts: ClusterFacts) -> Result:
     lines = [
         f"{name}: "
         + ", ".join(
-            f"{reason.code} ({reason.value.title}) in {counted(number, 'pod')}"
+            f"{reason.code} ({reason.explanation.title}) in {counted(number, 'pod')}"
             for reason, number in sorted(found.items(), key=lambda count: count[0].code)
         )
         for name, found in counts.items()

@@ -15,15 +15,14 @@ import msgspec
 from webhook import labels
 from webhook.admission.decision import Context
 from webhook.admission.engine import decide
-from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Form, Key, Vendor
-from webhook.mapping.requests.denials import gibibytes_meant, share_keys, share_meant, sizes_meant, spelling
+from webhook.mapping.requests.denials import gibibytes_meant, share_keys, share_meant, sizes_meant
 from webhook.mapping.requests.values import KeyValue, form_of
 from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
 from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def _with_count(container: Container, keys: _Keys, denying: Form | None, *, miss
         key = keys.vendor.keys[name]
         if key.place == "resource" and (missing or any(_needs(condition, name) for condition in conditions)):
             binding = {variable: text for entry in keys.key_values.values() for variable, text in entry.binding}
-            spelled = keys.key_values[name].key if name in keys.key_values else spelling(key, binding)
+            spelled = keys.key_values[name].key if name in keys.key_values else key.spelled(binding)
             yield _with_number(container, spelled, 1)
 
 

@@ -365,7 +365,7 @@ def _not_counting(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[st
     first, *_ = vendor.by_dimension[dimension]
     if first != key.name:
         yield f"Beside {vendor.keys[first].spellings[0].text} it has no effect: that one counts."
-    used = [form for form in vendor.forms if form.literal(dimension) and not _decides(form, key)]
+    used = [form for form in vendor.forms if dimension in form.literals and not _decides(form, key)]
     if used and len(used) < len(vendor.forms):
         names = " and ".join(repr(form.name) for form in used)
         yield f"In the form {names} it is ignored: the form itself defines {dimension}."

@@ -12,25 +12,23 @@ from msgspec import structs
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.decision import Context
+from webhook.admission.decision import Allocation, Context, Plan
 from webhook.admission.eligibility import enforcement_of
 from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
-from webhook.admission.plan import Allocation, Plan
 from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import Correction, correction
 from webhook.explanation.names import worth
-from webhook.finding import Finding
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Derived, Form, Key, KeyPlace, Vendor
-from webhook.mapping.requests.values import KeyValue, Reading, format_value
+from webhook.mapping.requests.values import KeyValue, Reading
 from webhook.patch import ContainerEdits
 from webhook.pod import Pod, decode_env
-from webhook.quantity import QuantityError, parse_quantity
-from webhook.reasons import Reason
+from webhook.quantity import QuantityError, exact_text, parse_quantity
+from webhook.reasons import Finding, Reason
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
 ExplainedRow: TypeAlias = tuple[str, str]
@@ -90,7 +88,7 @@ class PodExplained:
         return {
             **{name: getattr(self, name) for name in ("namespace", "mode", "sent", "allowed")},
             "code": self.reason.code,
-            "outcome": self.reason.value.title,
+            "outcome": self.reason.explanation.title,
             "status": self.status,
             "containers": msgspec.to_builtins(self.containers),
             "rows": msgspec.to_builtins(self.rows),
@@ -101,8 +99,8 @@ class PodExplained:
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
-    reason = finding.reason.value
-    about = {name: getattr(reason, name) for name in ("code", "title", "remedy", "status")}
+    reason, means = finding.reason, finding.reason.explanation
+    about = {"code": reason.code, "title": means.title, "remedy": means.remedy, "status": reason.status}
     return {**about, **{name: getattr(finding, name) for name in ("message", "container", "field", "value")}}
 
 
@@ -124,7 +122,7 @@ def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = PO
     enforcement = enforcement_of(pod, context)
     rollout = context.namespace.labels.get(ROLLOUT)
     mode = enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %"
-    because = {"because": [(decision.reason.value.meaning, "")]}
+    because = {"because": [(decision.reason.explanation.meaning, "")]}
     explained = PodExplained(context.namespace.name, mode, decision.reason, decision.allowed, rows=because)
     if traced.skipped:
         return explained
@@ -204,7 +202,7 @@ def _denial_rows(denial: Finding, *, enforced: bool) -> dict[str, list[Explained
     where = "" if denial.container is None else f"container {denial.container}: "
     text = f"{denial.reason.code} {where}{denial.message}"
     label, text = ("denied", text) if enforced else ("would be", f"denied: {text}")
-    return {label: [(text, "")], "remedy": [(denial.reason.value.remedy, "")]}
+    return {label: [(text, "")], "remedy": [(denial.reason.explanation.remedy, "")]}
 
 
 def _placement(plan: Plan) -> Iterator[ExplainedRow]:
@@ -360,7 +358,7 @@ def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension)
     entry = _specifying(container, form, dimension)
     if entry is not None:
         return f"{entry}"
-    if form.literal(dimension):
+    if dimension in form.literals:
         return f"{vendor.name} reads these keys as {form.name!r}"
     if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
         return "implied by the name"
@@ -374,7 +372,7 @@ def _specifying(container: ContainerRequest, form: Form, dimension: Dimension) -
     key_values = container.key_values
     if dimension == "devices" and isinstance(form.devices, Derived):
         return key_values.get(form.devices.key)
-    if form.literal(dimension):
+    if dimension in form.literals:
         return None
     return next((key_values[name] for name in container.vendor.by_dimension[dimension] if name in key_values), None)
 
@@ -402,7 +400,7 @@ def _written(settled: Settled) -> Iterator[ExplainedRow]:
         if number is not None:
             key = form.keys[names.owners(name)[0].key_name]
             meaning = worth(vendor, key, number)
-            yield f"{name}: {format_value(number)}", f"{meaning}; {_why(settled, name, key)}"
+            yield f"{name}: {exact_text(number)}", f"{meaning}; {_why(settled, name, key)}"
     for key, name, text in settled.keys:
         meaning, why = _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
         yield _spelled(key.place, name, text), f"{meaning}; {why}" if meaning else why

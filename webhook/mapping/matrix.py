@@ -14,15 +14,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from webhook.finding import Denied
 from webhook.mapping.compile.probes import combinations, corners
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Defaults, KeyValue, KeyValues, form_of, format_value, row_of, value_of
+from webhook.mapping.requests.values import Defaults, KeyValue, KeyValues, form_of, row_of, value_of
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
-from webhook.quantity import Number, simplest
+from webhook.quantity import Number, exact_text, simplest
+from webhook.reasons import Denied
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 NOTHING_READ: Final = "none of its keys can be read until it is configured"
@@ -268,7 +268,7 @@ class _Corners:
             return self._read(self._combinations[nth], defaults)
         shape, key_values = self._shapes[nth], dict(self._shapes[nth].key_values)
         for key, number in zip(shape.keys, numbers, strict=True):
-            key_values[key.name] = replace(key_values[key.name], text=format_value(number), number=number)
+            key_values[key.name] = replace(key_values[key.name], text=exact_text(number), number=number)
         return self._read(key_values, defaults)
 
     def _read(self, key_values: KeyValues, defaults: Defaults) -> tuple[str, Request] | None:

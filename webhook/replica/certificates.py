@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from cryptography import x509
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.ca import Trust, by_der
@@ -19,6 +19,7 @@ from certs.rotator import Rotator, spread
 from certs.serving import ClientCAs, Serving
 from certs.state import fingerprint
 from certs.store import Directory, Store
+from webhook.server.metrics import counter, gauge
 
 WARNED: Final = dt.timedelta(days=14)
 """How long before its end to warn of a certificate; or a quarter of its life, if that is shorter."""
@@ -159,37 +160,19 @@ class Certificates:
 
     def metrics(self) -> Iterator[Metric]:
         """The certificates in use, rotations and failures, for Prometheus."""
-        not_after = GaugeMetricFamily(
-            "vgpu_webhook_certificate_not_after_seconds",
-            "Until when a certificate is valid, as Unix time.",
-            labels=("kind",),
-        )
-        not_before = GaugeMetricFamily(
-            "vgpu_webhook_certificate_not_before_seconds",
-            "From when on a certificate is valid, as Unix time.",
-            labels=("kind",),
-        )
-        for kind, certificate in self._shown():
-            not_after.add_metric((kind,), certificate.not_valid_after_utc.timestamp())
-            not_before.add_metric((kind,), certificate.not_valid_before_utc.timestamp())
-        yield not_after
-        yield not_before
-        rotations = CounterMetricFamily(
-            "vgpu_webhook_certificate_rotations",
-            "How often another certificate was served than before, and how often under another CA.",
-            labels=("kind",),
-        )
-        for kind, count in self._rotations.items():
-            rotations.add_metric((kind,), count)
-        yield rotations
-        failures = CounterMetricFamily(
-            "vgpu_webhook_certificate_failures",
-            "Invalid pairs, and stores that could not be read or written, or were deleted.",
-            labels=("reason",),
-        )
-        for reason, count in sorted(self._failures.items(), key=lambda item: item[0].value):
-            failures.add_metric((reason.value,), count)
-        yield failures
+        shown = list(self._shown())
+        ends = (((kind,), certificate.not_valid_after_utc.timestamp()) for kind, certificate in shown)
+        what = "Until when a certificate is valid, as Unix time."
+        yield gauge("vgpu_webhook_certificate_not_after_seconds", what, ("kind",), ends)
+        begins = (((kind,), certificate.not_valid_before_utc.timestamp()) for kind, certificate in shown)
+        what = "From when on a certificate is valid, as Unix time."
+        yield gauge("vgpu_webhook_certificate_not_before_seconds", what, ("kind",), begins)
+        rotations = (((kind,), count) for kind, count in self._rotations.items())
+        what = "How often another certificate was served than before, and how often under another CA."
+        yield counter("vgpu_webhook_certificate_rotations", what, ("kind",), rotations)
+        failures = sorted(((kind.value,), count) for kind, count in self._failures.items())
+        what = "Invalid pairs, and stores that could not be read or written, or were deleted."
+        yield counter("vgpu_webhook_certificate_failures", what, ("reason",), failures)
 
     def _shown(self) -> Iterator[tuple[str, x509.Certificate]]:
         if self.tls.certificate is not None:

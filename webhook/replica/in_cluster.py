@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Report as CertificateNotice
@@ -62,13 +62,12 @@ from webhook.cluster.registration.reporter import RegistrationReport
 from webhook.cluster.replicas import served_everywhere, watch_replicas
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.finding import Finding
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
     LOOPBACK,
@@ -86,30 +85,22 @@ from webhook.replica.run import (
 )
 from webhook.replica.sweep import Sweep
 from webhook.server.logs import Throttle
+from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
 
 
-def watch_metrics(ages: Iterable[tuple[str, float | None]]) -> Iterator[Metric]:
+def watch_metric(ages: Iterable[tuple[str, float | None]]) -> Metric:
     """The seconds since the API server was last heard of each kind; None: not yet."""
-    age = GaugeMetricFamily(
-        "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
-    )
-    for kind, seconds in ages:
-        if seconds is not None:
-            age.add_metric((kind,), seconds)
-    yield age
+    known = (((kind,), seconds) for kind, seconds in ages if seconds is not None)
+    what = "Since the API server was last heard of a kind."
+    return gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
 
 
 def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterator[Metric]:
     """The ConfigMaps whose documents are in force, and what is wrong beside them."""
-    accepted = GaugeMetricFamily(
-        "vgpu_webhook_config_map_accepted",
-        "1 if the document in a ConfigMap is in force, 0 if it was rejected.",
-        labels=("config_map",),
-    )
-    for verdict in verdicts:
-        accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
-    yield accepted
+    accepted = (((verdict.config_map.name,), float(verdict.accepted)) for verdict in verdicts)
+    what = "1 if the document in a ConfigMap is in force, 0 if it was rejected."
+    yield gauge("vgpu_webhook_config_map_accepted", what, ("config_map",), accepted)
     yield GaugeMetricFamily(
         "vgpu_webhook_config_maps_lost",
         "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
@@ -134,37 +125,21 @@ def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterato
 
 def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
     """The calls for namespaces that were known as not opted in."""
-    metric = CounterMetricFamily(
-        "vgpu_webhook_namespace_rechecks",
-        "Calls for namespaces that were known as not opted in, by what the API server reported then.",
-        labels=("result",),
-    )
-    metric.add_metric(("stale",), rechecks.stale)
-    metric.add_metric(("confirmed",), rechecks.confirmed)
-    metric.add_metric(("unanswered",), rechecks.unanswered)
-    return metric
+    counts = {"stale": rechecks.stale, "confirmed": rechecks.confirmed, "unanswered": rechecks.unanswered}
+    what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
+    by_result = (((result,), count) for result, count in counts.items())
+    return counter("vgpu_webhook_namespace_rechecks", what, ("result",), by_result)
 
 
 def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
     """The repairs of the webhook configurations, and whether they are as desired."""
-    repairs = CounterMetricFamily(
-        "vgpu_webhook_configuration_repairs",
-        "How often a webhook configuration was repaired after others had changed or deleted it.",
-        labels=("kind", "change"),
-    )
-    desired = GaugeMetricFamily(
-        "vgpu_webhook_configuration_as_desired",
-        "1 if a webhook configuration sends everything here that the policy is for.",
-        labels=("kind",),
-    )
-    for reconciler in reconcilers:
-        kind = reconciler.desired.kind.kind.removesuffix("WebhookConfiguration").lower()
-        for change, count in reconciler.repairs.items():
-            repairs.add_metric((kind, change.name.lower()), count)
-        if reconciler.as_desired is not None:
-            desired.add_metric((kind,), float(reconciler.as_desired))
-    yield repairs
-    yield desired
+    named = [(each.desired.kind.kind.removesuffix("WebhookConfiguration").lower(), each) for each in reconcilers]
+    what = "How often a webhook configuration was repaired after others had changed or deleted it."
+    repairs = (((kind, change.name.lower()), count) for kind, each in named for change, count in each.repairs.items())
+    yield counter("vgpu_webhook_configuration_repairs", what, ("kind", "change"), repairs)
+    what = "1 if a webhook configuration sends everything here that the policy is for."
+    desired = (((kind,), float(each.as_desired)) for kind, each in named if each.as_desired is not None)
+    yield gauge("vgpu_webhook_configuration_as_desired", what, ("kind",), desired)
 
 
 def _subject(kind: ConfigurationKind) -> Subject:
@@ -431,7 +406,7 @@ class InCluster:
 
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
-        yield from watch_metrics(self._ages())
+        yield watch_metric(self._ages())
         yield from policy_metrics(self._verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:

@@ -26,13 +26,23 @@ from webhook.admission.judge import judge_pod
 from webhook.mapping.model.policy import Policy
 from webhook.replica.certificates import Certificates
 from webhook.server import logs
-from webhook.server.limits import InFlight, Lifecycle, Limits
-from webhook.server.listener import Endpoint, listening, raise_descriptors, within
+from webhook.server.listener import (
+    MUTATE,
+    VALIDATE,
+    Endpoint,
+    ReadyCheck,
+    dispatcher,
+    failures,
+    listening,
+    plain_routes,
+    raise_descriptors,
+    review_routes,
+    within,
+)
 from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
-from webhook.server.protocol import Watchdog
-from webhook.server.routes import MUTATE, VALIDATE, ReadyCheck, dispatcher, failures, plain_routes, review_routes
+from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
 from webhook.server.validate import validating
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from webhook.server.limits import InFlight
 from webhook.server.logs import Lines
-from webhook.server.protocol import Watchdog
+from webhook.server.protocol import InFlight, Watchdog
 
 THRESHOLDS: Final = (50_000, 20, 50)
 """Allocations before a young collection, then how many of one generation before the next. Reviews hold no cycles, so
@@ -47,6 +46,9 @@ MAX_NAMESPACES: Final = 500
 
 OTHERS: Final = "(others)"
 """What these are called: no namespace has such a name."""
+
+Values: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
+"""Numbers by the values of their labels."""
 
 Series: TypeAlias = tuple[str, str, str]
 """Outcome, reason and vendor of reviews that are counted together (`Decision.series`)."""
@@ -158,17 +160,17 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics, as the library requires."""
         what = "Reviews by outcome, reason (docs/codes.md) and the vendor of the request."
-        yield _counter("vgpu_webhook_reviews", what, ("outcome", "reason", "vendor"), self._reviews.items())
+        yield counter("vgpu_webhook_reviews", what, ("outcome", "reason", "vendor"), self._reviews.items())
         what = "Reviews of pods that request devices, by their namespace."
         labels = ("pod_namespace", "outcome", "reason")
-        yield _counter("vgpu_webhook_namespace_reviews", what, labels, self._in_namespaces.items())
+        yield counter("vgpu_webhook_namespace_reviews", what, labels, self._in_namespaces.items())
         notes = [((reason,), count) for reason, count in self._notes.items()]
-        yield _counter("vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", ("reason",), notes)
+        yield counter("vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", ("reason",), notes)
         yield self._seconds.family("vgpu_webhook_review_seconds", "From the last byte of a review to its answer.")
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
         yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed because of a bug.", value=self._bugs)
         errors = [((str(int(status)),), count) for status, count in self._http_errors.items()]
-        yield _counter(
+        yield counter(
             "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", ("status",), errors
         )
         for others in self._others:
@@ -202,31 +204,36 @@ class ValidationMetrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the metric."""
         what = "Reviews of what is about to be stored, by outcome and reason (docs/codes.md)."
-        yield _counter("vgpu_webhook_validations", what, ("outcome", "reason"), self._reviews.items())
+        yield counter("vgpu_webhook_validations", what, ("outcome", "reason"), self._reviews.items())
 
 
-def _counter(name: str, what: str, labels: Sequence[str], counts: Iterable[tuple[tuple[str, ...], int]]) -> Metric:
-    family = CounterMetricFamily(name, what, labels=labels)
-    for values, count in counts:
-        family.add_metric(values, count)
+def counter(name: str, what: str, labels: Sequence[str], counts: Values) -> Metric:
+    """Make a counter with labels."""
+    return _filled(CounterMetricFamily(name, what, labels=labels), counts)
+
+
+def gauge(name: str, what: str, labels: Sequence[str], values: Values) -> Metric:
+    """Make a gauge with labels."""
+    return _filled(GaugeMetricFamily(name, what, labels=labels), values)
+
+
+def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:
+    for labels, value in values:
+        family.add_metric(labels, value)
     return family
 
 
 def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
     """Yield the metrics of the connections, by the name of the listener."""
-    open_connections = GaugeMetricFamily("vgpu_webhook_connections", "Open connections.", labels=("listener",))
-    most = GaugeMetricFamily("vgpu_webhook_connections_max", "Maximum number of connections.", labels=("listener",))
-    evicted = CounterMetricFamily(
-        "vgpu_webhook_connections_evicted", "Connections that were closed in favor of new ones.", labels=("listener",)
-    )
-    failures = CounterMetricFamily("vgpu_webhook_handshake_failures", "Failed TLS handshakes.", labels=("reason",))
-    for name, watchdog in callers.items():
-        open_connections.add_metric((name,), len(watchdog))
-        most.add_metric((name,), watchdog.most)
-        evicted.add_metric((name,), watchdog.evicted)
-        for why, times in watchdog.failures.items():
-            failures.add_metric((why,), times)
-    yield from (open_connections, most, evicted, failures)
+    by, each = ("listener",), [((name,), watchdog) for name, watchdog in callers.items()]
+    now = ((name, len(watchdog)) for name, watchdog in each)
+    yield gauge("vgpu_webhook_connections", "Open connections.", by, now)
+    most = ((name, watchdog.most) for name, watchdog in each)
+    yield gauge("vgpu_webhook_connections_max", "Maximum number of connections.", by, most)
+    evicted = ((name, watchdog.evicted) for name, watchdog in each)
+    yield counter("vgpu_webhook_connections_evicted", "Connections that were closed in favor of new ones.", by, evicted)
+    failures = (((why,), times) for watchdog in callers.values() for why, times in watchdog.failures.items())
+    yield counter("vgpu_webhook_handshake_failures", "Failed TLS handshakes.", ("reason",), failures)
 
 
 def ready_metric(*, ready: bool) -> Iterator[Metric]:

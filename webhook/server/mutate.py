@@ -26,10 +26,21 @@ from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
-from webhook.server.limits import BodyReading, InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import ReviewMetrics
-from webhook.server.protocol import JSON, RETRY_AFTER, STOPPING, HttpError, HttpProtocol, error_response
+from webhook.server.protocol import (
+    JSON,
+    RETRY_AFTER,
+    STOPPING,
+    BodyReading,
+    HttpError,
+    HttpProtocol,
+    InFlight,
+    Lifecycle,
+    Limits,
+    Phase,
+    error_response,
+)
 
 
 class ReviewAnswer(web.StreamResponse):

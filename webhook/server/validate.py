@@ -14,12 +14,11 @@ from structlog.typing import FilteringBoundLogger
 from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.engine import denied
 from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
-from webhook.finding import Finding
 from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_pod
 from webhook.quantity import MIB
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.review import (
     UNDECODABLE,
     ObjectReview,

@@ -3,23 +3,18 @@
 The former is for pipelines and pre-commit hooks, the latter for operators of a cluster.
 """
 
-import asyncio
 import datetime as dt
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
 
-from webhook.cli.options import PolicyOptions, policy_options
+from webhook.cli.options import PolicyOptions, in_cluster, policy_options
 from webhook.cli.terminal import WIDTH, Failure
 from webhook.doctor.result import Check, Level, Result
-
-if TYPE_CHECKING:
-    from webhook.doctor.facts import ClusterFacts
-
 
 BROKEN: Final = 2
 """Exit code if a check of an installation failed."""
@@ -104,43 +99,22 @@ def _of_files(
 
 
 def _of_cluster(source: PolicyOptions) -> list[tuple[Check[Any], Result]]:
-    from webhook.cluster.client.api import ConfigurationError
-    from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.checks import examine
     from webhook.doctor.collect import collect_facts
 
-    async def facts() -> "ClusterFacts":
-        api = await connect(source.kubeconfig, source.context)
-        try:
-            return await collect_facts(api, namespace, dt.datetime.now(dt.UTC))
-        finally:
-            await api.close()
-
-    namespace = release_namespace_of(source.release_namespace)
-    try:
-        return [*examine(asyncio.run(facts()))]
-    except ConfigurationError as error:
-        raise Failure([str(error)]) from error
+    now = dt.datetime.now(dt.UTC)
+    return [*examine(in_cluster(source, lambda api, namespace: collect_facts(api, namespace, now)))]
 
 
 def _values_for(source: PolicyOptions) -> str:
-    from webhook.cluster.client.api import ConfigurationError
-    from webhook.cluster.client.connection import connect, release_namespace_of
     from webhook.doctor.collect import collect_systems
     from webhook.doctor.nodes import proposed, values_text
     from webhook.doctor.result import UnansweredError
 
-    async def facts() -> "ClusterFacts":
-        api = await connect(source.kubeconfig, source.context)
-        try:
-            return await collect_systems(api, release_namespace_of(source.release_namespace), dt.datetime.now(dt.UTC))
-        finally:
-            await api.close()
-
+    now = dt.datetime.now(dt.UTC)
+    facts = in_cluster(source, lambda api, namespace: collect_systems(api, namespace, now))
     try:
-        return values_text(proposed(asyncio.run(facts())))
-    except ConfigurationError as error:
-        raise Failure([str(error)]) from error
+        return values_text(proposed(facts))
     except UnansweredError as error:
         raise Failure([error.result.message, *error.result.details]) from error
 

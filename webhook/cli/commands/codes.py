@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from webhook.cli.terminal import columns
-from webhook.reasons import BY_CODE, Explanation, Reason, ReasonKind
+from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.OUTCOME: "outcome: only in the status, the audit log and metrics",
@@ -24,7 +24,7 @@ _USUAL_STATUS: Final = 422
 _HEADING: Final = """\
 # Reason codes
 
-<!-- Generated from `webhook/reasons.py` by `make docs`. -->
+<!-- Generated from `webhook/reasons.yaml` by `make docs`. -->
 
 Warnings, denials, the audit log and log lines contain a code; metrics contain its name. Each entry says what happened, then
 what to do; `vgpu-webhook codes VGW101` prints one.
@@ -47,7 +47,7 @@ def codes(code: str | None, markdown: bool) -> None:
     if markdown:
         click.echo(as_markdown(), nl=False)
     elif code is None:
-        rows = [(reason.code, reason.value.kind.value, reason.value.title) for reason in Reason]
+        rows = [(reason.code, reason.kind.value, reason.explanation.title) for reason in Reason]
         click.echo(columns([("CODE", "KIND", "TITLE"), *rows]), nl=False)
     else:
         click.echo(_explained(_known(code)), nl=False)
@@ -63,10 +63,11 @@ def _known(code: str) -> Reason:
 
 
 def _explained(reason: Reason) -> str:
-    explanation = reason.value
+    explanation = reason.explanation
+    status = f" (HTTP status {reason.status})" if reason.status else ""
     lines = [
-        f"{explanation.code}: {explanation.title} ({reason.slug})",
-        _does(explanation),
+        f"{reason.code}: {explanation.title} ({reason.slug})",
+        f"{_DOES[reason.kind]}{status}",
         "",
         *textwrap.wrap(explanation.meaning, 100),
         "",
@@ -75,19 +76,14 @@ def _explained(reason: Reason) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _does(explanation: Explanation) -> str:
-    status = f" (HTTP status {explanation.status})" if explanation.status else ""
-    return _DOES[explanation.kind] + status
-
-
 def as_markdown() -> str:
     """The page ``docs/codes.md``: the codes of each kind, with a section for each."""
-    by_kind = {kind: [reason for reason in Reason if reason.value.kind is kind] for kind in _GROUPS}
+    by_kind = {kind: [reason for reason in Reason if reason.kind is kind] for kind in _GROUPS}
     return "\n".join([_HEADING, *(text for kind in _GROUPS for text in (_GROUPS[kind], *map(_section, by_kind[kind])))])
 
 
 def _section(reason: Reason) -> str:
-    explanation = reason.value
-    status = f", {explanation.status}" if explanation.status not in {0, _USUAL_STATUS} else ""
+    explanation = reason.explanation
+    status = f", {reason.status}" if reason.status not in {0, _USUAL_STATUS} else ""
     remedy = "" if explanation.remedy == "Nothing." else f"\n{explanation.remedy}\n"
     return f"### {reason.code}\n\n`{reason.slug}`{status}: {explanation.meaning}\n{remedy}"

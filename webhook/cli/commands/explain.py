@@ -143,7 +143,7 @@ def object_text(obj: ObjectExplained) -> str:
 def _pod_lines(title: str, pod: "PodExplained") -> Iterator[str]:
     verdict, color = ("allowed", None) if pod.allowed else ("denied", "red")
     mode = "" if pod.mode == "enforce" else f" (mode {pod.mode})"
-    outcome = f"{pod.reason.value.title} ({pod.reason.code})"
+    outcome = f"{pod.reason.explanation.title} ({pod.reason.code})"
     yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {outcome}", color)
     for container in pod.containers:
         yield from (f"  {line}\n" for line in heading(container.title).splitlines())

@@ -59,8 +59,6 @@ def mutate(
       vgpu-webhook mutate -f pod.yaml -o diff --values values.yaml
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    from webhook.cli.commands.mutate import FORMATS
-
     sourced = sourced_policy(source, silent=True)
     policy = sourced.policy
     check_target(target, policy)

@@ -1,25 +1,25 @@
 """``vgpu-webhook preview``: what the next pods of workloads would be, before anything is switched on."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 import msgspec
 
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
-from webhook.cli.manifests.preview import NextPod, Preview, preview_objects
-from webhook.cli.options import DENIED, PolicyOptions, policy_options
+from webhook.cli.manifests.preview import NextPod, Preview, preview_objects, preview_of, readiness_of
+from webhook.cli.options import DENIED, PolicyOptions, in_cluster, policy_options
 from webhook.cli.terminal import Failure, columns
 from webhook.doctor.result import Check, Level, Result, counted
 from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.policy_source import SourcedPolicy
+    from webhook.cluster.client.api import Api
     from webhook.mapping.model.policy import Policy
 
 
@@ -67,7 +67,7 @@ def preview(
     own = replace(source, context=None, kubeconfig=None, release_namespace=None)
     base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
     policy = _changed(base, changes)
-    checked: list[tuple[Check[Any], Result]] = []
+    checked: Checked = ()
     unread: tuple[str, ...] = ()
     if files:
         found, unread = _of_files(files, namespace, policy)
@@ -117,28 +117,18 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -
     return preview_objects(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
 
 
+Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]
+
+
 def _of_cluster(
     source: PolicyOptions, policy: "Policy", namespace: str | None
-) -> tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]:
-    from webhook.cli.cluster_workloads import preview_of, readiness_of
-    from webhook.cluster.client.api import ApiError
-    from webhook.cluster.client.connection import connect, release_namespace_of
+) -> tuple[Preview, tuple[str, ...], Checked]:
+    async def read(api: "Api", release: str) -> tuple[Preview, tuple[str, ...], Checked]:
+        found, unread = await preview_of(api, policy, namespace)
+        return found, unread, await readiness_of(api, policy, release)
 
-    async def read() -> tuple[Preview, tuple[str, ...], list[tuple[Check[Any], Result]]]:
-        api = await connect(source.kubeconfig, source.context)
-        try:
-            found, unread = await preview_of(api, policy, namespace)
-            return found, unread, await readiness_of(api, policy, release_namespace_of(source.release_namespace))
-        finally:
-            await api.close()
+    return in_cluster(source, read)
 
-    try:
-        return asyncio.run(read())
-    except ApiError as error:
-        raise Failure([str(error)]) from error
-
-
-Checked = Sequence[tuple[Check[Any], Result]]
 
 HEADINGS: Final = ("NAMESPACE", "WORKLOAD", "BECOMES", "DETAILS")
 MAX_DETAILS: Final = 160

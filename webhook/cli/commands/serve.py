@@ -204,7 +204,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     renews its own certificate unless one is provided (--certificate-dir), and prints a line once it is ready.
     """
     from webhook.replica.run import CertificateOptions, Options
-    from webhook.server.limits import Limits
+    from webhook.server.protocol import Limits
 
     limits = Limits(connections=connections)
     options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits)

@@ -1,25 +1,31 @@
-"""``vgpu-webhook vendors``: prints the mappings in force, a whole one, or the schema of mappings."""
+"""``vgpu-webhook vendors``: prints the mappings in force, a whole one, or the schema of mappings.
 
+Keys, guards and sources, for a terminal or as a page; documents as YAML.
+"""
+
+import itertools
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 import click
 
+from webhook.admission.overrides import Overrides, target_of
+from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.vendor_pages import (
-    as_document,
-    guards_page,
-    guards_table,
-    keys_page,
-    keys_table,
-    names_shared_by,
-    sources_page,
-    sources_table,
-)
-from webhook.mapping.document.problem import nearest_known
+from webhook.cli.terminal import columns
+from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
+from webhook.mapping.document.schema import CheckedSource, Guard
 from webhook.mapping.document.settings import mapping_json_schema
-from webhook.mapping.model.policy import Policy
+from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document.validation import guard_lists
+from webhook.mapping.model.policy import Policy, shared_names
+from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.requests.values import unconfigured_size
+from webhook.quantity import bytes_text, number_text
+from webhook.reasons import Denied
 
 
 @click.command()
@@ -129,3 +135,355 @@ def _pairs(policy: Policy, source: str, to: str | None) -> str:
         hint = nearest_known(to, targets)
         raise click.BadParameter(f"{to!r} is not another vendor that can be a target: {hint}", param_hint="--to")
     return cell_table(policy, source, to)
+
+
+_KEYS: Final = """\
+# The keys of the built-in vendors
+
+<!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
+
+What each key specifies, and what 1 of it is: percentages are of a device, and devices are counted unless stated. Memory and
+cores are per device, unless *together* says that they are over all devices. A comma separates spellings of a key, a semicolon
+keys. *Other* is what no other vendor has. [vendors.md](vendors.md) has what you have to configure.
+
+| vendor | key | specifies | 1 is |
+|---|---|---|---|
+"""
+_PLACES: Final = """
+The scheduler of each vendor, which containers of a pod may request, and whether init containers may if the vendor is the
+target. An *inactive* vendor's shared names are read only if the setting `owners` names it.
+
+| vendor | hardware | scheduler | containers | init containers |
+|---|---|---|---|---|
+"""
+_CONTAINERS: Final = {"any": "any", "one": "one", "equal": "one, or several alike", "shared": "share one request"}
+
+
+def keys_page(policy: Policy) -> str:
+    """Format the page of keys."""
+    keys = [row for vendor in policy.vendors.values() for row in _key_rows(vendor)]
+    return _KEYS + _rows(keys) + _PLACES + _rows(_place_rows(policy))
+
+
+_INACTIVE: Final = " (inactive)"
+_HEADINGS: Final = ("VENDOR", "FAMILY", "KEY", "KIND", "UNIT", "TARGET", "SCHEDULER")
+_SHARED: Final = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
+
+
+def keys_table(policy: Policy, *, origin: bool) -> str:
+    """Format a table with a row for each spelling of each key, and the names that several vendors use.
+
+    Args:
+        policy: the mappings.
+        origin: whether to add a column for the source of each mapping.
+    """
+    rows = [(*_HEADINGS, "FROM") if origin else _HEADINGS]
+    for vendor in policy.vendors.values():
+        about = (f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name, vendor.family)
+        where = (_target(vendor, policy), vendor.place.scheduler or "any")
+        source = (vendor.source.replace("/mapping.yaml", ""),) if origin else ()
+        for columns_of_key in _spelled_rows(vendor):
+            rows.append((*about, *columns_of_key, *where, *source))
+            about, where = ("", ""), ("", "")
+    return columns(rows) + _shared(policy)
+
+
+def _spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:
+    for key in vendor.keys.values():
+        place, kind, unit = _cells(vendor, key)
+        first, *others = (template.text for template in key.spellings)
+        yield f"{place}{first}", kind, unit
+        yield from ((f"or {place}{other}", "", "") for other in others)
+
+
+def _target(vendor: Vendor, policy: Policy) -> str:
+    try:
+        target, _ = target_of(vendor, Overrides(), policy)
+    except Denied:
+        return "none"
+    return "itself" if target.name == vendor.name else target.name
+
+
+def _shared(policy: Policy) -> str:
+    """Format the names that several vendors use, and how to make another vendor active; empty if there are none."""
+    names = list(shared_names(policy))
+    if not names:
+        return ""
+    rows = [(shared.name, shared.owner or "none", ", ".join(shared.others)) for shared in names]
+    how = f"The setting `owners` makes another one active, for instance {names[0].choice(names[0].others[0])}"
+    return f"\n{columns([_SHARED, *rows])}\n{how}\n"
+
+
+def names_shared_by(policy: Policy, vendor: str) -> Iterator[str]:
+    """Describe the names that a vendor shares with others."""
+    for shared in shared_names(policy):
+        if shared.owner == vendor:
+            yield f"{shared.name}: active; inactive: {', '.join(shared.others)}"
+        elif vendor in shared.others:
+            yield f"{shared.name}: inactive; active: {shared.owner or 'none'}; to change it: {shared.choice(vendor)}"
+
+
+def _rows(rows: Iterable[tuple[str, ...]]) -> str:
+    return "".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) + "\n" for row in rows)
+
+
+def _place_rows(policy: Policy) -> Iterator[tuple[str, ...]]:
+    """Yield a row for the vendors that differ in nothing else."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for vendor in policy.vendors.values():
+        inactive = " (inactive)" if vendor.inactive else ""
+        names.setdefault(_place(vendor), []).append(f"`{vendor.name}`{inactive}")
+    yield from ((", ".join(found), *place) for place, found in names.items())
+
+
+def _place(vendor: Vendor) -> tuple[str, ...]:
+    scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
+    shared = vendor.together and vendor.containers == "any"
+    containers = "all on one device" if shared else _CONTAINERS[vendor.containers]
+    init = (
+        "served"
+        if vendor.serves_init_containers
+        else "denied, also untranslated"
+        if vendor.denies_init_containers
+        else "denied"
+    )
+    hardware = "its own" if vendor.family == vendor.name else vendor.family
+    return hardware, scheduler, containers, init if vendor.target else "not a target"
+
+
+def _key_rows(vendor: Vendor) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each key, and for keys in a row that specify the same in the same unit."""
+    name = f"`{vendor.name}`"
+    for (place, *others), keys in itertools.groupby(vendor.keys.values(), key=lambda key: _cells(vendor, key)):
+        spelled = "; ".join(", ".join(f"`{template.text}`" for template in key.spellings) for key in keys)
+        yield name, f"{place}{spelled}", *others
+        name = ""
+
+
+def _cells(vendor: Vendor, key: Key) -> tuple[str, str, str]:
+    """The place of a key, what it specifies, and what 1 of it is."""
+    other = {"text": "a name", "container": "the container", "other": "other"}
+    kind = other.get(key.kind) or " and ".join(key.dimensions)
+    place = "" if key.place == "resource" else f"{key.place} "
+    return place, kind if key.retired is None else f"{kind}; retired", _unit(vendor, key)
+
+
+def _unit(vendor: Vendor, key: Key) -> str:
+    if key.kind != "amount":
+        return ""
+    if "devices" in key.dimensions:
+        counted = "a part of one device" if vendor.counts_parts(key) else ""
+        return counted if unconfigured_size(vendor) is None else "a device whose size is to be configured"
+    others = " and ".join(repr(form.name) for form in vendor.forms if form.keys[key.name].total != key.total)
+    together = ", together" if key.total else ""
+    together += f", {'each' if key.total else 'together'} in {others}" if others else ""
+    if key.unit is None:
+        return f"to be configured{together}"
+    unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} %"
+    return f"{unit}{together}" if key.values is None else f"{unit}{together}; {key.values}"
+
+
+_GUARD_HEADINGS: Final = ("VENDOR", "GUARDED", "VALUES", "EFFECT", "CONTAINERS")
+_GUARD_PLACES: Final = ("env", "annotation", "label", "mount")
+_EFFECTS: Final = {"deny": "denied", "strip": "removed", "warn": "reported", "allow": "permitted"}
+_GUARD_PAGE: Final = """\
+# Guarded variables
+
+<!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
+
+The variables, annotations, labels and mounts (paths in a container, with `*` for any text) that lift the limit of a share or
+show a container the devices of others, and what reads them. [behavior.md](behavior.md#guarding) explains the rules,
+[threats.md](threats.md) what is left to you. `vgpu-webhook vendors NAME` prints the sources.
+
+What is listed is denied with any value, except the shim's own, in containers with a share. After a colon are the only values
+that are denied, or another rule:
+
+- *all containers*: also those with whole devices, and those that stay unchanged.
+- *any container*: also others beside one with a share.
+- *devices*: all but `void`, `none` and empty, in all containers. These three hide the container's own devices (*hides*), which
+  is reported, or undone if the request is translated.
+- *reported*, *permitted*: instead of denied.
+
+The first match decides; a mapping's own rows come before its lists. A variable that only selects among the devices that a
+container has, such as `CUDA_VISIBLE_DEVICES`, is not guarded.
+
+"""
+_DEVICES: Final = ("all but `void`, `none`, empty", "denied, hides", "all")
+
+
+class _Entry(NamedTuple):
+    """One entry of a guard, as texts; of a reference to a list, only its name."""
+
+    guarded: str
+    values: str = ""
+    effect: str = ""
+    containers: str = ""
+    read_by: str = ""
+    named: str = ""
+
+
+def guards_table(policy: Policy) -> str:
+    """Format a table with a row for each entry of each vendor's guard."""
+    rows = [
+        (name, *(text.replace("`", "") for text in entry[: len(_GUARD_HEADINGS) - 1]))
+        for name, entries, _ in _vendors(policy)
+        for entry in entries
+    ]
+    return columns([_GUARD_HEADINGS, *rows])
+
+
+def guards_page(policy: Policy) -> str:
+    """Format the page of guards: vendors, lists with the vendors that share them, and what is not guarded."""
+    vendors = list(_vendors(policy))
+    lists = [
+        (
+            name,
+            [vendor for vendor, entries, _ in vendors if any(each.named == name for each in entries)],
+            [_entry(each, found.read_by) for each in found.guard],
+        )
+        for name, found in guard_lists().items()
+    ]
+    return "".join(
+        [
+            _GUARD_PAGE,
+            "## Mappings\n\n| mapping | guarded | read by |\n|---|---|---|\n",
+            *(row for name, entries, _ in vendors for row in _guard_rows(name, entries)),
+            "\n## Lists\n\n| list | of the mappings |\n|---|---|\n",
+            *(f"| {name} | {', '.join(f'`{vendor}`' for vendor in users)} |\n" for name, users, _ in lists),
+            "\n| list | guarded | read by |\n|---|---|---|\n",
+            *(row for name, _, entries in lists for row in _guard_rows(name, entries)),
+            "\n## Not guarded\n\n| mapping | why |\n|---|---|\n",
+            *(f"| `{name}` | {why} |\n" for name, _, why in vendors if why),
+        ]
+    )
+
+
+def _vendors(policy: Policy) -> Iterator[tuple[str, list[_Entry], str]]:
+    for vendor in policy.vendors.values():
+        document = vendor.document
+        why = " ".join((document.unguarded or "").split())
+        yield vendor.name, [_entry(guard) for guard in document.guard], why
+
+
+def _guard_rows(name: str, entries: list[_Entry]) -> Iterator[str]:
+    """Yield a row for each reader; entries of lists stand elsewhere."""
+    own = [entry for entry in entries if not entry.named]
+    shown = f"`{name}`"
+    for reader, found in itertools.groupby(own, key=lambda entry: entry.read_by.partition(": ")[0]):
+        guarded = "; ".join(f"{entry.guarded}: {rule}" if (rule := _rule(entry)) else entry.guarded for entry in found)
+        yield f"| {shown} | {guarded} | {reader} |\n".replace("|  |", "| |")
+        shown = ""
+
+
+def _rule(entry: _Entry) -> str:
+    """What the page says of an entry, unless it is the usual."""
+    rule = entry.values, entry.effect, entry.containers
+    if rule == _DEVICES:
+        return "devices"
+    values = "" if entry.values == "any value" else entry.values
+    usual = {"denied": "", "denied, hides": "hides", "shares": "", "all": "all containers", "any": "any container"}
+    others = ", ".join(text for each in rule[1:] if (text := usual.get(each, each)))
+    return f"{values} ({others})" if values and others else values or others
+
+
+def _entry(guard: Guard, read_by: str = "") -> _Entry:
+    if guard.named is not None:
+        return _Entry(f"the list `{guard.named}`", named=guard.named)
+    place = next(place for place in _GUARD_PLACES if getattr(guard, place) is not None)
+    names = getattr(guard, place)
+    listed = ", ".join(f"`{name}`" for name in ([names] if isinstance(names, str) else names))
+    containers = "all" if guard.whole else "any" if guard.anywhere else "shares"
+    return _Entry(
+        listed if place == "env" else f"{place} {listed}",
+        _values(guard),
+        _EFFECTS[guard.action] + (", hides" if guard.hides else ""),
+        containers,
+        guard.read_by or read_by,
+    )
+
+
+def _values(guard: Guard) -> str:
+    if guard.source is not None:
+        written = guard.source.model_dump(by_alias=True, exclude_none=True)
+        return "from " + ", ".join(f"{kind} `{name}`" for kind, name in written.items())
+    if guard.lifts == "truthy":
+        return "true"
+    if guard.lifts is not None:
+        return _quoted(guard.lifts)
+    return f"all but {_quoted(guard.unless)}" if guard.unless else "any value"
+
+
+def _quoted(values: list[str]) -> str:
+    return ", ".join(f"`{value}`" if value else "empty" for value in values)
+
+
+_SOURCE_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
+_SOURCE_PAGE: Final = """\
+# Sources of the built-in mappings
+
+<!-- Generated by `vgpu-webhook vendors --sources --markdown`. Change `webhook/mapping/builtin`, then run `make docs`. -->
+
+For each mapping: the system that it describes, the release or commit whose files were read, the date, and what could not be
+found in public. [vendors.md](vendors.md) describes the results. Nothing was run on a vendor's own cluster.
+`make vendors-check` prints the list, to look for newer versions.
+
+| mapping | system | version | on | files read | not found |
+|---|---|---|---|---|---|
+"""
+
+
+def sources_table(policy: Policy) -> str:
+    """Format a table with a row for each source of each vendor."""
+    rows = [
+        (name, source.system, source.version or "no version", source.date, source.at)
+        for name, source, _ in _sources(policy, repeat=True)
+    ]
+    return columns([_SOURCE_HEADINGS, *rows])
+
+
+def sources_page(policy: Policy) -> str:
+    """Format the page of sources."""
+    return _SOURCE_PAGE + "".join(
+        f"| {f'`{name}`' if first else ''} | {_linked(source)} | {source.version or ''} | {source.date} "
+        f"| {', '.join(f'`{path}`' for path in source.opened)} | {source.missing or ''} |\n".replace("|  |", "| |")
+        for name, source, first in _sources(policy, repeat=False)
+    )
+
+
+def _linked(source: CheckedSource) -> str:
+    return f"[{source.system}]({source.at})" if source.at.startswith("https://") else f"{source.system}, {source.at}"
+
+
+def _sources(policy: Policy, *, repeat: bool) -> Iterator[tuple[str, CheckedSource, bool]]:
+    for vendor in policy.vendors.values():
+        for index, source in enumerate(vendor.document.sources):
+            yield vendor.name, source, repeat or index == 0
+
+
+MARK: Final = "  # overridden"
+
+
+def as_document(vendor: Vendor, notes: Iterable[str] = ()) -> str:
+    """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides.
+
+    Args:
+        vendor: the vendor.
+        notes: lines for the comment at the beginning, after the source.
+    """
+    text = yaml_text(vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
+    return f"{head}{marked(text, vendor.overridden)}"
+
+
+def marked(text: str, overridden: Iterable[FieldPath]) -> str:
+    """Add a comment to the line of each path in the YAML of a document; removed paths are listed first."""
+    (document,) = parse(text, "")
+    lines = text.splitlines()
+    removed: list[str] = []
+    for path in sorted(overridden, key=str):
+        line = document.lines.get(path)
+        if line is None:
+            removed.append(f"# removed: {path_text(path)}")
+        else:
+            lines[line - 1] += MARK
+    return "\n".join([*removed, *lines, ""])

@@ -10,14 +10,13 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from webhook.admission.claims import claims_of, requested_key
-from webhook.admission.own_keys import unread_keys
+from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
 from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in, namespaces_in, simulate_under
-from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places
+from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
-from webhook.finding import Finding
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -28,7 +27,7 @@ from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.values import unreadable
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.workloads import workloads_of
 
 _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
@@ -92,8 +91,8 @@ def _config_maps(manifest: Manifest, text: str) -> Iterator[_ConfigMap]:
 
 
 def _in_config_map(config_map: _ConfigMap) -> Iterator[FoundDocument]:
-    metadata, texts = _mapping(config_map.data.get("metadata")), _mapping(config_map.data.get("data"))
-    label = _mapping(metadata.get("labels")).get(MAPPING)
+    metadata, texts = mapping_or_empty(config_map.data.get("metadata")), mapping_or_empty(config_map.data.get("data"))
+    label = mapping_or_empty(metadata.get("labels")).get(MAPPING)
     if metadata.get("name") == SETTINGS_NAME:
         yield _embedded(config_map, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
     elif label == "true":
@@ -131,10 +130,6 @@ def _embedded(config_map: _ConfigMap, kind: DocumentKind, key: str, value: objec
     )
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 LIKE: Final = 0.8
 """Similarity from which a key counts as a misspelled known one (`difflib`)."""
 
@@ -145,8 +140,8 @@ _HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mappin
 """A line with the kind of a Kubernetes object, not of a mapping or settings document."""
 
 
-def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Problem]]:
-    """Read the documents in a file; return them and the problems. Other objects are skipped.
+def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Manifest], list[Problem]]:
+    """Read a file; return the documents in it, the Kubernetes objects, and the problems.
 
     Args:
         body: the content of the file.
@@ -155,18 +150,18 @@ def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Pr
     try:
         text = body.decode("utf-8-sig")
         if not _HAS_KIND.search(text):
-            return [FoundDocument(_kind_of(document.data), document) for document in parse(text, source)], []
+            return [FoundDocument(_kind_of(document.data), document) for document in parse(text, source)], [], []
     except UnicodeDecodeError as error:
-        return [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
+        return [], [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
     except MappingError as error:
-        return [], list(error.problems)
+        return [], [], list(error.problems)
     manifests, problems = read_stream(body, source)
     found: list[FoundDocument] = []
     for manifest in manifests:
         more, wrong = in_manifest(manifest, text)
         found += more
         problems += wrong
-    return found, problems
+    return found, manifests, problems
 
 
 def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
@@ -176,12 +171,6 @@ def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
         missing = [f"{key}: {text}" for key, text in header.items() if key not in each.document.data]
         if missing:
             yield f"{each.document.source}: read as {API_VERSION}: add {' and '.join(missing)}"
-
-
-def objects_in(body: bytes, source: str) -> list[Manifest]:
-    """Read the Kubernetes objects in a file; empty if it has plain documents, or is no text."""
-    text = body.decode("utf-8-sig", errors="ignore")
-    return read_stream(body, source)[0] if _HAS_KIND.search(text) else []
 
 
 def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
@@ -264,8 +253,8 @@ def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: b
     problems: list[Problem] = []
     objects: list[Manifest] = []
     for source, body in bodies_of(files):
-        more, wrong = documents_of(body, source)
-        objects += objects_in(body, source)
+        more, manifests, wrong = documents_of(body, source)
+        objects += manifests
         found += more
         problems += wrong
     if not found and not objects and not problems:
@@ -400,7 +389,9 @@ def _noted(files: ReadFiles) -> Iterator[str]:
         decisions = [pod.decision for each in outcome.objects for pod in each.pods]
         found.setdefault(source, Counter()).update(note.reason for made in decisions for note in made.notes)
     for source, counts in found.items():
-        texts = (f"{each.code} ({each.value.title}) in {counted(times, 'container')}" for each, times in counts.items())
+        texts = (
+            f"{each.code} ({each.explanation.title}) in {counted(times, 'container')}" for each, times in counts.items()
+        )
         if counts:
             yield f"{source}: {', '.join(texts)}"
 

@@ -21,6 +21,7 @@ from webhook.cli.manifests.workloads import (
     PodPlace,
     kube_object,
     list_items,
+    mapping_or_empty,
     places_at,
     pod_places,
     pointer,
@@ -349,8 +350,7 @@ def _status_only(operation: Operation) -> bool:
 def _as_created(place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:
     """The metadata that a controller and the API server would add to the pod's."""
     metadata: dict[str, Any] = {"namespace": namespace}
-    own = place.pod.get("metadata")
-    own = own if isinstance(own, dict) else {}
+    own = mapping_or_empty(place.pod.get("metadata"))
     if target is not None and isinstance(own.get("annotations"), dict | None):
         metadata["annotations"] = {**(own.get("annotations") or {}), labels.TARGET: target}
     if place.owner is not None:
@@ -455,14 +455,14 @@ def claims_in(manifests: Iterable[Manifest]) -> ManifestClaims:
     for obj in _objects(manifests):
         if obj.group != GROUP:
             continue
-        spec = _map(obj.data.get("spec"))
+        spec = mapping_or_empty(obj.data.get("spec"))
         resource = spec.get("extendedResourceName")
         if obj.kind == "DeviceClass" and isinstance(resource, str):
             served[resource] = obj.name
             sources[obj.name] = obj.manifest.source
         elif obj.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
-            inner = spec if obj.kind == "ResourceClaim" else _map(spec.get("spec"))
-            claims[obj.kind, obj.name] = tuple(dict.fromkeys(_classes(_map(inner.get("devices")))))
+            inner = spec if obj.kind == "ResourceClaim" else mapping_or_empty(spec.get("spec"))
+            claims[obj.kind, obj.name] = tuple(dict.fromkeys(_classes(mapping_or_empty(inner.get("devices")))))
     return ManifestClaims(served, claims, sources)
 
 
@@ -479,15 +479,11 @@ def _classes(devices: Mapping[str, Any]) -> Iterator[str]:
     """The classes of a claim's requests: in ``exactly`` or ``firstAvailable``, with ``v1beta1`` in the request itself."""
     requests = devices.get("requests")
     for request in requests if isinstance(requests, list) else ():
-        first = _map(request).get("firstAvailable")
-        for part in (request, _map(request).get("exactly"), *(first if isinstance(first, list) else ())):
-            name = _map(part).get("deviceClassName")
+        first = mapping_or_empty(request).get("firstAvailable")
+        for part in (request, mapping_or_empty(request).get("exactly"), *(first if isinstance(first, list) else ())):
+            name = mapping_or_empty(part).get("deviceClassName")
             if isinstance(name, str):
                 yield name
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def load_namespaces(place: Path | None, opt_in: str) -> "Described":

@@ -45,8 +45,7 @@ class KubeObject:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Its metadata; empty if there is none."""
-        metadata = self.data.get("metadata")
-        return metadata if isinstance(metadata, dict) else {}
+        return mapping_or_empty(self.data.get("metadata"))
 
     @property
     def name(self) -> str:
@@ -108,6 +107,11 @@ class PodPlace:
             if path[: len(part)] == part:
                 return (*own, *path[len(part) :])
         return self.path
+
+
+def mapping_or_empty(value: object) -> Mapping[str, Any]:
+    """A mapping of keys; empty if it is none."""
+    return value if isinstance(value, dict) else {}
 
 
 def kube_object(

@@ -7,13 +7,6 @@ ApiError                    base of all errors of this package
 │   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
 └── StatusError             an answer with an error status
     .status, .reason, .message, .retry_after
-
-The owner of everything that a release writes: when it is deleted, Kubernetes deletes its dependents.
-
-The owner is a ClusterRole, because only a cluster-wide object may own the webhook configuration. So uninstalling a
-release leaves nothing behind, even if no replica is left to clean up.
-
-The metadata of an object: only the fields that are read.
 """
 
 import asyncio
@@ -299,6 +292,9 @@ CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 async def owner_reference(api: Api, role: str | None) -> Object | None:
     """Make an owner reference to a role as it is now: with the UID of an earlier one, the dependents would be deleted.
+
+    A ClusterRole owns all that a release writes, because only a cluster-wide object may own the webhook configuration. So
+    uninstalling a release leaves nothing behind, even if no replica is left to clean up.
 
     Args:
         api: the API server.

@@ -13,7 +13,6 @@ address, so it would be called through the proxy even with ``NO_PROXY=10.0.0.0/8
 
 import asyncio
 import contextlib
-import importlib
 import ipaddress
 import math
 import os
@@ -43,8 +42,13 @@ from webhook.cluster.client.api import Answer, Api, ConfigurationError, SilenceE
 RELEASE_NAMESPACE: Final = "vgpu-webhook"
 """The default of the webhook's own namespace."""
 
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""The folder of a pod's token, its namespace, and the API server's CA."""
 
-async def connect(kubeconfig: Path | None = None, context: str | None = None) -> Api:
+
+async def connect(
+    kubeconfig: Path | None = None, context: str | None = None, service_account: Path = SERVICE_ACCOUNT
+) -> Api:
     """Connect with the named file, or else with ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
 
     With a context, the service account is not considered. No request is made yet. Credentials and CAs are read again when
@@ -53,13 +57,14 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
     Raises:
         ConfigurationError: nothing is configured, or it cannot be used.
     """
-    # Importing kubernetes.aio takes a third of a second: only where it is needed, and not on the loop.
-    await asyncio.to_thread(importlib.import_module, "webhook.cluster.client.connection")
 
-    return await open_connection(kubeconfig, context=context)
+    async def load() -> Access:
+        return await load_access(kubeconfig, os.environ, service_account, context)
+
+    return Connection(load, await load())
 
 
-def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")) -> str | None:
+def in_cluster_namespace(folder: Path = SERVICE_ACCOUNT) -> str | None:
     """The namespace of the pod in which this process runs; None outside a cluster.
 
     Args:
@@ -116,9 +121,6 @@ def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, 
         name, colon, number = entry.rpartition(":")
         return bool(colon) and name.strip("[]") == str(address) and number == str(port)
 
-
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""The folder of a pod's token and the API server's CA."""
 
 BEARER: Final = "BearerToken"
 """The key under which kubernetes.aio stores the whole Authorization header."""
@@ -258,17 +260,6 @@ CLOSE_SECONDS: Final = 1.0
 
 KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 5}
 """A vanished peer is noticed within 45 s, as by the pings of Go's clients."""
-
-
-async def open_connection(
-    kubeconfig: Path | None = None, service_account: Path = SERVICE_ACCOUNT, *, context: str | None = None
-) -> Api:
-    """Open a connection to the configured server; see `webhook.cluster.client.connection.connect`."""
-
-    async def load() -> Access:
-        return await load_access(kubeconfig, os.environ, service_account, context)
-
-    return Connection(load, await load())
 
 
 @dataclass(frozen=True, slots=True)

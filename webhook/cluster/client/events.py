@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.backoff import Backoff
+from certs.report import Backoff
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, UnreachableError, is_temporary
 from webhook.text import shown
 

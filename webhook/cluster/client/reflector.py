@@ -20,7 +20,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.backoff import Backoff
+from certs.report import Backoff
 from webhook.cluster.client.api import PAGE, Api, SilenceError, StatusError, UnreachableError, pages
 
 GRACE: Final = 30.0

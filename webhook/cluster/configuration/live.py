@@ -14,12 +14,11 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.backoff import Backoff
-from certs.report import Once
+from certs.report import Backoff, Once
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import Reflector, WatchConfig
-from webhook.cluster.configuration.compatibility import invalid_in
+from webhook.cluster.configuration.compatibility import DocumentCache, DocumentProblems, invalid_in
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
     SELECTORS,
@@ -29,7 +28,6 @@ from webhook.cluster.configuration.config_maps import (
     Verdict,
     config_map,
 )
-from webhook.cluster.configuration.documents import DocumentCache, DocumentProblems
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document, policy_of
 from webhook.mapping.model.policy import Policy

@@ -12,14 +12,20 @@ from webhook.cluster.client.api import Api, list_objects
 from webhook.cluster.configuration.compatibility import (
     Choice,
     Compatibility,
+    DocumentCache,
+    DocumentProblems,
     Mappings,
+    ValidMapping,
+    ValidSettings,
     by_vendor,
     compatibility_under,
     compiled,
+    mark_of,
     read_mappings,
     settings_before,
     settings_now,
     settings_valid_in,
+    vendor_named_in,
 )
 from webhook.cluster.configuration.config_maps import (
     MAPPING_KEY,
@@ -29,14 +35,6 @@ from webhook.cluster.configuration.config_maps import (
     StoredConfigMap,
     Verdict,
     config_map,
-)
-from webhook.cluster.configuration.documents import (
-    DocumentCache,
-    DocumentProblems,
-    ValidMapping,
-    ValidSettings,
-    mark_of,
-    vendor_named_in,
 )
 from webhook.cluster.configuration.last_good import LastGood
 from webhook.mapping.document.problem import MappingError, Problem, bug

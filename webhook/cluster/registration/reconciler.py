@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.backoff import Backoff
 from certs.ca import by_der
+from certs.report import Backoff
 from webhook import __version__
 from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError, owner_reference
 from webhook.cluster.client.metadata import ObjectMetadata

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import cast
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.key_template import CONTAINER, Template
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import Texts
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyKind, KeyPlace
+from webhook.mapping.model.vendor import CONTAINER, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
     Numbers,
     glob_pattern,
@@ -308,7 +307,7 @@ class FormCompiler:
         for dimension in DIMENSIONS:
             by_row = any(getattr(row, dimension) is not None for row in rows)
             if (
-                form.literal(dimension)
+                dimension in form.literals
                 or self._by_dimension[dimension]
                 or by_row
                 or getattr(form.absent, dimension) is not None

@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from webhook.finding import Denied
-from webhook.mapping.document.key_template import Binding
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
-from webhook.mapping.requests.denials import spelling
+from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Vendor
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import KeyValue, Reading, form_of, format_value, number_for
+from webhook.mapping.requests.values import KeyValue, Reading, form_of, number_for
 from webhook.mapping.requests.writing import NoEquivalent, write
-from webhook.quantity import Number
-from webhook.reasons import Reason
+from webhook.quantity import Number, exact_text
+from webhook.reasons import Denied, Reason
 from webhook.request import Size
 
 MAX_PROBES: Final = 4000
@@ -163,10 +160,10 @@ def _combined(
 
 
 def _key_value(key: Key, value: Number | str, binding: Binding) -> KeyValue:
-    name = spelling(key, {**dict(binding), "container": "probe"})
+    name = key.spelled({**dict(binding), "container": "probe"})
     if isinstance(value, str):
         return KeyValue(key.name, name, value, 0, binding)
-    return KeyValue(key.name, name, format_value(value), value, binding)
+    return KeyValue(key.name, name, exact_text(value), value, binding)
 
 
 def _bindings(vendor: Vendor) -> Iterator[Binding]:

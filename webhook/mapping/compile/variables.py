@@ -8,10 +8,9 @@ from typing import Final, TypeAlias
 
 from webhook.mapping.compile.keys import Problems
 from webhook.mapping.document import schema
-from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.document.schema import Amount, Texts
-from webhook.mapping.model.vendor import NamePart, Row
+from webhook.mapping.model.vendor import CONTAINER, NamePart, Row
 from webhook.mapping.notation import Numbers, PatternError, check_pattern
 from webhook.request import Memory, Percent, Size
 

@@ -13,11 +13,10 @@ from importlib import resources
 from typing import Any, Final, NamedTuple
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.near_misses import advised_names
-from webhook.mapping.model.vendor import Key, LetsThrough
+from webhook.mapping.model.vendor import Key, LetsThrough, Template
 from webhook.mapping.notation import glob_pattern
 
 BESIDE: Final = 8

@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Final
 
 from webhook.labels import PREFIX
-from webhook.mapping.document.key_template import CONTAINER, Binding, Template
 from webhook.mapping.document.problem import Problem
 from webhook.mapping.model.near_misses import NearMiss, Nearness, advised_names
-from webhook.mapping.model.vendor import BUILT_IN, Key, KeyPlace, Vendor
+from webhook.mapping.model.vendor import BUILT_IN, CONTAINER, Binding, Key, KeyPlace, Template, Vendor
 from webhook.mapping.notation import MAX_KEY, Expression, NameSet, expression
 
 
@@ -165,7 +164,7 @@ class _Answers(dict[str, bool | NearMiss]):
 class ReadKeys:
     """The labels, annotations and node selector keys that any step of a decision may read, write or report.
 
-    The steps see no other keys of a pod (`webhook.admission.facts`), and `require` keeps them from writing others. A key of
+    The steps see no other keys of a pod (`webhook.admission.decision`), and `require` keeps them from writing others. A key of
     one place counts in all of them, and a variable part stands for any text.
     """
 

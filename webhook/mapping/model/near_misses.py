@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.key_template import Template
-from webhook.mapping.model.vendor import KeyPlace, Vendor
+from webhook.mapping.model.vendor import KeyPlace, Template, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.request import Dimension
 

@@ -16,8 +16,7 @@ from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
 from webhook.mapping.model.near_misses import KnownPlace, NearMiss, Nearness, nearness, reported_names
-from webhook.mapping.model.owned import Owned, union
-from webhook.mapping.model.vendor import BUILT_IN, Vendor
+from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 

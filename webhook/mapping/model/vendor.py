@@ -1,20 +1,202 @@
-"""A vendor, compiled from its document into immutable values, for reading, writing and the admission steps."""
+"""A vendor, compiled from its document into immutable values, for reading, writing and the admission steps.
 
+First what it consists of: names with variable parts (``iluvatar.ai/{chip}-vgpu``), keys that only its scheduler may write.
+"""
+
+import itertools
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webhook.mapping.document.key_template import Template
+from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.schema import Mapping as Document
-from webhook.mapping.document.schema import Place
-from webhook.mapping.notation import Numbers
+from webhook.mapping.document.schema import OwnedLabel, Place, Variable
+from webhook.mapping.notation import Expression, NameSet, Numbers, PatternError, expression, literal
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 
+_VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
+_LITERAL: Final = re.compile(r"[A-Za-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The marks that a vendor's scheduler writes, and the hints that users write for it.
+
+    Attributes:
+        annotations: allocation marks: a copied one breaks placement, a forged one takes devices of others.
+        labels: the same, as labels.
+        hints: annotations that only this scheduler reads; a mark is never a hint.
+        belongs: names that this system alone knows, and ``key=value`` of its nodes: reported if a translated pod keeps one.
+    """
+
+    annotations: NameSet = field(default_factory=NameSet)
+    labels: NameSet = field(default_factory=NameSet)
+    hints: NameSet = field(default_factory=NameSet)
+    belongs: NameSet = field(default_factory=NameSet)
+
+    def hint(self, key: str) -> bool:
+        """Return whether an annotation is a hint, which is lost when the pod is translated to another vendor."""
+        return key in self.hints and key not in self.annotations
+
+    def knows(self, name: str) -> bool:
+        """Return whether a name belongs to the system; ``key=value`` only as it is written, for patterns are of keys."""
+        return name in self.belongs.exact or ("=" not in name and name in self.belongs)
+
+
+def union(sets: Iterable[Owned]) -> Owned:
+    """The union of several sets of marks, hints and belongings."""
+    groups = zip(*((owned.annotations, owned.labels, owned.hints, owned.belongs) for owned in sets), strict=True)
+    return Owned(*(reduce(or_, group, NameSet()) for group in groups))
+
+
+def compile_owned(
+    owned: Sequence[str | OwnedLabel],
+    hints: Sequence[str],
+    variables: Mapping[str, Variable],
+    path: FieldPath,
+    *,
+    belongs: Sequence[str] = (),
+) -> tuple[Owned, list[Problem]]:
+    """Compile the owned keys, hints and belongings of a document; the result is usable only if there are no problems.
+
+    Args:
+        owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
+        hints: annotation patterns, likewise.
+        variables: the document's variables.
+        path: the path of `owned` in the document; `hints` and `belongs` are its neighbors.
+        belongs: patterns of names, and ``key=value``.
+    """
+    annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
+    labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
+    hint_keys = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
+    names = {(*path[:-1], "belongs", i): entry for i, entry in enumerate(belongs)}
+    problems: list[Problem] = []
+    compiled = [_keys(group, variables, problems) for group in (annotations, labels, hint_keys, names)]
+    return Owned(*compiled), problems
+
+
+def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: list[Problem]) -> NameSet:
+    """Compile keys, which are by their path; add what is wrong with them to `problems`."""
+    names: list[str] = []
+    expressions: list[Expression] = []
+    for path, key in keys.items():
+        unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
+        for name in unknown:
+            hint = "add it under `variables`, or write `*`"
+            problems.append(Problem(f"the variable {{{name}}} is not defined", path, hint))
+        if _LITERAL.search(_VARIABLE.sub("", key)) is None:
+            problems.append(Problem(f"{key!r} matches every key", path, "write a part of the key itself"))
+        if unknown:
+            continue
+        if "{" in key:
+            try:
+                expressions.append(expression(_expression(key, variables)))
+            except PatternError as error:
+                problems.append(Problem(f"a variable's pattern cannot be read: {error}", path))
+        else:
+            names.append(key)
+    return NameSet.of(names, expressions)
+
+
+def _expression(key: str, variables: Mapping[str, Variable]) -> str:
+    """An expression for a key, with the values of its variables, and ``.*`` for a star."""
+    parts = _VARIABLE.split(key)
+    return "".join(
+        f"(?:{_values(variables[part])})" if index % 2 else ".*".join(map(literal, re.split(r"\*+", part)))
+        for index, part in enumerate(parts)
+    )
+
+
+def _values(variable: Variable) -> str:
+    listed = variable.values if isinstance(variable.values, list) else []
+    patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
+    literals = [literal(value) for value in (*listed, *(variable.rows or ()))]
+    return "|".join([*literals, *(f"(?:{pattern})" for pattern in patterns if pattern is not None)])
+
+
+CONTAINER: Final = "container"
+"""The built-in variable: the name of a container of the pod."""
+
+_CONTAINER_NAME: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_PART: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
+
+Binding = tuple[tuple[str, str], ...]
+"""The values of the variables of a name, in the order of the name."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A name whose variable parts are written ``{variable}``."""
+
+    text: str
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The variables, in order."""
+        return tuple(_PART.findall(self.text))
+
+    def render(self, binding: Mapping[str, str]) -> str | None:
+        """Return the name with the values of a binding, or None if the binding lacks one."""
+        if not self.variables:
+            return self.text
+        if any(name not in binding for name in self.variables):
+            return None
+        return _PART.sub(lambda match: binding[match[1]], self.text)
+
+    def count(self, variables: Mapping[str, Variable]) -> int:
+        """Return the number of names that `names` yields."""
+        return math.prod(len(_listed(variables.get(name))) for name in self.variables)
+
+    def names(self, variables: Mapping[str, Variable]) -> Iterator[tuple[str, Binding]]:
+        """Yield every name that can be listed, with its binding; none if a variable is a pattern or a container."""
+        choices = [_listed(variables.get(name)) for name in self.variables]
+        parts = _PART.split(self.text)
+        for values in itertools.product(*choices):
+            parts[1::2] = values
+            yield "".join(parts), tuple(zip(self.variables, values, strict=True))
+
+    def pattern(self, variables: Mapping[str, Variable]) -> str | None:
+        """Return an expression with a group for each variable, or None if all names can be listed."""
+        if not self.variables:
+            return None
+        parts: list[str] = []
+        open_ended = False
+        for index, part in enumerate(_PART.split(self.text)):
+            if index % 2 == 0:
+                parts.append(literal(part))
+                continue
+            pattern = _pattern(part, variables.get(part))
+            open_ended = open_ended or pattern is not None
+            listed = "|".join(map(literal, _listed(variables.get(part))))
+            parts.append(f"(?P<{part.replace('-', '_')}>{pattern or listed})")
+        return "".join(parts) if open_ended else None
+
+
+def _listed(variable: Variable | None) -> list[str]:
+    if variable is None:
+        return []
+    listed = variable.values if isinstance(variable.values, list) else []
+    return [*listed, *(variable.rows or {})]
+
+
+def _pattern(name: str, variable: Variable | None) -> str | None:
+    if name == CONTAINER:
+        return _CONTAINER_NAME
+    if variable is None:
+        return None
+    patterns = [variable.others] if variable.others is not None else []
+    if isinstance(variable.values, str):
+        patterns.append(variable.values)
+    return "|".join(f"(?:{pattern})" for pattern in patterns) or None
+
+
 if TYPE_CHECKING:
     from webhook.mapping.model.guard import Guards
-    from webhook.mapping.model.owned import Owned
     from webhook.mapping.model.shim import Shim
 
 BUILT_IN: Final = "built-in"
@@ -91,6 +273,17 @@ class Key:
         """All names: the spellings, and the twin."""
         return self.spellings if self.twin is None else (*self.spellings, self.twin)
 
+    def spelled(self, binding: Mapping[str, str]) -> str:
+        """Return the first spelling with the variables that the other keys of a container bind, else the first one."""
+        first = self.spellings[0]
+        if not self.variables and not first.variables:  # most of them
+            return first.text
+        bound = self.variables.intersection(binding)
+        for template in self.spellings:
+            if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
+                return name
+        return first.render(binding) or first.text
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -136,6 +329,7 @@ class Form:
         needed: keys that a condition of their own requires.
         written: by dimension, the keys that may be written in this form, those needed first.
         unlimited: the warning that the vendor enforces no limit in this form; None if it does.
+        literals: the dimensions that the form itself defines.
     """
 
     name: str
@@ -153,6 +347,7 @@ class Form:
     reads: bool = field(init=False)
     needed: frozenset[str] = field(init=False)
     written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
+    literals: frozenset[Dimension] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", self.deny is None and self.leave is None)
@@ -164,10 +359,8 @@ class Form:
         written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
         object.__setattr__(self, "needed", frozenset(needed))
         object.__setattr__(self, "written", written)
-
-    def literal(self, dimension: Dimension) -> bool:
-        """Return whether the form itself defines this dimension."""
-        return getattr(self, dimension) is not None
+        literals = frozenset(dimension for dimension in DIMENSIONS if getattr(self, dimension) is not None)
+        object.__setattr__(self, "literals", literals)
 
     def values(self, key: Key, row: "Row | None") -> Numbers | None:
         """Return the legal numbers of a key in this form, for a name with this row."""

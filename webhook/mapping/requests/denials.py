@@ -6,17 +6,16 @@ A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.vendor import Form, Key, Vendor
-from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, format_value, name_in
-from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, number_text
-from webhook.reasons import Reason
+from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, name_in
+from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import ALL
 
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
@@ -108,7 +107,7 @@ def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
     present = [number for number in numbers if number is not None]
     if not present:
         return "another number"
-    return format_value(max(present) if max_first else min(present))
+    return exact_text(max(present) if max_first else min(present))
 
 
 def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
@@ -118,16 +117,7 @@ def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
     binding: dict[str, str] = {}
     for entry in key_values.values():
         binding |= dict(entry.binding)
-    return spelling(vendor.keys[name], binding)
-
-
-def spelling(key: Key, binding: Mapping[str, str]) -> str:
-    """Return the first spelling of a key with the variables that the other keys of the container bind, else its first one."""
-    bound = key.variables.intersection(binding)
-    for template in key.spellings:
-        if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
-            return name
-    return key.spellings[0].render(binding) or key.spellings[0].text
+    return vendor.keys[name].spelled(binding)
 
 
 _UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
@@ -144,21 +134,19 @@ FINE: Final = 10
 
 def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> str:
     """Return a sentence about a fraction, and what to write instead."""
-    least = format_value(-(-entry.number // 1))
+    least = exact_text(-(-entry.number // 1))
     share = share_meant(key, entry.number)
     if share is not None:
-        return (
-            f"{entry} is not a whole number: write {format_value(share)} for {number_text(share * (key.unit or 1))} %"
-        )
+        return f"{entry} is not a whole number: write {exact_text(share)} for {number_text(share * (key.unit or 1))} %"
     keys = share_keys(vendor, entry) if key.dimensions == ("devices",) else []
     if keys:
-        pairs = " and ".join(f"{name}: {format_value(number)}" for name, number in keys)
+        pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
         percent = number_text(entry.number * 100)
         return f"{entry} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
     meant = gibibytes_meant(key, entry.number)
-    if meant is not None and format_value(meant) != least:
+    if meant is not None and exact_text(meant) != least:
         size = bytes_text(meant * (key.unit or 1))
-        gibibytes = f"{format_value(meant)} ({format_value(meant)} means {size})"
+        gibibytes = f"{exact_text(meant)} ({exact_text(meant)} means {size})"
         return f"{entry} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
     return f"{entry} is not a whole number: write {least}"
 
@@ -191,8 +179,8 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
             share = share_meant(key, entry.number)
             if share is None:
                 continue
-            name = spelling(key, dict(entry.binding))
-            extended = {**key_values, key.name: KeyValue(key.name, name, format_value(share), share, entry.binding)}
+            name = key.spelled(dict(entry.binding))
+            extended = {**key_values, key.name: KeyValue(key.name, name, exact_text(share), share, entry.binding)}
             form = form_of(vendor, extended)
             if form is not None and form.reads:
                 key_values = extended

@@ -5,17 +5,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from webhook.finding import Denied, Finding, Step, deny
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
-from webhook.mapping.requests.defaults import completed, divides, filled_in
 from webhook.mapping.requests.denials import (
     LeftAlone,
     check_reported,
     form_denied,
     left_alone,
     sizes_meant,
-    spelling,
     without_row,
 )
 from webhook.mapping.requests.values import (
@@ -23,15 +20,17 @@ from webhook.mapping.requests.values import (
     KeyValue,
     KeyValues,
     Reading,
+    completed,
+    divides,
     fill_absent,
+    filled_in,
     form_of,
-    format_value,
     row_of,
     unconfigured_size,
     value_of,
 )
-from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
-from webhook.reasons import Reason
+from webhook.quantity import Number, bytes_text, ceil_to, exact_text, number_text, signed_text, simplest
+from webhook.reasons import Denied, Finding, Reason, Step, deny
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
 
@@ -102,7 +101,7 @@ class Reader(Struct):
                 setting = (
                     f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}` with `extends: {self.vendor.name}`"
                 )
-                return f"; devices that accept {format_value(number)} are set by {setting}"
+                return f"; devices that accept {exact_text(number)} are set by {setting}"
         return ""
 
     def legal_text(self, key: Key) -> str:
@@ -142,9 +141,9 @@ class Reader(Struct):
 
     def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
         """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""
-        before, each = (entry.text, "") if number == entry.number else (f"{format_value(number)} each", " each")
-        message = f"{entry} is rounded down to {format_value(rounded)}{each} by {self.vendor.name}"
-        step = Step(entry.key, before, f"{format_value(rounded)}{each}", signed_text(simplest(rounded - number)))
+        before, each = (entry.text, "") if number == entry.number else (f"{exact_text(number)} each", " each")
+        message = f"{entry} is rounded down to {exact_text(rounded)}{each} by {self.vendor.name}"
+        step = Step(entry.key, before, f"{exact_text(rounded)}{each}", signed_text(simplest(rounded - number)))
         self.report(Reason.ROUNDED_DOWN, message, entry, step)
 
     def report(self, reason: Reason, message: str, entry: KeyValue, step: Step | None = None) -> None:
@@ -268,8 +267,8 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     if number > per_device and key.rounding == "up":
         total = simplest(number * devices) if key.total and devices else number
         reader.corrections[key.name] = total
-        message = f"{entry} was raised to {format_value(total)}: {reader.vendor.name} accepts {reader.legal_text(key)}"
-        step = Step(entry.key, entry.text, format_value(total), signed_text(total - entry.number))
+        message = f"{entry} was raised to {exact_text(total)}: {reader.vendor.name} accepts {reader.legal_text(key)}"
+        step = Step(entry.key, entry.text, exact_text(total), signed_text(total - entry.number))
         reader.report(Reason.CORRECTED, message, entry, step)
     if reader.row is not None and number in reader.row.all.get(key.name, ()):
         return ALL
@@ -289,11 +288,11 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) 
         floor = share.__floor__()
         if floor > 0:
             over = f"{entry.text} over {devices} devices"
-            message = f"{entry.key}: {over} is rounded down to {format_value(floor)} each"
-            reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{format_value(floor)} each"))
+            message = f"{entry.key}: {over} is rounded down to {exact_text(floor)} each"
+            reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
             return floor
     below, above = (ceil_to(entry.number, devices) - devices, ceil_to(entry.number, devices))
-    choices = f"{format_value(below)} or {format_value(above)}" if below > 0 else format_value(above)
+    choices = f"{exact_text(below)} or {exact_text(above)}" if below > 0 else exact_text(above)
     raise reader.deny(
         Reason.NOT_DIVISIBLE,
         f"{entry} is a total over {devices} devices{_count_text(reader)} and not divisible by {devices}: write {choices}",
@@ -312,7 +311,7 @@ def _count_text(reader: Reader) -> str:
 
 def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
     if type(value) is Percent and value.value > ALL.value:
-        most = format_value(simplest(ALL.value / Fraction(key.unit or 1)))
+        most = exact_text(simplest(ALL.value / Fraction(key.unit or 1)))
         raise reader.deny(Reason.TOO_LARGE, f"{entry} is {value} of a device: write 1 to {most}", entry)
     if type(value) is Size and value.bytes > reader.largest_card:
         message = _too_large(key, entry, value, reader.largest_card)
@@ -326,7 +325,7 @@ def _too_large(key: Key, entry: KeyValue, value: Size, largest_card: int) -> str
     unit = key.unit or 1
     size = f"{entry} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
     advice = [
-        f"if {counted} were meant, write {format_value(number)} ({format_value(number)} means {bytes_text(number * unit)})"
+        f"if {counted} were meant, write {exact_text(number)} ({exact_text(number)} means {bytes_text(number * unit)})"
         for counted, number in sizes_meant(key, entry, value.bytes, largest_card)
     ]
     return "; ".join([size, *(advice or [f"no device has more than {bytes_text(largest_card)}"])])
@@ -373,7 +372,7 @@ def read(
         raise form_denied(vendor, form, key_values, container)
     keys_text = ", ".join(str(entry) for entry in key_values.values()) or "amounts of 0"
     binding = {name: value for entry in key_values.values() for name, value in entry.binding}
-    listed = ", ".join(spelling(key, binding) for key in vendor.keys.values() if key.kind == "amount")
+    listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
     raise deny(
         Reason.NO_FORM,
         f"{keys_text}: no valid combination of keys; those of {vendor.name} are {listed}",
@@ -450,7 +449,7 @@ def _incomplete(reader: Reader, request: Request) -> Denied:
     if request.devices is None and isinstance(reader.form.devices, Derived):
         keys.append(reader.form.devices.key)
     binding = {name: value for entry in reader.key_values.values() for name, value in entry.binding}
-    keys_text = ", ".join(spelling(vendor.keys[key], binding) for key in keys)
+    keys_text = ", ".join(vendor.keys[key].spelled(binding) for key in keys)
     return reader.deny(
         Reason.DIMENSION_MISSING, f"{' and '.join(missing)} must be specified: add {keys_text or 'them'}"
     )

@@ -6,22 +6,19 @@ from fractions import Fraction
 
 import msgspec
 
-from webhook.finding import Denied
-from webhook.mapping.document.key_template import Binding
-from webhook.mapping.model.vendor import Derived, Form, Key, Row, Vendor
-from webhook.mapping.requests.denials import spelling
+from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
     Reading,
     fill_absent,
-    format_value,
     number_for,
     unconfigured_size,
     value_of,
 )
-from webhook.quantity import MAX_VALUE, Number
+from webhook.quantity import MAX_VALUE, Number, exact_text
+from webhook.reasons import Denied
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 
@@ -42,6 +39,8 @@ def read_back_difference(
         return f"{read_back.devices} devices would be read instead of {request.devices}"
     for dimension in ("memory", "cores"):
         requested, actual = getattr(request, dimension), getattr(read_back, dimension)
+        if actual == requested:
+            continue
         expected = {requested, *_intended(form, dimension, numbers, read_back.devices or 1)}
         if (actual in expected or row is not None) and _at_least(actual, requested):
             continue
@@ -121,7 +120,7 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
 
 def _contradiction(form: Form, request: Request) -> str | None:
     """Return a value of the form itself that differs from the request; None if there is none."""
-    for dimension in DIMENSIONS:
+    for dimension in DIMENSIONS if form.literals else ():
         literal = getattr(form, dimension)
         if literal is not None and not isinstance(literal, Derived) and literal != getattr(request, dimension):
             return f"the form {form.name!r} has {dimension} {literal}"
@@ -136,14 +135,14 @@ def _write_form(
     variables = dict(binding) | {"container": container}
     key_values: dict[str, KeyValue] = {}
     for name, number in numbers.items():
-        spelled = spelling(form.keys[name], variables)
+        spelled = form.keys[name].spelled(variables)
         if "{" in spelled:
             raise NoEquivalent((f"the name to write for {spelled} is not configured (`variables`: `write`)",))
         if number > MAX_VALUE:
             raise NoEquivalent(
-                (f"{spelled} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",)
+                (f"{spelled} would be {exact_text(number)}, more than any resource can hold (2^63 - 1)",)
             )
-        key_values[name] = KeyValue(name, spelled, format_value(number), number, binding)
+        key_values[name] = KeyValue(name, spelled, exact_text(number), number, binding)
     key_values |= {entry.key_name: entry for entry in _texts(form, variables)}
     try:
         reading = read(target, key_values, defaults, largest_card, container, home=True)
@@ -165,7 +164,7 @@ def _texts(form: Form, variables: Mapping[str, str]) -> Iterator[KeyValue]:
     for condition in form.when:
         if condition.texts and not condition.absent and form.keys[condition.keys[0]].place != "nodeSelector":
             key = form.keys[condition.keys[0]]
-            yield KeyValue(key.name, spelling(key, variables), condition.texts[0])
+            yield KeyValue(key.name, key.spelled(variables), condition.texts[0])
 
 
 def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defaults: Defaults) -> dict[str, Number]:
@@ -198,7 +197,7 @@ def _number(
     counts = dimension == "devices"
     if isinstance(form.devices, Derived) if counts else row is not None and getattr(row, dimension) is not None:
         return None
-    literal = form.literal(dimension)
+    literal = dimension in form.literals
     key = _key_for(form, dimension, value, needed_only=literal)
     if key is None:
         if not literal:
@@ -299,7 +298,7 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
 
 def _spelling_of(target: Vendor, key: Key, request: Request) -> str:
     """Return the name of a key as it would be written, for messages."""
-    return spelling(key, dict(_binding(target, request)[0]))
+    return key.spelled(dict(_binding(target, request)[0]))
 
 
 def _is_sufficient(row: Row, request: Request) -> bool:
