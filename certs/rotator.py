@@ -8,7 +8,6 @@ known to trust its CA; until then the previous one stays. A store that was empti
 import asyncio
 import datetime as dt
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +19,7 @@ from cryptography import x509
 from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
 from certs.report import Backoff, Report, Reporter, ReportKind, failure
-from certs.serving import Requirements, Serving
+from certs.serving import Clocks, Requirements, Serving
 from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait
 
@@ -61,14 +60,6 @@ RETRY_PAUSES: Final = (0.5, 30.0)
 
 WRITES: Final = 60
 """The most writes of one replica per minute: replicas whose clocks are months apart undo each other's changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """Two clocks: the time in UTC, for certificates, and monotonic seconds, for waits."""
-
-    now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
-    seconds: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)

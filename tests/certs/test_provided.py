@@ -11,9 +11,8 @@ import pytest
 from cryptography import x509
 
 from certs.ca import Pair, Trust, UnusablePairError, issue, make_ca
-from certs.provided import ProvidedPair
 from certs.report import Report, ReportKind
-from certs.serving import Serving
+from certs.serving import ProvidedPair, Serving
 from certs.state import der
 from certs.store import Directory
 from tests.certs.made import intermediate_under, root, rsa_leaf

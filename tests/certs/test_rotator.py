@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from certs.ca import StoreError, Trust, UnusablePairError, issue, signed_by
 from certs.plan import Rules
 from certs.report import Report, ReportKind
-from certs.rotator import Clocks, Rotator, request_rotation
-from certs.serving import Serving
+from certs.rotator import Rotator, request_rotation
+from certs.serving import Clocks, Serving
 from certs.state import Retired, RotationRequest, State, completed_files, decode, der
 from certs.store import CLAIM_TIME
 from tests.certs.made import DAY, NAMES, NOW, Memory, ca, state

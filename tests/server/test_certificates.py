@@ -13,9 +13,8 @@ from cryptography import x509
 
 from certs.ca import StoreError, issue, make_ca
 from certs.plan import Rules
-from certs.provided import ProvidedPair
 from certs.report import ReportKind
-from certs.serving import ClientCAs, Serving
+from certs.serving import ClientCAs, ProvidedPair, Serving
 from certs.state import der
 from certs.store import Directory
 from tests.certs.made import Memory

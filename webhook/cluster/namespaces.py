@@ -25,8 +25,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api, StatusError, UnreachableError
-from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.api import Api, ObjectMetadata, StatusError, UnreachableError
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 

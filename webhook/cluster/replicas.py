@@ -6,8 +6,7 @@ from typing import Final, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api
-from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.api import Api, ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
 from webhook.labels import PATHS
 

@@ -19,8 +19,17 @@ from structlog.typing import FilteringBoundLogger
 from certs.ca import StoreError
 from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
-from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError, owner_reference
-from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.api import (
+    APPLY,
+    FIELD_MANAGER,
+    Answer,
+    Api,
+    ApiError,
+    Object,
+    ObjectMetadata,
+    StatusError,
+    owner_reference,
+)
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"

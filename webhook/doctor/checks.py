@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from webhook.cluster.client.events import COMPONENT, shortened
-from webhook.doctor import certificates, nodes, pods, policies, registration
+from webhook.doctor import certificates, nodes, pods, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
@@ -116,7 +116,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
         "admission-policies",
         "registration",
         "`get` mutating- and validatingadmissionpolicies and their bindings",
-        policies.stale,
+        registration.stale_policies,
     ),
     Check(
         "bundle",

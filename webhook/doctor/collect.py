@@ -58,7 +58,7 @@ from webhook.doctor.facts import (
 )
 from webhook.doctor.nodes import possible_targets, schedulers_of, targets
 from webhook.doctor.pods import candidate, dry_run_pod
-from webhook.doctor.policies import NAMES
+from webhook.doctor.registration import POLICY_NAMES
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
 from webhook.mapping.document.validation import ListChoice, guard_lists
@@ -196,7 +196,7 @@ async def _namespaces(api: Api) -> Sequence[Namespace]:
 async def _admission_policies(api: Api) -> list[Object]:
     """The generated admission policies and bindings that exist; API servers before 1.36 do not serve all of the kinds."""
     found = []
-    for kind, name in NAMES:
+    for kind, name in POLICY_NAMES:
         for resource in (f"{kind.lower()}admissionpolicies", f"{kind.lower()}admissionpolicybindings"):
             try:
                 found.append(await read_object(api, f"/apis/{API_VERSION}/{resource}/{name}", Object))

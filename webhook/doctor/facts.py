@@ -16,8 +16,7 @@ from cryptography import x509
 
 from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
-from webhook.cluster.client.api import ApiError, Object, StatusError
-from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.api import ApiError, Object, ObjectMetadata, StatusError
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference
 from webhook.doctor.result import NOT_TRIED, Missing, T

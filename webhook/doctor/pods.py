@@ -1,9 +1,12 @@
-"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod."""
+"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod.
+
+`treatment_of` is the rule of the check `untouched`, and of the sweep of a replica.
+"""
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator
-from typing import Final, get_args
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -13,15 +16,15 @@ from webhook.admission.eligibility import Mode, workload
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
-from webhook.cluster.registration.match_conditions import matched_names_of
+from webhook.cluster.registration.match_conditions import MatchedNames, carries_name, matched_names_of
 from webhook.doctor.facts import ClusterFacts, Node
 from webhook.doctor.nodes import targets
 from webhook.doctor.registration import logs
 from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
-from webhook.doctor.treatment import Treatment, treatment_of
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation import NameSet
 from webhook.pod import Pod, decode_pod
 from webhook.reasons import BY_CODE, Reason
 
@@ -318,3 +321,40 @@ def _names(vendor: Vendor) -> Iterator[str]:
     for key in sorted(keys, key=lambda key: "devices" not in key.dimensions):
         spellings = (name for spelling in key.spellings for name, _ in spelling.names(vendor.document.variables))
         yield from itertools.islice(spellings, 1)
+
+
+Treatment: TypeAlias = Literal["no keys", "right", "missed", "outdated"]
+"""What is known of a pod: it has no GPU keys, is as the policy would have it, or not, without or with the webhook's status."""
+
+
+def treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: MatchedNames) -> Treatment:
+    """Whether a pod of an opted-in namespace is as the policy would have it; `let_through`: the names of the policy."""
+    if not carries_name(pod, let_through):
+        return "no keys"
+    if not _would_change(pod, namespace, policy):
+        return "right"
+    return "outdated" if STATUS in (pod.metadata.annotations or ()) else "missed"
+
+
+def _would_change(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
+    """Whether the webhook would change or deny a pod, regardless of what was added after its creation."""
+    metadata, spec = pod.metadata, pod.spec
+    owned = [vendor.owned for vendor in policy.vendors.values()]
+    as_created = msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(
+            metadata,
+            annotations=_without(metadata.annotations, [marks.annotations for marks in owned]),
+            labels=_without(metadata.labels, [marks.labels for marks in owned]),
+        ),
+        spec=msgspec.structs.replace(spec, node_name=None),
+    )
+    decision = decide(as_created, Context(namespace), policy)
+    return not decision.allowed or decision.reason is Reason.CHANGED
+
+
+def _without(texts: Mapping[str, str] | None, owned: Iterable[NameSet]) -> dict[str, str] | None:
+    if texts is None:
+        return None
+    marks = {key for keys in owned for key in keys.among(texts)}
+    return {key: value for key, value in texts.items() if key not in marks}

@@ -13,10 +13,9 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.ca import Trust, by_der
 from certs.plan import Rules
-from certs.provided import ProvidedPair
 from certs.report import COUNTED, Report, ReportKind
 from certs.rotator import Rotator, spread
-from certs.serving import ClientCAs, Serving
+from certs.serving import ClientCAs, ProvidedPair, Serving
 from certs.state import fingerprint
 from certs.store import Directory, Store
 from webhook.server.metrics import counter, gauge

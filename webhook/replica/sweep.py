@@ -22,7 +22,7 @@ from webhook.admission.decision import Namespace
 from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError, object_pages
 from webhook.cluster.registration.match_conditions import matched_names_of
 from webhook.doctor.facts import StoredPod, moment
-from webhook.doctor.treatment import Treatment, treatment_of
+from webhook.doctor.pods import Treatment, treatment_of
 from webhook.mapping.model.policy import Policy
 
 LEASE: Final = "vgpu-webhook-sweep"

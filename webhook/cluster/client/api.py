@@ -33,6 +33,23 @@ SHOWN: Final = 256
 """Characters shown of a body that is not a Status, but possibly a proxy's page."""
 
 
+class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """``metav1.ObjectMeta``; only the fields that are read, and missing ones are empty.
+
+    Attributes:
+        creation_timestamp: RFC 3339, in UTC and full seconds, so that texts sort by time.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class ApiError(Exception):
     """Base of all errors of this package."""
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from webhook import labels
-from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.api import ObjectMetadata
 from webhook.labels import MAPPING
 from webhook.mapping.document.problem import Problem
 

@@ -19,8 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from certs.ca import by_der
 from certs.report import Backoff
 from webhook import __version__
-from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError, owner_reference
-from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.api import Api, Object, ObjectMetadata, StatusError, UnreachableError, owner_reference
 from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.registration.desired import (
     MUTATING,
