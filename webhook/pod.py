@@ -48,10 +48,18 @@ class Resources(View, frozen=True):
     claims: list[Claim] | None = None
 
 
+class Capabilities(View, frozen=True):
+    """``capabilities`` of a security context."""
+
+    add: list[str] | None = None
+
+
 class SecurityContext(View, frozen=True):
     """``securityContext`` of a container."""
 
     privileged: bool | None = None
+    capabilities: Capabilities | None = None
+    proc_mount: str | None = None
 
 
 class Container(View, frozen=True):
@@ -99,6 +107,9 @@ class PodSpec(View, frozen=True):
     os: PodOS | None = None
     resource_claims: list[PodClaim] | None = None
     scheduling_gates: msgspec.Raw = ABSENT
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
+    share_process_namespace: bool | None = None
 
 
 class OwnerReference(View, frozen=True):

@@ -284,7 +284,7 @@ def _unit(vendor: Vendor, key: Key) -> str:
 
 
 _GUARD_HEADINGS: Final = ("VENDOR", "GUARDED", "VALUES", "EFFECT", "CONTAINERS")
-_GUARD_PLACES: Final = ("env", "annotation", "label", "mount")
+_GUARD_PLACES: Final = ("env", "annotation", "label", "mount", "field", "hostPath")
 _EFFECTS: Final = {"deny": "denied", "strip": "removed", "warn": "reported", "allow": "permitted"}
 _GUARD_PAGE: Final = """\
 # Guarded variables

@@ -19,10 +19,14 @@ from webhook.mapping.document.validation import GuardList, guard_lists
 from webhook.mapping.model.shim import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD, Shim, ShimVariable
 from webhook.mapping.notation import NameSet, glob_pattern
 
-GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount"]
-"""What is guarded: a variable of a container, an annotation or label of the pod, or the path of a mount in a container."""
+GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount", "field", "hostPath"]
+"""What is guarded: a variable of a container, an annotation or label of the pod, the path of a mount in a container, a field
+of the pod or container, or a path of the node that a container mounts."""
 
-PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount")
+PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount", "field", "hostPath")
+
+KEPT_PLACES: Final[frozenset[GuardPlace]] = frozenset({"field", "hostPath"})
+"""What is never removed: the container would run otherwise than its author meant, a sandbox be gone."""
 
 Action: TypeAlias = Literal["deny", "strip", "warn", "allow"]
 """What is done with a key that lifts a limit."""
@@ -49,7 +53,7 @@ class GuardRule:
         place: what is guarded.
         names: the names or paths, in which ``*`` matches any text.
         truthy: true-like values lift.
-        lifting: these values lift, in any case; None if `harmless` or `sources` decides.
+        lifting: these values lift, in any case, ``*`` for any text; None if `harmless` or `sources` decides.
         harmless: all values but exactly these lift; None if `lifting` or `sources` decides.
         sources: patterns for the names of sources, by kind; None if the value decides.
         action: what is done with a key that lifts.
@@ -73,6 +77,11 @@ class GuardRule:
     def listed(self) -> NameSet:
         """The names, to look one up."""
         return NameSet.of(self.names)
+
+    @cached_property
+    def lifting_values(self) -> NameSet:
+        """What lifts, to look a value up."""
+        return NameSet.of(self.lifting or ())
 
     @property
     def exception(self) -> bool:
@@ -103,7 +112,7 @@ class GuardRule:
         if self.truthy:
             return truthy(value)
         if self.lifting is not None:
-            return value.casefold() in self.lifting
+            return value.casefold() in self.lifting_values
         return self.harmless is None or value not in self.harmless
 
 
@@ -131,6 +140,7 @@ def guard_rule(model: schema.Guard) -> GuardRule:
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.*-]+")
 _KEY: Final = re.compile(r"[A-Za-z0-9_.*/-]+")
+_HOST_PATH: Final = re.compile(r"/|(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.*+@-]+)+")
 _PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.*+@-]+)+")
 
 _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
@@ -138,6 +148,8 @@ _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
     "annotation": (_KEY, "annotations", "write it as `example.com/name`"),
     "label": (_KEY, "labels", "write it as `example.com/name`"),
     "mount": (_PATH, "paths", "begin with `/`; no `/` at the end, no `.` or `..`"),
+    "field": (_NAME, "fields", "write its name"),
+    "hostPath": (_HOST_PATH, "paths", "begin with `/`; no `/` at the end, no `.` or `..`"),
 }
 """What names may look like, what they are called in messages, and a hint."""
 
@@ -249,6 +261,13 @@ def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], pa
                 yield Problem(message, path, "remove it; to deny values of a key, write a form with `deny`")
 
 
+def guards_own_class(guards: Guards, runtime_class: str | None, path: FieldPath) -> Iterator[Problem]:
+    """Report that the guard denies the runtime class that the mapping itself writes."""
+    if runtime_class and guards.catch("runtimeClassName", runtime_class, place="field") is not None:
+        message = f"the runtimeClassName {runtime_class} is guarded, but the mapping itself writes it"
+        yield Problem(message, path, "remove one of them")
+
+
 def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
     """Report what is wrong with the kind of an entry: one place with its names, or a reference to a list."""
     if model.named is None:
@@ -281,13 +300,23 @@ def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
         yield Problem("only variables are guarded anywhere", ("anywhere",), "remove it")
     if model.lifts == []:
         yield Problem("an empty list catches nothing", ("lifts",), "write `unless: []` to catch every value")
-    if rule.place == "mount" and (model.lifts is not None or model.unless):
-        yield Problem("a mount has no value", ("mount",), "write `unless: []`, which catches every mount, or `from`")
+    yield from _place_problems(model, rule)
     yield from _source_problems(rule)
     pattern, what, hint = _SPELLINGS[rule.place]
     for name in rule.names:
-        if pattern.fullmatch(name) is None or not name.strip("/*"):
+        if pattern.fullmatch(name) is None or not (name.strip("/*") or name == "/"):
             yield Problem(f"{name!r} is not a name or pattern of {what}", (rule.place,), hint)
+
+
+def _place_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
+    if rule.place in KEPT_PLACES:
+        if model.action == "strip":
+            yield Problem(f"a {rule.place} is never removed", ("action",), "write `deny`, `warn` or `allow`")
+        if model.whole:
+            yield Problem("a whole device has no limit that it lifts", ("whole",), "remove it")
+    if rule.place in {"mount", "hostPath"} and (model.lifts is not None or model.unless):
+        remedy = "write `unless: []`, which catches every mount" + (", or `from`" if rule.place == "mount" else "")
+        yield Problem("a mount has no value", (rule.place,), remedy)
 
 
 def _source_problems(rule: GuardRule) -> Iterator[Problem]:
@@ -304,6 +333,8 @@ def _source_problems(rule: GuardRule) -> Iterator[Problem]:
 def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
     if shim is None or rule.sources is not None:
         return
+    if rule.place == "hostPath":
+        yield from _host_path_problems(rule, shim)
     if rule.place == "mount":
         yield from _mount_problems(rule, shim)
     if rule.place != "env":
@@ -334,6 +365,12 @@ def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
         for path in sorted(NameSet.of([name]).among(paths if shim.mode == "inject" else ())):
             message = f"{name} catches {path}, where the shim itself mounts"
             yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
+
+
+def _host_path_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
+    volumes = [volume for delivery in shim.deliveries for volume in delivery.volumes]
+    for path in sorted(rule.listed.among(volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume)):
+        yield Problem(f"the list catches {path}, which the shim itself mounts", ("hostPath",), "remove it")
 
 
 def _catches(rule: GuardRule, variable: ShimVariable) -> bool:
