@@ -51,7 +51,7 @@ class Resources(View, frozen=True):
 class Capabilities(View, frozen=True):
     """``capabilities`` of a security context."""
 
-    add: list[str] | None = None
+    add: msgspec.Raw = ABSENT
 
 
 class SecurityContext(View, frozen=True):
@@ -314,6 +314,7 @@ _devices = msgspec.json.Decoder(list[VolumeDevice] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
 _affinity = msgspec.json.Decoder(_Affinity | None)
 _tolerations = msgspec.json.Decoder(list[Toleration] | None)
+_names = msgspec.json.Decoder(list[str] | None)
 _gates = msgspec.json.Decoder(list[_Gate] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
@@ -415,6 +416,12 @@ def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
 def decode_tolerations(raw: msgspec.Raw) -> list[Toleration]:
     """Decode the tolerations of a `PodSpec`."""
     return (_tolerations.decode(raw) or []) if present(raw) else []
+
+
+def capabilities_added(security: SecurityContext) -> list[str]:
+    """Return the capabilities that a security context adds."""
+    added = ABSENT if security.capabilities is None else security.capabilities.add
+    return (_names.decode(added) or []) if present(added) else []
 
 
 def gate_names(raw: msgspec.Raw) -> list[str]:

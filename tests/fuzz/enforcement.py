@@ -82,7 +82,10 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         if got is None:
             continue
         values = effective(after)
-        if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
+        if (
+            trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
+            and read.vendor not in trial.setup.lenient
+        ):
             if (
                 read.vendor != "neuron" or trial.decision.patch
             ):  # not guarded yet: one core by its plugin's key alone, as it was
@@ -107,7 +110,7 @@ def _switched_off_beside(trial: Trial) -> Iterator[Finding]:
         for name, got in amounts.items()
         if got is not None and not got.whole and reads[name].vendor in {"nvidia", "volcano"}
     }
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" or "nvidia" in trial.setup.lenient
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} or "nvidia" in trial.setup.lenient
     for _, after in trial.containers() if shares and not allowed else ():
         value = effective(after).get("CUDA_DISABLE_CONTROL")
         if after["name"] not in shares and value is not None and value.lower() in TRUE:
@@ -303,7 +306,7 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
         return
     if values.get("CUDA_DEVICE_MEMORY_LIMIT") != memory_limit(got):
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_MEMORY_LIMIT')} for {got}", vendor)
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" and core_limit(got) is None
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} and core_limit(got) is None
     if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got) and not allowed:
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_SM_LIMIT')} % for {got}", vendor)
     mounts = [mount for mount in after.get("volumeMounts") or [] if mount["mountPath"].rstrip("/") == FOLDER]

@@ -84,7 +84,7 @@ def _namespace(draw: Draw) -> tuple[dict[str, str], dict[str, str]]:
     elif odd < 0.16:
         annotations[f"{PREFIX}shim"] = draw.pick(("hostPath", "none", "csi"))
     elif odd < 0.2:
-        annotations[f"{PREFIX}guard"] = draw.pick(("deny", "strip", "allow", "wrong"))
+        annotations[f"{PREFIX}guard"] = draw.pick(("deny", "strip", "allow", "audit", "wrong"))
     return labels, annotations
 
 

@@ -13,6 +13,7 @@ from webhook.pod import (
     EnvVar,
     Volume,
     VolumeMount,
+    capabilities_added,
     clean_path,
     decode_devices,
     decode_env,
@@ -167,7 +168,7 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
     security = slot.container.security_context
     if security is not None and "field" in vendor.guard.places:
         field = "securityContext.capabilities.add"
-        added = () if security.capabilities is None else security.capabilities.add or ()
+        added = capabilities_added(security)
         if len(added) > MAX_MARKS:
             raise deny(Reason.TOO_MANY, f"{len(added)} capabilities: Linux has fewer", container=slot.name, field=field)
         for written in added:
