@@ -29,6 +29,9 @@ from webhook.text import shorten
 MAX_MARKS: Final = 256
 """The most marks of schedulers, and variables and the like, that are removed from one pod: an honest copy has a handful."""
 
+MAX_CAPABILITIES: Final = 4096
+"""The most bytes of the capabilities that a container adds: Linux has 41, with names of at most 22 characters."""
+
 MAX_MOUNTS: Final = 1024
 """The most mounts of a container that are compared with guarded paths: honest containers have a handful."""
 
@@ -168,9 +171,11 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
     security = slot.container.security_context
     if security is not None and "field" in vendor.guard.places:
         field = "securityContext.capabilities.add"
+        capabilities = security.capabilities
+        if capabilities is not None and len(bytes(capabilities.add)) > MAX_CAPABILITIES:
+            message = f"capabilities take more than {MAX_CAPABILITIES} bytes: remove those that Linux has not"
+            raise deny(Reason.TOO_MANY, message, container=slot.name, field=field)
         added = capabilities_added(security)
-        if len(added) > MAX_MARKS:
-            raise deny(Reason.TOO_MANY, f"{len(added)} capabilities: Linux has fewer", container=slot.name, field=field)
         for written in added:
             # Container runtimes take them in any case, some with the kernel's prefix.
             name = shorten(written.upper().removeprefix("CAP_"), 63)
