@@ -29,7 +29,7 @@ from webhook.text import shorten
 MAX_MARKS: Final = 256
 """The most marks of schedulers, and variables and the like, that are removed from one pod: an honest copy has a handful."""
 
-MAX_CAPABILITIES: Final = 4096
+MAX_CAPABILITIES: Final = 1024
 """The most bytes of the capabilities that a container adds: Linux has 41, with names of at most 22 characters."""
 
 MAX_MOUNTS: Final = 1024
@@ -176,9 +176,8 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
             message = f"capabilities take more than {MAX_CAPABILITIES} bytes: remove those that Linux has not"
             raise deny(Reason.TOO_MANY, message, container=slot.name, field=field)
         added = capabilities_added(security)
-        for written in added:
-            # Container runtimes take them in any case, some with the kernel's prefix.
-            name = shorten(written.upper().removeprefix("CAP_"), 63)
+        # Container runtimes take them in any case, some with the kernel's prefix.
+        for name in dict.fromkeys([written.upper().removeprefix("CAP_") for written in added]):
             _guard_field(plan, vendor, "capabilities", _Kept(f"the capability {name}", field, name), slot)
         if security.proc_mount:
             shown = f"procMount: {shorten(security.proc_mount, 63)}"
