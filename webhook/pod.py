@@ -419,9 +419,12 @@ def decode_tolerations(raw: msgspec.Raw) -> list[Toleration]:
 
 
 def capabilities_added(security: SecurityContext) -> list[str]:
-    """Return the capabilities that a security context adds."""
+    """Return the capabilities that a security context adds; none if they are no texts: the API server rejects those."""
     added = ABSENT if security.capabilities is None else security.capabilities.add
-    return (_names.decode(added) or []) if present(added) else []
+    try:
+        return (_names.decode(added) or []) if present(added) else []
+    except msgspec.ValidationError:
+        return []
 
 
 def gate_names(raw: msgspec.Raw) -> list[str]:
