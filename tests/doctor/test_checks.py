@@ -191,7 +191,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("validation", WARNING, "could not be read", but(validations=REFUSED)),
     ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
     ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
-    ("validation", ERROR, "has no webhook workloads.validate", but(validations=[validating()[0] | {"webhooks": []}])),
+    ("validation", ERROR, "has no webhook pods.validate", but(validations=[validating()[0] | {"webhooks": []}])),
     ("validation", ERROR, "does not select", but(validations=validating(rules=[]))),
     ("order", OK, "may append twice: 00-a", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
