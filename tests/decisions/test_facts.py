@@ -81,6 +81,10 @@ keys:
   who: {annotation: noted.example/container, is: container, absent: first}
 forms:
 - {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
+shim:
+  limit: plugin
+  delivery:
+  - emptyDir: {volume: noted-copy, sizeLimit: 1Mi, image: shim, command: [/copy], mountPath: /usr/lib/noted}
 ---
 vendor: delivered
 family: nvidia
@@ -89,6 +93,7 @@ forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
 shim:
   limit: env
   needs: [memory]
+  files: [lib.so]
   units: {memory: 1Ki, cores: 0.1%}
   libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
   preload: {file: ld.so.preload}
@@ -101,7 +106,7 @@ shim:
       sizeLimit: 1Mi
       image: shim
       pullPolicy: Never
-      command: [/copy]
+      folder: /lib
       cpu: 10m
       memory: 16Mi
       mountPath: /usr/lib/delivered

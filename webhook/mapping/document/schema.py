@@ -128,10 +128,14 @@ class FilledEmptyDir(Strict):
     size_limit: Short
     image: Long = Field(description="of the init container, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    command: list[Long] = Field(
+    folder: Long | None = Field(
+        None, description="the folder in the image that is copied, by its `sh` and `cp`; fails if a file is missing"
+    )
+    command: list[Long] | None = Field(
+        None,
         min_length=1,
         max_length=FEW,
-        description="copies the library to `mountPath` and fails if it cannot; runs as any user",
+        description="in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
     )
     cpu: Short = Field("50m", description="of the init container, as limit and request")
     memory: Short = Field("64Mi", description="likewise")
@@ -223,6 +227,9 @@ class Shim(Strict):
     )
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
+    files: list[Long] = Field(
+        [], max_length=FEW, description="what a copied folder must have, beside the files that are loaded first"
+    )
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None

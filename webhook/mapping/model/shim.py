@@ -140,6 +140,7 @@ _ABSOLUTE: Final = re.compile(rf"(?:/{_PATH_PART})+")
 _IMAGE: Final = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?")
 _RELATIVE_HINT: Final = "write a relative path such as `cache`"
 _RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
+_FILE_HINT: Final = "write a relative path such as `ld.so.preload`"
 _LIB: Final = "/$LIB/"
 INDEX: Final = "{index}"
 MAX_INDEXED: Final = 64
@@ -200,6 +201,7 @@ def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
 
 def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
     kinds: set[str] = set()
+    copies = False
     if not model.delivery:
         yield Problem("no delivery is listed", ("delivery",), "write `delivery: [none]` if nothing is to be mounted")
     for index, delivery in enumerate(model.delivery):
@@ -207,12 +209,18 @@ def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
         if kind in kinds:
             yield Problem(f"{kind} is listed twice", ("delivery", index))
         kinds.add(kind)
+        copies = copies or (isinstance(volume, schema.FilledEmptyDir) and volume.folder is not None)
         if volume is None:
             continue
         path: FieldPath = ("delivery", index, kind)
         yield from _volume_problems(volume.volume, (*path, "volume"))
         yield from _path_problems(volume.mount_path, (*path, "mountPath"))
         yield from _source_problems(volume, path)
+    for index, file in enumerate(model.files):
+        if _RELATIVE.fullmatch(file) is None:
+            yield Problem(f"{file!r} is not a file of the library's folder", ("files", index), _FILE_HINT)
+    if model.files and not copies:
+        yield Problem("has no effect: no delivery copies a folder", ("files",), "add an emptyDir with `folder`")
 
 
 def _source_problems(volume: schema.DeliveryVolume, path: FieldPath) -> Iterator[Problem]:
@@ -227,6 +235,11 @@ def _source_problems(volume: schema.DeliveryVolume, path: FieldPath) -> Iterator
             pass
         case schema.FilledEmptyDir():
             yield from _image_problems(volume.image, (*path, "image"))
+            if (volume.folder is None) == (volume.command is None):
+                message = "has not exactly one of `folder` and `command`"
+                yield Problem(message, path, "write the library's folder in the image as `folder`")
+            if volume.folder is not None:
+                yield from _path_problems(volume.folder, (*path, "folder"))
             for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
                 yield from _quantity_problems(amount, (*path, key))
 
@@ -337,8 +350,7 @@ def _preload_problems(preload: schema.Preload) -> Iterator[Problem]:
         if not preload.prefix:
             yield Problem("nothing is preloaded", ("preload",), "write `prefix` or `file`, or remove it")
     elif _RELATIVE.fullmatch(preload.file) is None:
-        hint = "write a relative path such as `ld.so.preload`"
-        yield Problem(f"{preload.file!r} is not a file of the library's folder", ("preload", "file"), hint)
+        yield Problem(f"{preload.file!r} is not a file of the library's folder", ("preload", "file"), _FILE_HINT)
 
 
 def _unit_problems(model: schema.Shim) -> Iterator[Problem]:
@@ -397,6 +409,8 @@ def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
             yield from _quantity_problems(value, path)
         elif key != "medium" or value not in {"", "Memory"}:
             yield Problem(f"an emptyDir has no {key}: {value}", path, "write `sizeLimit`, or `medium: Memory`")
+    if "sizeLimit" not in empty_dir:
+        yield Problem("the volume has no bound", ("state", "emptyDir"), "write `emptyDir: {sizeLimit: 64Mi}`")
 
 
 PodEntry: TypeAlias = Mapping[str, Any]
@@ -666,7 +680,7 @@ def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
         library.mount_path,
         tuple(volumes),
         tuple(mounts),
-        _installer(library) if isinstance(library, schema.FilledEmptyDir) else None,
+        _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None,
         tuple(map(str.encode, marks)),
     )
 
@@ -684,14 +698,32 @@ def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
             return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
 
 
-def _installer(library: schema.FilledEmptyDir) -> PodEntry:
+_COPY: Final = (
+    'from=$1 to=$2; shift 2; cp -R "$from/." "$to"; for file; do '
+    '[ -f "$to/$file" ] || { echo "$file is missing in $from of the image" >&2; exit 1; }; done'
+)
+
+
+def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
+    """Copy the folder, then fail for each file that the mapping names and it does not have."""
+    loaded = [path for part in (shim.preload, shim.audit) if part is not None for path in part.prefix]
+    files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
+    if shim.preload is not None and shim.preload.file is not None:
+        files.append(shim.preload.file)
+    named = dict.fromkeys(file for file in (*shim.files, *files) if _RELATIVE.fullmatch(file))
+    return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
+
+
+def _installer(library: schema.FilledEmptyDir, shim: schema.Shim) -> PodEntry:
     """The init container that fills the volume: every Pod Security level and quota permits it."""
+    command = library.command or _copy_command(library.folder or "", library.mount_path, shim)
     amounts = {"cpu": library.cpu, "memory": library.memory}
     return {
         "name": library.volume,
         "image": library.image,
         "imagePullPolicy": library.pull_policy,
-        "command": list(library.command),
+        "command": list(command),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"limits": amounts, "requests": amounts},
         "securityContext": {
             "allowPrivilegeEscalation": False,
