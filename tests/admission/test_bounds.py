@@ -248,7 +248,10 @@ TOLD: dict[str, tuple[str, str]] = {
     "mounts": ("the pod has 8193 mounts and parts of them", "mounts"),
     "long mounts": ("the pod has 1048577 bytes of mounts", "mounts"),
     "variables": ("the pod has 8193 variables in containers with one that matters to a share", "env"),
-    "paths": ("the LD_LIBRARY_PATH and LD_PRELOAD of the pod have more than 262144 characters", "env[LD_LIBRARY_PATH]"),
+    "paths": (
+        "LD_LIBRARY_PATH and LD_PRELOAD and LD_AUDIT of the pod have more than 262144 characters",
+        "env[LD_LIBRARY_PATH]",
+    ),
 }
 """How the denial of one more begins, and the field that it names."""
 

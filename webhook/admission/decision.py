@@ -348,6 +348,7 @@ class Plan:
         hidden: the containers in which devices are hidden by us, for the status.
         stripped: variables that the guard has removed so far.
         paths: characters of the search and preload paths that the shim has looked at so far.
+        covered: containers with a guarded mount that their shim has to account for.
         reported_once: the findings of `report_once`.
         labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
@@ -367,6 +368,7 @@ class Plan:
     hidden: list[str] = field(default_factory=list)
     stripped: int = 0
     paths: int = 0
+    covered: list[Slot] = field(default_factory=list)
     reported_once: set[Finding] = field(default_factory=set)
     searched: dict[str, bool] = field(default_factory=dict)
     decoded_volumes: dict[str, list[Volume]] | None = None

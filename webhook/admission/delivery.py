@@ -42,7 +42,7 @@ class DeliveryChoice(NamedTuple):
 
 
 def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
-    """Choose how a shim reaches the containers of this pod, and note for one of them what was passed over.
+    """Choose how a shim reaches the containers of this pod, and note once for the pod what was passed over.
 
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
     namespace's Pod Security level permits. A cluster without image volumes has none in either case.
@@ -61,7 +61,8 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
         if not why:
             for name, reason in passed_over.items():
                 message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
-                plan.findings.append(Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+                if not any([message == finding.message for finding in plan.findings]):  # it concerns the pod
+                    plan.findings.append(Finding(Reason.DELIVERY_PASSED_OVER, message, container))
             report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
             return DeliveryChoice(delivery, "")
         passed_over[delivery.kind] = why
@@ -162,12 +163,12 @@ def _add_installer(
     Raises:
         Denied: another container has its name, or it stands behind one that needs the library.
     """
-    present = [slot for slot in plan.slots if slot.name == delivery.library]
-    if not present:
+    named = [slot for slot in plan.slots if slot.name == delivery.library]
+    if not named:
         if installer not in plan.edits.first_init_containers:
             plan.edits.first_init_containers.append(installer)
         return
-    [found, *_] = present
+    [found, *_] = named
     if found.kind != "initContainers" or (difference := _difference(found.container, installer, delivery)):
         problem = "is not the shim's" if found.kind != "initContainers" else f"is not the shim's: it has {difference}"
         message = f"container {found.name} {problem}; rename the pod's own"
@@ -212,25 +213,25 @@ def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: 
     mounts = [mount for i, mount in enumerate(decode_mounts(slot.container.volume_mounts)) if i not in removed]
     _check_unwritable(slot, mounts, libraries)
     if delivery is not None:
-        present = [(clean_path(mount.mount_path), mount) for mount in mounts]
-        missing = [entry for entry in delivery.mounts if not _mounted(slot, present, entry, delivery)]
+        by_path = [(clean_path(mount.mount_path), mount) for mount in mounts]
+        missing = [entry for entry in delivery.mounts if not _mounted(slot, by_path, entry, delivery)]
         plan.edits.container(slot).mounts.extend(missing)
 
 
-def _add_volume(plan: Plan, present: list[Volume], entry: PodEntry) -> None:
+def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
     name = entry["name"]
-    if not present and not plan.edits.volumes:
+    if not volumes and not plan.edits.volumes:
         plan.edits.volumes.append(entry)
         return
-    if len(present) > 1:
+    if len(volumes) > 1:
         raise deny(
-            Reason.COLLISION, f"volume {name} is defined {len(present)} times: keep one", field=f"spec.volumes[{name}]"
+            Reason.COLLISION, f"volume {name} is defined {len(volumes)} times: keep one", field=f"spec.volumes[{name}]"
         )
     added = next(iter([volume for volume in plan.edits.volumes if volume["name"] == name]), None)
-    if not all([_same_volume(volume, entry) for volume in present]) or added not in (None, entry):
+    if not all([_same_volume(volume, entry) for volume in volumes]) or added not in (None, entry):
         message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
-    if not present and added is None:
+    if not volumes and added is None:
         plan.edits.volumes.append(entry)
 
 
@@ -274,7 +275,7 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
-def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
+def _mounted(slot: Slot, mounts: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 
     Raises:
@@ -282,7 +283,7 @@ def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: PodE
     """
     mount_path = entry["mountPath"]
     mounted = False
-    for path, mount in present:
+    for path, mount in mounts:
         if path == mount_path and _same_mount(mount, entry):
             mounted = True
         elif path == mount_path or (mount_path == delivery.mount_path and inside(path, mount_path)):

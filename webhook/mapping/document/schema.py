@@ -128,10 +128,14 @@ class FilledEmptyDir(Strict):
     size_limit: Short
     image: Long = Field(description="of the init container, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    command: list[Long] = Field(
+    folder: Long | None = Field(
+        None, description="the folder in the image that is copied, by its `sh` and `cp`; fails if a file is missing"
+    )
+    command: list[Long] | None = Field(
+        None,
         min_length=1,
         max_length=FEW,
-        description="copies the library to `mountPath` and fails if it cannot; runs as any user",
+        description="in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
     )
     cpu: Short = Field("50m", description="of the init container, as limit and request")
     memory: Short = Field("64Mi", description="likewise")
@@ -176,12 +180,32 @@ class LibraryPath(Strict):
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
     image_default: list[Long] = Field([], max_length=FEW)
+    if_unset: Literal["write", "leave"] = Field(
+        "write", description="in a container without `LD_LIBRARY_PATH`; leave: the image's own value stays in force"
+    )
+    variable: KeyText | None = Field(
+        None, description="a variable of the shim's own, written in place of `LD_LIBRARY_PATH`"
+    )
 
 
 class Preload(Strict):
-    """The beginning of `LD_PRELOAD`."""
+    """The beginning of `LD_PRELOAD`, and a file in the place of `/etc/ld.so.preload`."""
+
+    prefix: list[Long] = Field([], max_length=FEW)
+    file: Long | None = Field(None, description="a file of the library's folder, mounted at `/etc/ld.so.preload`")
+
+
+class Audit(Strict):
+    """The beginning of `LD_AUDIT`."""
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
+
+
+class Units(Strict):
+    """The units in which variables contain amounts, rounded up."""
+
+    memory: Short = "1Mi"
+    cores: Short = "1%"
 
 
 class Shim(Strict):
@@ -203,13 +227,19 @@ class Shim(Strict):
     )
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
+    files: list[Long] = Field(
+        [], max_length=FEW, description="what a copied folder must have, beside the files that are loaded first"
+    )
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None
+    audit: Audit | None = None
+    units: Units = Field(Units.model_construct(memory="1Mi", cores="1%"), description="of {memory} and {cores}")
     env: dict[KeyText, Long] = Field(
         {},
         max_length=SOME,
-        description="variables; values may contain {memory} (MiB, rounded up), {cores}, {devices} and {container}",
+        description="variables; values may contain {memory}, {cores}, {devices} and {container}; "
+        "with {index} in the name, one for each device",
     )
 
 
