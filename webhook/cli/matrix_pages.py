@@ -70,9 +70,10 @@ def matrix_page(policy: Policy) -> str:
 def _needs(policy: Policy, targets: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the resources of targets that nodes report under a condition only, with it: else pods stay Pending."""
     for target in targets:
-        for entry in policy.vendors[target].document.reports:
+        for entry in policy.vendors[target].document.reports or ():
             if not isinstance(entry, str):
-                yield target, entry.resource, " ".join(entry.needs.split())
+                only = f"for {entry.requests}: " if entry.requests else ""
+                yield target, entry.resource, f"{only}{' '.join(entry.needs.split())}"
 
 
 def page_row(matrix: Matrix, source: str) -> str:
