@@ -56,7 +56,9 @@ def matrix_page(policy: Policy) -> str:
     lines = [f"| from \\ to | {' | '.join(targets)} |", "|---|" + ":-:|" * len(targets)]
     lines += [page_row(matrix, source) for source in matrix.sources]
     rows = [f"| `{target}` | `{name}` | {needs} |" for target, name, needs in _needs(policy, targets)]
-    needed = "\n".join(["| to | resource | what it needs |", "|---|---|---|", *rows])
+    unknown = [f"`{target}`" for target in targets if policy.vendors[target].document.reports is None]
+    closed = ["", f"What nodes report is not public for {', '.join(unknown)}."] if unknown else []
+    needed = "\n".join(["| to | resource | what it needs |", "|---|---|---|", *rows, *closed])
     parts = (
         "\n".join(lines),
         "## What nodes report only then",
