@@ -481,7 +481,11 @@ class CheckedSource(Strict):
 
     system: Short = Field(description="the name of the project or product")
     at: Long = Field(description="the repository or site where it is published")
-    version: Short | None = Field(None, description="the release or commit; omit it for pages without a version")
+    version: Short | None = Field(
+        None,
+        description="the release, with the commit that was read: `1.2.0 (0a1b2c3)`, `1.2.0 and later (…)`, "
+        "`later than 1.2.0 (…)`, `no release (…)`; omit it for pages without a version",
+    )
     date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(
         description="the date of the comparison"
     )
@@ -489,6 +493,11 @@ class CheckedSource(Strict):
         description="the files or pages that were read"
     )
     missing: Long | None = Field(None, description="what could not be found in public")
+    adds: list[Short] = Field(
+        [],
+        max_length=FEW,
+        description="of a version later than a release: the keys and variables that no release has yet",
+    )
 
 
 class KnownName(Strict):
@@ -508,6 +517,7 @@ class GatedName(Strict):
 
     resource: KeyText = Field(description="the resource name")
     needs: Long = Field(description="what has to be switched on, as a clause")
+    requests: Short | None = Field(None, description="the requests that need it, if not all: `whole devices`")
 
 
 class Match(Strict):
@@ -602,11 +612,11 @@ class Mapping(Strict):
         max_length=FEW,
         description="names of other vendors under which this one may serve its devices; `check` looks for them",
     )
-    reports: list[KeyText | GatedName] = Field(
-        [],
-        max_length=FEW,
-        description="the resources of keys that nodes report where the system is installed as by its chart, or with what it "
-        "`needs`; `check` says which of them no node has",
+    reports: Annotated[list[KeyText | GatedName], Field(max_length=FEW)] | None = Field(
+        None,
+        description="the resources of keys that nodes report where the newest release of the system is installed as by its "
+        "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
+        "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has",
     )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[KeyText | OwnedLabel] = Field(
