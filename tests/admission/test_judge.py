@@ -206,6 +206,33 @@ def test_nothing_in_an_update_hides_a_mark() -> None:
         assert denial.reason is Reason.OWNED_CHANGED
 
 
+OPT_OUT = {"vgpu-webhook.io/inject": "disabled"}
+STATUS = {"vgpu-webhook.io/status": "{}"}
+TARGET = {"vgpu-webhook.io/target": "metax"}
+
+
+@pytest.mark.parametrize("annotations, labels", [({}, OPT_OUT), (TARGET, {}), ({**STATUS, **TARGET}, OPT_OUT)])
+def test_no_update_chooses_again(annotations: dict[str, str], labels: dict[str, str]) -> None:
+    """What becomes of a pod with devices was chosen when it was created; of any other pod it means nothing."""
+    denial = updated({}, annotations, labels=labels).denial
+    assert denial is not None
+    assert denial.reason is Reason.OWNED_CHANGED
+    assert "create the pod again" in denial.message
+    assert updated({}, annotations, labels=labels, cpu="1").allowed
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
+    assert updated({}, annotations, Context(namespace), labels=labels).allowed
+
+
+@pytest.mark.parametrize("annotations, code", [({}, None), (STATUS, "VGW605")])
+def test_an_opt_out_after_creation_opens_no_door(annotations: dict[str, str], code: str | None) -> None:
+    """The status of the creation beats a label that came later, which may have come unjudged."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
+    container = {"name": "shell", "resources": resources, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    pod = {"metadata": {"labels": OPT_OUT, "annotations": annotations}, "spec": {"containers": [container]}}
+    denial = judge_ephemeral([decode_pod(json.dumps(pod).encode())], CONTEXT, POLICY).denial
+    assert (None if denial is None else denial.reason.code) == code
+
+
 def test_other_updates_are_allowed() -> None:
     """Of other keys, beside a mark that stays; of pods without devices; and where nothing is enforced."""
     assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
