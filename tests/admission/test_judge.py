@@ -15,6 +15,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Memo
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -39,23 +40,29 @@ def stored(limits: dict[str, str]) -> Json:
     return made
 
 
-def test_what_was_decided_is_allowed() -> None:
+@pytest.mark.parametrize("hide", [False, True])
+def test_what_was_decided_is_allowed(*, hide: bool) -> None:
     """Any pod that was allowed, changed or not, with the API server's defaults, in any namespace and mode."""
-    changed = Counter[bool]()
+    changed, hidden = Counter[bool](), 0
     for number in range(200):
         trial = Trial(replace(case_of(SEED, number), setup=number % 3))
-        if not trial.decision.allowed:
+        settings = trial.policy.settings.model_copy(update={"hide_devices": hide})
+        policy = replace(trial.policy, settings=settings, memo=Memo())
+        decision = decide(decode_pod(trial.raw), trial.context, policy)
+        if not decision.allowed:
             continue
         try:
-            final = with_defaults(trial.stored)
+            final = with_defaults(apply_strictly(json.loads(trial.raw), decision.patch))
         except DeniedThereError:
             continue
-        judgement = judge_pod(decode_pod(json.dumps(final).encode()), trial.context, trial.policy)
+        judgement = judge_pod(decode_pod(json.dumps(final).encode()), trial.context, policy)
         assert judgement.allowed, judgement.denial
         assert not judgement.patch_json
         assert not judgement.warnings
-        changed[bool(trial.decision.patch)] += 1
+        changed[bool(decision.patch)] += 1
+        hidden += "hidden" in (decision.status or {})
     assert min(changed[True], changed[False]) > 10
+    assert (hidden > 10) is hide
 
 
 def test_what_is_as_decided_is_one_object() -> None:
