@@ -94,6 +94,7 @@ shim:
   limit: env
   needs: [memory]
   files: [lib.so]
+  architectures: [amd64, arm64]
   units: {memory: 1Ki, cores: 0.1%}
   libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
   preload: {file: ld.so.preload}
@@ -106,7 +107,7 @@ shim:
       sizeLimit: 1Mi
       image: shim
       pullPolicy: Never
-      folder: /lib
+      folder: "/lib/{arch}"
       cpu: 10m
       memory: 16Mi
       mountPath: /usr/lib/delivered

@@ -223,6 +223,18 @@ MISTAKES: list[tuple[Any, ...]] = [
     ),
     ({("state", "emptyDir"): {"medium": "Memory"}}, ("state", "emptyDir"), "no bound"),
     ({("files",): ["a"]}, ("files",), "no delivery copies"),
+    ({("architectures",): ["amd64"]}, ("architectures",), "no effect"),
+    (
+        {("architectures",): ["amd64", "A"], ("delivery", 0, "hostPath", "path"): "/opt/{arch}"},
+        ("architectures", 1),
+        "not an architecture",
+    ),
+    (
+        {("architectures",): ["amd64"], ("delivery", 0, "hostPath", "mountPath"): "/opt/{arch}"},
+        ("delivery", 0, "hostPath"),
+        "cannot be in",
+    ),
+    ({("delivery", 0, "hostPath", "path"): "/opt/{arch}"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
     ({("env", "X"): "{index}"}, ("env", "X"), "variable for each device"),
     ({("env", "X_{index}_{index}"): "1"}, ("env", "X_{index}_{index}"), "not a name of a variable"),
     ({("preload",): {"prefix": []}}, ("preload",), "nothing is preloaded"),
