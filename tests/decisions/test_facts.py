@@ -85,6 +85,7 @@ shim:
   limit: plugin
   delivery:
   - emptyDir: {volume: noted-copy, sizeLimit: 1Mi, image: shim, command: [/copy], mountPath: /usr/lib/noted}
+  preload: {file: ld.so.preload}
 ---
 vendor: delivered
 family: nvidia
@@ -97,7 +98,6 @@ shim:
   architectures: [amd64, arm64]
   units: {memory: 1Ki, cores: 0.1%}
   libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
-  preload: {file: ld.so.preload}
   audit: {prefix: [/usr/lib/delivered/audit.so]}
   env: {DELIVERED_LIMIT: "{memory}", "DELIVERED_CORES_{index}": "{cores}"}
   delivery:

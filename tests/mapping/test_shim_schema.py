@@ -238,6 +238,7 @@ MISTAKES: list[tuple[Any, ...]] = [
     ({("env", "X"): "{index}"}, ("env", "X"), "variable for each device"),
     ({("env", "X_{index}_{index}"): "1"}, ("env", "X_{index}_{index}"), "not a name of a variable"),
     ({("preload",): {"prefix": []}}, ("preload",), "nothing is preloaded"),
+    ({("delivery", 0): image(), ("preload", "file"): "ld.so.preload"}, ("delivery", 0), "folders, not the file"),
     ({("preload", "file"): "/etc/ld.so.preload"}, ("preload", "file"), "not a file of the library's folder"),
     ({("preload", "prefix"): ["/a/$LIB"]}, ("preload", "prefix", 0), "absolute path"),
     ({("audit",): {"prefix": ["/a/$LIB/b"]}}, ("audit", "prefix", 0), "absolute path"),

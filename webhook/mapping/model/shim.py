@@ -317,6 +317,10 @@ def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
     if model.preload is not None:
         lists.append(("preload", "prefix", model.preload.prefix))
         yield from _preload_problems(model.preload)
+        for index, (kind, _) in enumerate(map(_source, model.delivery) if model.preload.file is not None else ()):
+            if kind == "image":
+                message = "an image volume brings folders, not the file of `preload`"
+                yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
     if model.audit is not None:
         lists.append(("audit", "prefix", model.audit.prefix))
     seen: set[str] = set()
