@@ -85,6 +85,7 @@ shim:
   limit: plugin
   delivery:
   - emptyDir: {volume: noted-copy, sizeLimit: 1Mi, image: shim, command: [/copy], mountPath: /usr/lib/noted}
+  preload: {file: ld.so.preload}
 ---
 vendor: delivered
 family: nvidia
@@ -94,9 +95,9 @@ shim:
   limit: env
   needs: [memory]
   files: [lib.so]
+  architectures: [amd64, arm64]
   units: {memory: 1Ki, cores: 0.1%}
   libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
-  preload: {file: ld.so.preload}
   audit: {prefix: [/usr/lib/delivered/audit.so]}
   env: {DELIVERED_LIMIT: "{memory}", "DELIVERED_CORES_{index}": "{cores}"}
   delivery:
@@ -106,7 +107,7 @@ shim:
       sizeLimit: 1Mi
       image: shim
       pullPolicy: Never
-      folder: /lib
+      folder: "/lib/{arch}"
       cpu: 10m
       memory: 16Mi
       mountPath: /usr/lib/delivered

@@ -84,6 +84,8 @@ def _program_and_own(root: Path) -> None:
 def _programs(root: Path) -> None:
     _program_and_own(root)
     driver = root / "usr" / "lib" / "libcuda.so.1"
+    # Where LD_AUDIT looks for it, as in any distribution.
+    shutil.copy(root / "lib64" / "ld-linux-x86-64.so.2", root / "lib" / "x86_64-linux-gnu")
     shutil.copy(root / "program", root / "setuid")
     (root / "setuid").chmod(0o4755)
     _cc("-static", SOURCE / "program.c", SOURCE / "driver.c", "-o", root / "static")
@@ -112,7 +114,9 @@ def _image(folder: Path, name: str, make: Callable[[Path], None], entry: str, **
     folder.mkdir()
     make(folder / "root")
     variables = (f"ENV {key}={value}" for key, value in environment.items())
-    lines = ["FROM scratch", "COPY root/ /", *variables, f'ENTRYPOINT ["{entry}"]', ""]
+    # Copying a folder takes the bit of setuid away.
+    setuid = ["COPY --chmod=4755 root/setuid /setuid"] if (folder / "root" / "setuid").exists() else []
+    lines = ["FROM scratch", "COPY root/ /", *setuid, *variables, f'ENTRYPOINT ["{entry}"]', ""]
     (folder / "Containerfile").write_text("\n".join(lines))
     return built(folder, name)
 

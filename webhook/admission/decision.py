@@ -189,7 +189,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     first = 0 if init is None else len(init)
     affinity, gates = spec.affinity, spec.scheduling_gates
     if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
-        affinity, gates = affinity if policy.cards or spec.node_name else ABSENT, ABSENT
+        affinity, gates = affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
     facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(

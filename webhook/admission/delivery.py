@@ -10,7 +10,8 @@ import msgspec
 
 from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL, Plan
-from webhook.mapping.model.shim import NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
+from webhook.admission.overrides import selected_architectures
+from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
 from webhook.patch import Slot
 from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
 from webhook.quantity import Number, QuantityError, parse_quantity
@@ -50,14 +51,15 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
     kind = _kind_set(plan) if plan.context.namespace.annotations else None
     if kind == "none":
         return DeliveryChoice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
-    chosen = next((delivery for delivery in shim.deliveries if delivery.kind == kind), None)
+    deliveries = _for_architecture(plan, shim, container) if shim.by_architecture else shim.deliveries
+    chosen = next((delivery for delivery in deliveries if delivery.kind == kind), None)
     if chosen is not None and (chosen.kind != "image" or _image_volumes(plan)):
         return DeliveryChoice(chosen, "")
     passed_over: dict[str, str] = {}
-    for delivery in shim.deliveries:
+    for delivery in deliveries:
         if delivery.kind == "none":
             break
-        why = _forbids(plan, delivery, only=len(shim.deliveries) == 1)
+        why = _forbids(plan, delivery, only=len(deliveries) == 1)
         if not why:
             for name, reason in passed_over.items():
                 message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
@@ -71,6 +73,18 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
     return DeliveryChoice(
         NO_DELIVERY, "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
     )
+
+
+def _for_architecture(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, ...]:
+    """The deliveries for the architecture that the pod selects; if that is not one of the shim's, for its default."""
+    selected = selected_architectures(plan.pod)
+    names = [name for name in shim.by_architecture if selected is None or name in selected] or [*shim.by_architecture]
+    if selected is not None and selected != {names[0]}:
+        others = shorten(", ".join(sorted(selected - {names[0]})), 40)
+        message = f"the library is that for {names[0]}, but the pod may run on {others}: select one {ARCH_LABEL}"
+        if not any([message == finding.message for finding in plan.findings]):  # it concerns the pod
+            plan.findings.append(Finding(Reason.ARCHITECTURE_ASSUMED, message, container, ARCH_LABEL))
+    return shim.by_architecture[names[0]]
 
 
 def _forbids(plan: Plan, delivery: Delivery, *, only: bool) -> str:

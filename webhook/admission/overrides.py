@@ -15,6 +15,7 @@ from webhook import labels
 from webhook.admission.decision import Context, Plan
 from webhook.mapping.document.problem import nearest_known
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import parse_cores, parse_default_memory
 from webhook.mapping.requests.values import for_device_size
@@ -60,14 +61,26 @@ def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
     devices: list[SelectedDevice] = []
     for label in dict.fromkeys(itertools.chain.from_iterable(policy.card_labels.values())):
         chosen = selector.get(label)
-        values = _in_each(label, terms)
-        if chosen is not None:
-            values = {chosen} if values is None else values & {chosen}
+        values = _selected_values(label, chosen, terms)
         if values:
             devices.append(
                 _selected_device(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy)
             )
     return tuple(devices)
+
+
+def selected_architectures(pod: Pod) -> set[str] | None:
+    """Return the architectures of the nodes that a pod selects; None if it selects none."""
+    terms, _ = node_terms(pod.spec.affinity)
+    return _selected_values(ARCH_LABEL, (pod.spec.node_selector or {}).get(ARCH_LABEL), terms)
+
+
+def _selected_values(label: str, chosen: str | None, terms: list[NodeTerm]) -> set[str] | None:
+    """The values of a label that the node selector and all terms allow; None if they allow every value."""
+    values = _in_each(label, terms)
+    if chosen is None:
+        return values
+    return {chosen} if values is None else values & {chosen}
 
 
 def _in_each(label: str, terms: list[NodeTerm]) -> set[str] | None:

@@ -227,6 +227,9 @@ class Shim(Strict):
     )
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
+    architectures: list[KeyText] = Field(
+        [], max_length=FEW, description="of nodes, the default first; `{arch}` in deliveries stands for that of the pod"
+    )
     files: list[Long] = Field(
         [], max_length=FEW, description="what a copied folder must have, beside the files that are loaded first"
     )

@@ -143,6 +143,8 @@ _RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
 _FILE_HINT: Final = "write a relative path such as `ld.so.preload`"
 _LIB: Final = "/$LIB/"
 INDEX: Final = "{index}"
+ARCH: Final = "{arch}"
+ARCH_LABEL: Final = "kubernetes.io/arch"
 MAX_INDEXED: Final = 64
 """The most devices of a container for each of which a variable is written: nodes have up to 16."""
 
@@ -315,6 +317,10 @@ def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
     if model.preload is not None:
         lists.append(("preload", "prefix", model.preload.prefix))
         yield from _preload_problems(model.preload)
+        for index, (kind, _) in enumerate(map(_source, model.delivery) if model.preload.file is not None else ()):
+            if kind == "image":
+                message = "an image volume brings folders, not the file of `preload`"
+                yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
     if model.audit is not None:
         lists.append(("audit", "prefix", model.audit.prefix))
     seen: set[str] = set()
@@ -508,6 +514,7 @@ class Shim:
         needs: dimensions that must have a limit that can be written.
         deny_unmet: a request without them is denied, not left to the device plugin.
         deliveries: in order of preference.
+        by_architecture: the same for each architecture, the default first; empty if they are alike.
         library_path: directories that ``LD_LIBRARY_PATH`` begins with.
         leave_unset: a container without ``LD_LIBRARY_PATH`` keeps the image's.
         image_default: directories in place of the image's own, which a webhook cannot see.
@@ -531,6 +538,7 @@ class Shim:
     needs: tuple[Need, ...]
     deny_unmet: bool
     deliveries: tuple[Delivery, ...]
+    by_architecture: Mapping[str, tuple[Delivery, ...]]
     library_path: tuple[str, ...]
     leave_unset: bool
     image_default: tuple[str, ...]
@@ -589,8 +597,37 @@ def compile_shim(model: schema.Shim, forms: Collection[str], path: FieldPath) ->
         forms: the names of the vendor's forms.
         path: its path in the document.
     """
-    problems = [replace(problem, path=(*path, *problem.path)) for problem in shim_problems(model, forms)]
-    return _shim(model), problems
+    found = [*_architecture_problems(model), *shim_problems(_in_architecture(model), forms)]
+    return _shim(model), [replace(problem, path=(*path, *problem.path)) for problem in found]
+
+
+def _architecture_problems(model: schema.Shim) -> Iterator[Problem]:
+    for index, name in enumerate(model.architectures):
+        if re.fullmatch("[a-z0-9]+", name) is None:
+            yield Problem(
+                f"{name!r} is not an architecture of nodes", ("architectures", index), "write such as `amd64`"
+            )
+    for index, delivery in enumerate(model.delivery if model.architectures else ()):
+        kind, volume = _source(delivery)
+        if volume is not None and ARCH in f"{volume.volume} {volume.mount_path}":
+            hint = "use it in paths and images that the library comes from"
+            yield Problem(f"{ARCH} cannot be in `volume` or `mountPath`", ("delivery", index, kind), hint)
+    if model.architectures and _in_architecture(model) == model:
+        yield Problem(f"has no effect: no delivery has {ARCH}", ("architectures",), "remove it")
+
+
+def _in_architecture(model: schema.Shim, architecture: str | None = None) -> schema.Shim:
+    """The shim on nodes of an architecture, by default of the first."""
+    if not model.architectures:
+        return model
+    name = re.sub("[^a-z0-9]", "", architecture or model.architectures[0])
+    deliveries: list[schema.Delivery] = [
+        delivery
+        if delivery == "none"
+        else type(delivery).model_validate_json(delivery.model_dump_json(by_alias=True).replace(ARCH, name))
+        for delivery in model.delivery
+    ]
+    return model.model_copy(update={"delivery": deliveries})
 
 
 def _shim(model: schema.Shim) -> Shim:
@@ -606,7 +643,11 @@ def _shim(model: schema.Shim) -> Shim:
     names = {variable.pattern for variable in variables}.union(loaded)
     if prefix and own_path is None:
         names.add(LD_LIBRARY_PATH)
-    deliveries = tuple(_delivery(delivery, model) for delivery in model.delivery)
+    by_architecture = {
+        name: tuple(_delivery(delivery, model) for delivery in _in_architecture(model, name).delivery)
+        for name in model.architectures
+    }
+    deliveries = next(iter(by_architecture.values()), tuple(_delivery(delivery, model) for delivery in model.delivery))
     covers = [(PRELOAD_FILE, each.library) for each in deliveries if any(map(_at_preload_file, each.mounts))]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
@@ -617,6 +658,7 @@ def _shim(model: schema.Shim) -> Shim:
         needs=tuple(model.needs),
         deny_unmet=model.unmet == "deny",
         deliveries=deliveries,
+        by_architecture=by_architecture,
         library_path=tuple(library_path.prefix) if own_path is None else (),
         leave_unset=library_path.if_unset == "leave",
         image_default=tuple(library_path.image_default),
