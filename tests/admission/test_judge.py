@@ -170,10 +170,11 @@ def updated(
     new: dict[str, str],
     context: Context = CONTEXT,
     *,
+    stored_labels: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     **limits: str,
 ) -> Decision:
-    """The judgement of an update of a bound pod from some annotations to others, which adds labels."""
+    """The judgement of an update of a bound pod from some annotations and labels to others."""
     names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
     resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
     spec = {
@@ -183,7 +184,7 @@ def updated(
     }
     pods = [
         decode_pod(json.dumps({"metadata": {"annotations": annotations, "labels": added}, "spec": spec}).encode())
-        for annotations, added in ((old, {}), (new, labels or {}))
+        for annotations, added in ((old, stored_labels or {}), (new, labels or {}))
     ]
     return judge_update(pods[0], pods[1], context, POLICY)
 
@@ -207,9 +208,10 @@ def test_nothing_in_an_update_hides_a_mark() -> None:
 
 
 def test_other_updates_are_allowed() -> None:
-    """Of other keys, beside a mark that stays; of pods without devices; and where nothing is enforced."""
+    """Of other keys, beside a mark that stays; of pods without devices, or that opted out; and where nothing is enforced."""
     assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
     assert updated({}, {MARK: "x"}, cpu="1").allowed
+    assert updated({}, {MARK: "x"}, stored_labels={"vgpu-webhook.io/inject": "disabled"}).allowed
     namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
     assert updated({}, {MARK: "x"}, Context(namespace)).allowed
 
@@ -234,3 +236,6 @@ def test_ephemeral_containers(container: Json, code: str | None, guard: str | No
     if guard == "allow" and code == "VGW605":
         code = None
     assert (None if denial is None else denial.reason.code) == code
+    if denial is not None:
+        assert denial.container == "shell"
+        assert " and was removed" not in denial.message
