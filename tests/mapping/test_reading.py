@@ -18,6 +18,7 @@ def request(devices: int, memory: Memory, cores: Cores) -> Request:
 
 REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("nvidia", {"nvidia.com/gpucores": "30500m"}, Reason.NOT_WHOLE, "1 is 1 % of a device"),
+    ("nvidia", {"nvidia.com/gpu": "1500m"}, Reason.NOT_WHOLE, ": it counts devices$"),
     ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
