@@ -177,10 +177,11 @@ def updated(
     new: dict[str, str],
     context: Context = CONTEXT,
     *,
+    stored_labels: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     **limits: str,
 ) -> Decision:
-    """The judgement of an update of a bound pod from some annotations to others, which adds labels."""
+    """The judgement of an update of a bound pod from some annotations and labels to others."""
     names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
     resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
     spec = {
@@ -190,7 +191,7 @@ def updated(
     }
     pods = [
         decode_pod(json.dumps({"metadata": {"annotations": annotations, "labels": added}, "spec": spec}).encode())
-        for annotations, added in ((old, {}), (new, labels or {}))
+        for annotations, added in ((old, stored_labels or {}), (new, labels or {}))
     ]
     return judge_update(pods[0], pods[1], context, POLICY)
 
@@ -202,6 +203,9 @@ def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str,
     assert denial is not None
     assert denial.reason is Reason.OWNED_CHANGED
     assert denial.field == f"metadata.annotations[{MARK}]"
+    assert denial.message.startswith(
+        f"{denial.field} belongs to a scheduler, and its user may not change it: leave it, or "
+    )
 
 
 def test_nothing_in_an_update_hides_a_mark() -> None:
@@ -241,9 +245,10 @@ def test_an_opt_out_after_creation_opens_no_door(annotations: dict[str, str], co
 
 
 def test_other_updates_are_allowed() -> None:
-    """Of other keys, beside a mark that stays; of pods without devices; and where nothing is enforced."""
+    """Of other keys, beside a mark that stays; of pods without devices, or that opted out; and where nothing is enforced."""
     assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
     assert updated({}, {MARK: "x"}, cpu="1").allowed
+    assert updated({}, {MARK: "x"}, stored_labels={"vgpu-webhook.io/inject": "disabled"}).allowed
     namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
     assert updated({}, {MARK: "x"}, Context(namespace)).allowed
 
@@ -268,3 +273,6 @@ def test_ephemeral_containers(container: Json, code: str | None, guard: str | No
     if guard == "allow" and code == "VGW605":
         code = None
     assert (None if denial is None else denial.reason.code) == code
+    if denial is not None:
+        assert denial.container == "shell"
+        assert " and was removed" not in denial.message
