@@ -78,5 +78,5 @@ def test_one_that_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("UPGRADE_FROM", old[:12])
     assert version_before(project) == old
     monkeypatch.setenv("UPGRADE_FROM", "no-such-commit")
-    with pytest.raises(NoVersionBeforeError, match="no-such-commit|single revision"):
+    with pytest.raises(NoVersionBeforeError, match=r"no-such-commit|single revision"):
         version_before(project)
