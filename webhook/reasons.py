@@ -144,6 +144,7 @@ class Reason(enum.Enum):
     HIDDEN = "VGW614", ReasonKind.NOTE
     GUARD_KEPT = "VGW612", ReasonKind.WARNING
     DELIVERY_PASSED_OVER = "VGW615", ReasonKind.NOTE
+    ARCHITECTURE_ASSUMED = "VGW618", ReasonKind.NOTE
     INTERNAL_ERROR = "VGW901", ReasonKind.BUG
 
     def __init__(self, code: str, kind: ReasonKind, status: int = 0) -> None:

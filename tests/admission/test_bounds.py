@@ -148,7 +148,9 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
 def test_more_than_any_honest_pod_has_is_refused(pod: dict[str, Any]) -> None:
     """What would take long is not looked through."""
     decision = decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
-    assert decision.reason is Reason.TOO_MANY
+    assert decision.denial is not None
+    assert decision.denial.reason is Reason.TOO_MANY
+    assert (decision.denial.container == "a") is (decision.denial.field or "").startswith("env[")
 
 
 def named(count: int, prefix: str = "k") -> dict[str, str]:
@@ -248,7 +250,10 @@ TOLD: dict[str, tuple[str, str]] = {
     "mounts": ("the pod has 8193 mounts and parts of them", "mounts"),
     "long mounts": ("the pod has 1048577 bytes of mounts", "mounts"),
     "variables": ("the pod has 8193 variables in containers with one that matters to a share", "env"),
-    "paths": ("the LD_LIBRARY_PATH and LD_PRELOAD of the pod have more than 262144 characters", "env[LD_LIBRARY_PATH]"),
+    "paths": (
+        "LD_LIBRARY_PATH and LD_PRELOAD and LD_AUDIT of the pod have more than 262144 characters",
+        "env[LD_LIBRARY_PATH]",
+    ),
 }
 """How the denial of one more begins, and the field that it names."""
 
@@ -284,7 +289,9 @@ def test_maps_that_take_long_to_decode_are_not_decoded(place: str) -> None:
     decoded = decode_pod(json.dumps(full).encode())
     assert decoded.metadata == Metadata(name="p", namespace="team")
     for context, allowed in ((ENFORCING, False), (Context(Namespace("team", {})), True)):
-        assert decide(decoded, context, POLICY).allowed is allowed
+        decision = decide(decoded, context, POLICY)
+        assert decision.allowed is allowed
+        assert (decision.denial is not None and decision.denial.field == "metadata") is not allowed
     review = {"uid": "u", "kind": {"version": "v1", "kind": "Pod"}, "operation": "CREATE", "object": full}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": review}
     assert decode_review(json.dumps(body).encode()).pod == decoded

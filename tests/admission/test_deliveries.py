@@ -114,6 +114,60 @@ def test_another_container_cannot_write_to_it(policy: Policy) -> None:
     assert decided(pod, policy).reason is Reason.COLLISION
 
 
+PRELOADED = CASES / "shim-preload-file"
+OWN_FILE = {"name": "vgpu-shim", "mountPath": "/etc/ld.so.preload", "subPath": "mine", "readOnly": True}
+
+
+def preloaded(container: int = 0) -> Any:
+    """The pod whose shim is mounted over `/etc/ld.so.preload`, and the mounts of a container."""
+    pod = load_yaml((PRELOADED / "expected.yaml").read_text())
+    return pod, pod["spec"]["containers"][container].setdefault("volumeMounts", [])
+
+
+def again(pod: Any) -> Decision:
+    """Decided under the mapping of that case."""
+    return decide(decode_pod(json.dumps(pod).encode()), context_in(PRELOADED), policy_in(PRELOADED))
+
+
+def test_its_own_file_passes_the_guard() -> None:
+    """Another file of its volume does not, nor another volume, nor its own where no shim is injected."""
+    pod, mounts = preloaded()
+    assert (again(pod).reason, again(pod).patch) == (Reason.ALREADY_RIGHT, ())
+    [position] = [i for i, mount in enumerate(mounts) if mount["mountPath"] == "/etc/ld.so.preload"]
+    own, mounts[position] = mounts[position], OWN_FILE
+    assert again(pod).reason is Reason.COLLISION
+    mounts[position] = {**own, "name": "vgpu-shim-state"}
+    assert again(pod).reason is Reason.GUARDED
+    mounts[position] = own
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    limits["nvidia.com/gpumem-percentage"] = "50"
+    del limits["nvidia.com/gpumem"]
+    pod["spec"]["containers"][0]["resources"]["requests"] = limits
+    pod["spec"]["containers"][0]["env"] = []
+    assert again(pod).reason is Reason.GUARDED
+
+
+def test_a_list_by_reference_cannot_follow_ours() -> None:
+    """As for LD_PRELOAD: the kubelet would write one in the place of the other."""
+    folder = CASES / "shim-own-variable"
+    pod = load_yaml((folder / "pod.yaml").read_text())
+    reference = {"configMapKeyRef": {"name": "mine", "key": "audit"}}
+    pod["spec"]["containers"][0]["env"] = [{"name": "LD_AUDIT", "valueFrom": reference}]
+    decision = decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
+    assert decision.reason is Reason.PRELOAD_BY_REFERENCE
+
+
+def test_more_devices_than_variables() -> None:
+    """The pod's size bounds what is written for it."""
+    folder = CASES / "shim-limit-per-device"
+    pod = load_yaml((folder / "pod.yaml").read_text())
+    for count, reason in ((64, Reason.CHANGED), (65, Reason.TOO_MANY)):
+        for side in pod["spec"]["containers"][0]["resources"].values():
+            side["nvidia.com/gpu"] = str(count)
+        decision = decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
+        assert decision.reason is reason
+
+
 @pytest.mark.parametrize("folder", ["shim-image-volume", "shim-csi", "shim-init-container-by-namespace"])
 def test_a_volume_of_its_name_with_other_content(folder: str) -> None:
     """Of each kind: the library of somebody else."""

@@ -15,6 +15,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Memo
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -39,23 +40,29 @@ def stored(limits: dict[str, str]) -> Json:
     return made
 
 
-def test_what_was_decided_is_allowed() -> None:
+@pytest.mark.parametrize("hide", [False, True])
+def test_what_was_decided_is_allowed(*, hide: bool) -> None:
     """Any pod that was allowed, changed or not, with the API server's defaults, in any namespace and mode."""
-    changed = Counter[bool]()
+    changed, hidden = Counter[bool](), 0
     for number in range(200):
         trial = Trial(replace(case_of(SEED, number), setup=number % 3))
-        if not trial.decision.allowed:
+        settings = trial.policy.settings.model_copy(update={"hide_devices": hide})
+        policy = replace(trial.policy, settings=settings, memo=Memo())
+        decision = decide(decode_pod(trial.raw), trial.context, policy)
+        if not decision.allowed:
             continue
         try:
-            final = with_defaults(trial.stored)
+            final = with_defaults(apply_strictly(json.loads(trial.raw), decision.patch))
         except DeniedThereError:
             continue
-        judgement = judge_pod(decode_pod(json.dumps(final).encode()), trial.context, trial.policy)
+        judgement = judge_pod(decode_pod(json.dumps(final).encode()), trial.context, policy)
         assert judgement.allowed, judgement.denial
         assert not judgement.patch_json
         assert not judgement.warnings
-        changed[bool(trial.decision.patch)] += 1
+        changed[bool(decision.patch)] += 1
+        hidden += "hidden" in (decision.status or {})
     assert min(changed[True], changed[False]) > 10
+    assert (hidden > 10) is hide
 
 
 def test_what_is_as_decided_is_one_object() -> None:
@@ -170,10 +177,11 @@ def updated(
     new: dict[str, str],
     context: Context = CONTEXT,
     *,
+    stored_labels: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     **limits: str,
 ) -> Decision:
-    """The judgement of an update of a bound pod from some annotations to others, which adds labels."""
+    """The judgement of an update of a bound pod from some annotations and labels to others."""
     names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
     resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
     spec = {
@@ -183,7 +191,7 @@ def updated(
     }
     pods = [
         decode_pod(json.dumps({"metadata": {"annotations": annotations, "labels": added}, "spec": spec}).encode())
-        for annotations, added in ((old, {}), (new, labels or {}))
+        for annotations, added in ((old, stored_labels or {}), (new, labels or {}))
     ]
     return judge_update(pods[0], pods[1], context, POLICY)
 
@@ -195,6 +203,9 @@ def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str,
     assert denial is not None
     assert denial.reason is Reason.OWNED_CHANGED
     assert denial.field == f"metadata.annotations[{MARK}]"
+    assert denial.message.startswith(
+        f"{denial.field} belongs to a scheduler, and its user may not change it: leave it, or "
+    )
 
 
 def test_nothing_in_an_update_hides_a_mark() -> None:
@@ -206,10 +217,38 @@ def test_nothing_in_an_update_hides_a_mark() -> None:
         assert denial.reason is Reason.OWNED_CHANGED
 
 
+OPT_OUT = {"vgpu-webhook.io/inject": "disabled"}
+STATUS = {"vgpu-webhook.io/status": "{}"}
+TARGET = {"vgpu-webhook.io/target": "metax"}
+
+
+@pytest.mark.parametrize("annotations, labels", [({}, OPT_OUT), (TARGET, {}), ({**STATUS, **TARGET}, OPT_OUT)])
+def test_no_update_chooses_again(annotations: dict[str, str], labels: dict[str, str]) -> None:
+    """What becomes of a pod with devices was chosen when it was created; of any other pod it means nothing."""
+    denial = updated({}, annotations, labels=labels).denial
+    assert denial is not None
+    assert denial.reason is Reason.OWNED_CHANGED
+    assert "create the pod again" in denial.message
+    assert updated({}, annotations, labels=labels, cpu="1").allowed
+    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
+    assert updated({}, annotations, Context(namespace), labels=labels).allowed
+
+
+@pytest.mark.parametrize("annotations, code", [({}, None), (STATUS, "VGW605")])
+def test_an_opt_out_after_creation_opens_no_door(annotations: dict[str, str], code: str | None) -> None:
+    """The status of the creation beats a label that came later, which may have come unjudged."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
+    container = {"name": "shell", "resources": resources, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    pod = {"metadata": {"labels": OPT_OUT, "annotations": annotations}, "spec": {"containers": [container]}}
+    denial = judge_ephemeral([decode_pod(json.dumps(pod).encode())], CONTEXT, POLICY).denial
+    assert (None if denial is None else denial.reason.code) == code
+
+
 def test_other_updates_are_allowed() -> None:
-    """Of other keys, beside a mark that stays; of pods without devices; and where nothing is enforced."""
+    """Of other keys, beside a mark that stays; of pods without devices, or that opted out; and where nothing is enforced."""
     assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
     assert updated({}, {MARK: "x"}, cpu="1").allowed
+    assert updated({}, {MARK: "x"}, stored_labels={"vgpu-webhook.io/inject": "disabled"}).allowed
     namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
     assert updated({}, {MARK: "x"}, Context(namespace)).allowed
 
@@ -234,3 +273,6 @@ def test_ephemeral_containers(container: Json, code: str | None, guard: str | No
     if guard == "allow" and code == "VGW605":
         code = None
     assert (None if denial is None else denial.reason.code) == code
+    if denial is not None:
+        assert denial.container == "shell"
+        assert " and was removed" not in denial.message

@@ -1,6 +1,7 @@
 """The shim: present in every container with a share, first for its loader, and never twice."""
 
 import copy
+from posixpath import normpath
 from typing import Any
 
 import pytest
@@ -490,10 +491,10 @@ def test_size_that_the_api_server_rewrote_is_the_same() -> None:
 )
 def test_mount_in_the_way_is_refused(mount: dict[str, Any]) -> None:
     """Another volume at our path, one inside the library's folder, or a way to write to the node's folder."""
-    refused = refusal(pod({"name": "main", "volumeMounts": [mount]}))
-    assert refused.finding.reason is Reason.COLLISION
-    assert refused.finding.container == "main"
-    assert mount["name"] in refused.finding.message
+    refused = refusal(pod({"name": "main", "volumeMounts": [mount]})).finding
+    assert (refused.reason, refused.container) == (Reason.COLLISION, "main")
+    assert refused.field in {f"volumeMounts[{each}]" for each in (mount["name"], normpath(mount["mountPath"]))}
+    assert mount["name"] in refused.message
 
 
 @pytest.mark.parametrize(
@@ -517,7 +518,7 @@ def test_no_other_container_can_write_to_the_library() -> None:
     sent = pod({"name": "main"}, {"name": "side", "volumeMounts": [{"name": "lib", "mountPath": "/x"}]})
     with pytest.raises(Denied) as caught:
         run(inject_shim, sent, Scene([Held(ACME), None]))
-    assert caught.value.finding.container == "side"
+    assert (caught.value.finding.container, caught.value.finding.field) == ("side", "volumeMounts[lib]")
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,15 @@ def test_lead_is_in_both_directions() -> None:
     assert after(whole, 56).made == after(whole, 64, late).made == ()
 
 
+def test_ca_of_a_short_life_outlives_two_certificates() -> None:
+    """It gets its successor before two thirds of its life are over if what is left would be less than that."""
+    rules = replace(RULES, serving_life=20 * DAY, ca_life=100 * DAY)
+    whole = after(None, 0, rules).state
+    assert whole is not None
+    assert Made.NEXT_CA not in after(whole, 59, rules).made
+    assert Made.NEXT_CA in after(whole, 61, rules).made
+
+
 @pytest.mark.parametrize("days", [2500, 3500])
 def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     """It is published first; a certificate under it is made once that has settled, the old CA stays until its own ended."""

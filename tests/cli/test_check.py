@@ -1,17 +1,21 @@
 """`vgpu-webhook check`: documents and ConfigMaps that hold them, before they reach a cluster."""
 
 import json
+import re
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree as ET
 
+import click
 import pytest
 
 from tests.cli.conftest import Run
 from tests.cluster.config_maps import vendor
-from webhook.cli.commands.check import as_data, as_text
+from webhook.cli.commands.check import as_data, as_github, as_junit, as_sarif, as_text
 from webhook.cli.terminal import WIDTH
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import ClusterFacts
-from webhook.doctor.result import Check, Result, error, ok, warning
+from webhook.doctor.result import Check, FileLine, Result, error, ok, warning
 
 MAPPING = "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Mapping\n"
 SETTINGS_HEADER = MAPPING.replace("Mapping", "Settings")
@@ -426,8 +430,8 @@ LONG = " ".join(["word"] * 60)
 
 
 def found(*results: Result) -> list[tuple[Check[ClusterFacts], Result]]:
-    """Results of the first checks."""
-    return list(zip(CHECKS, results, strict=False))
+    """Results of the first checks from the API server on."""
+    return list(zip(CHECKS[1:], results, strict=False))
 
 
 def test_text() -> None:
@@ -438,8 +442,6 @@ def test_text() -> None:
         ok("none"),
         warning("odd", hint="look at it"),
     )
-    import click
-
     assert click.unstyle(as_text(results)) == (
         "cluster\n"
         "✓ api-server: answers\n"
@@ -464,8 +466,6 @@ def test_colours_are_for_terminals_only() -> None:
 
 def test_lines_fit() -> None:
     """Long messages, details and hints are wrapped, and continue under their beginning."""
-    import click
-
     lines = click.unstyle(as_text(found(error(LONG, LONG, hint=LONG)))).splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert sum(line.count("word") for line in lines) == 180
@@ -499,18 +499,135 @@ def test_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/nowhere" in result.stderr
 
 
-def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An API server that cannot be reached is a finding: exit code 2."""
+def unreachable(folder: Path) -> str:
+    """Write a kubeconfig of a cluster that nobody serves."""
     config = {
         "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "users": [{"name": "c", "user": {}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
     }
-    file = tmp_path_factory.mktemp("kube") / "config"
+    file = folder / "config"
     file.write_text(json.dumps(config))
-    result = run("check", "--kubeconfig", str(file), "-o", "json")
+    return str(file)
+
+
+def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An API server that cannot be reached is a finding: exit code 2."""
+    file = unreachable(tmp_path_factory.mktemp("kube"))
+    result = run("check", "--kubeconfig", file, "-o", "json")
     assert result.exit_code == 2
     printed = json.loads(result.stdout)
     assert [check["name"] for check in printed["checks"]] == ["api-server"]
     assert printed["ok"] is False
+
+
+UNUSED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: demo, labels: {vgpu-webhook.io/taget: nvidia}}
+"""
+WRONG = f"{MAPPING}extends: nvidia\ndeflauts: {{}}\n"
+
+
+def test_junit(run: Run, tmp_path: Path) -> None:
+    """Each check is a test case; errors fail it, warnings are output; counts agree, and the exit code is as in JSON."""
+    files = written(tmp_path, wrong_yaml=WRONG, unused_yaml=UNUSED)
+    result = run("check", "-o", "junit", *files)
+    report = ET.fromstring(result.stdout)
+    (suite,) = report.findall("testsuite")
+    cases = {case.attrib["name"]: case for case in suite}
+    expected = [check["name"] for check in json.loads(run("check", "-o", "json", *files).stdout)["checks"]]
+    assert (result.exit_code, [*cases]) == (1, expected)
+    assert {case.attrib["classname"] for case in suite} == {"check.files"}
+    for counts in (report.attrib, suite.attrib):
+        assert (counts["tests"], counts["failures"], counts["errors"]) == (str(len(cases)), "1", "0")
+    (failure,) = cases["documents"]
+    assert (failure.tag, failure.attrib["message"]) == ("failure", "1 problem in the documents")
+    assert f"{files[0]}:4: deflauts: unknown key" in (failure.text or "")
+    good = run("check", "-o", "junit", files[1])
+    (output,) = ET.fromstring(good.stdout).findall(".//testcase[@name='labels']/*")
+    assert (good.exit_code, output.tag) == (0, "system-out")
+    assert "vgpu-webhook.io/taget" in (output.text or "")
+
+
+def test_junit_of_what_xml_forbids() -> None:
+    """A parser gets every character that XML permits, and a replacement for others."""
+    text = "a\x00b\x1b[31m\ud800\uffff <&\"'> ]]> \U0001f600\tc"
+    (suite,) = ET.fromstring(as_junit(found(error(text, text, hint=text), ok("fine"))))
+    readable = "a\ufffdb\ufffd[31m\ufffd\ufffd <&\"'> ]]> \U0001f600\tc"
+    assert suite[0][0].attrib["message"] == readable
+    assert suite[0][0].text == f"{readable}\nnext: {readable}"
+    assert len(suite[1]) == 0
+
+
+def test_junit_of_a_cluster(run: Run, tmp_path: Path) -> None:
+    """A failed check of an installation is exit code 2, as in other formats; there is no file to annotate."""
+    file = unreachable(tmp_path)
+    result = run("check", "--kubeconfig", file, "-o", "junit")
+    assert result.exit_code == 2
+    assert [case.attrib["name"] for case in ET.fromstring(result.stdout).iter("testcase")] == ["api-server"]
+    for output in ("github", "sarif"):
+        result = run("check", "--kubeconfig", file, "-o", output)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"-o {output} applies to files" in result.stderr
+
+
+def test_github(run: Run, tmp_path: Path) -> None:
+    """An annotation names the file and line of a document's problem, and of the object in a stream."""
+    wrong, unused = written(tmp_path, wrong_yaml=WRONG, unused_yaml=UNUSED)
+    result = run("check", "-o", "github", wrong)
+    assert (result.exit_code, result.stdout.splitlines()[0].partition(" (")[0]) == (
+        1,
+        f"::error file={wrong},line=4,title=documents::deflauts: unknown key 'deflauts'",
+    )
+    result = run("check", "-o", "github", unused)
+    assert result.exit_code == 0
+    assert f"::warning file={unused},line=5,title=labels::namespace/demo: " in result.stdout
+    assert "::error title=documents::stdin:4: " in run("check", "-o", "github", "-", stdin=WRONG).stdout
+
+
+def test_github_escapes() -> None:
+    """A runner decodes a command to the same text and name, and nothing in them begins another command."""
+    file, text = "a,b:c%2C.yaml", "100 %\r\n::error::x%0A, y: z"
+    (line,) = as_github(found(Result(error("", hint="").level, "", (text,), "", (FileLine(file, 3),)))).splitlines()
+    command = re.fullmatch(r"::error file=([^,:]*),line=3,title=api-server::(.*)", line)
+    assert command is not None
+    assert unquote(command[1]) == file
+    assert unquote(command[2]) == text
+
+
+def test_sarif(run: Run, tmp_path: Path) -> None:
+    """It has what SARIF 2.1.0 requires: a tool, rules that results refer to, locations with a URI and a line."""
+    files = written(tmp_path, wrong_yaml=WRONG, un_used_yaml=UNUSED)
+    result = run("check", "-o", "sarif", *files)
+    log = json.loads(result.stdout)
+    assert (result.exit_code, log["version"]) == (1, "2.1.0")
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (each,) = log["runs"]
+    rules = each["tool"]["driver"]["rules"]
+    assert each["tool"]["driver"]["name"] == "vgpu-webhook"
+    assert all(rule["id"] and rule["shortDescription"]["text"] for rule in rules)
+    assert [rules[case["ruleIndex"]]["id"] for case in each["results"]] == [case["ruleId"] for case in each["results"]]
+    problem = next(case for case in each["results"] if case["ruleId"] == "documents")
+    assert (problem["level"], problem["message"]["text"].partition(" (")[0]) == (
+        "error",
+        "deflauts: unknown key 'deflauts'",
+    )
+    place = problem["locations"][0]["physicalLocation"]
+    assert place["region"] == {"startLine": 4}
+    assert unquote(urlsplit(place["artifactLocation"]["uri"]).path) == files[0]
+
+
+def test_sarif_of_names() -> None:
+    """A relative name is a relative URI; without a file, a result has no location."""
+    level = error("", hint="").level
+    result = Result(level, "", ("a b/c%.yaml:2: x", "y"), "", (FileLine("a b/c%.yaml", 2), FileLine()))
+    first, second = as_sarif(found(result))["runs"][0]["results"]
+    assert first["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%20b/c%25.yaml"}
+    assert (first["message"]["text"], second["message"]["text"]) == ("x", "y")
+    assert "locations" not in second

@@ -131,6 +131,20 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
     assert event["count"] == 3
 
 
+async def test_an_event_that_counts_once_for_all_replicas() -> None:
+    """Whoever comes second finds it, and changes nothing; one that has expired is written again."""
+    api = FakeApi()
+    subject = Subject("apps/v1", "Deployment", PLACE, "train", "uid", None)
+    for _ in range(2):
+        await Events(api).write(subject, "Normal", "PodsChanged", "why")
+    (event,) = api.objects.values()
+    assert event["count"] == 1
+    assert "resourceVersion" not in event["involvedObject"]
+    api.objects.clear()
+    await Events(api).write(subject, "Normal", "PodsChanged", "why")
+    assert len(api.objects) == 1
+
+
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
     api = FakeApi()

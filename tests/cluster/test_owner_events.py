@@ -22,6 +22,7 @@ class Queue:
         self.some = asyncio.Event()
 
     def put(self, subject: Any, reason: str, message: str, _type: str) -> None:
+        assert subject.version is None, "another replica's Event would be counted"
         self.written.append((f"{subject.kind}/{subject.name}", reason, message))
         self.some.set()
 

@@ -36,7 +36,7 @@ from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
-WANT = replace(desired_from(load_policy(), VALIDATING), subjects=frozenset({"pods", "workloads", "configMaps"}))
+WANT = desired_from(load_policy(), VALIDATING)
 ALL = [frozenset(some) for number in range(len(SUBJECTS) + 1) for some in combinations(SUBJECTS, number)]
 
 
@@ -47,13 +47,11 @@ def made(desired: Desired = WANT, **changes: Any) -> dict[str, Any]:
 
 
 def test_what_is_on_by_default() -> None:
-    """What can deny no pod: updates need the users of schedulers in mappings, and `pods` replicas that agree."""
-    default = desired_from(load_policy(), VALIDATING)
-    webhooks = made(default)["webhooks"]
-    assert [webhook["name"] for webhook in webhooks] == [WORKLOADS, CONFIG_MAPS]
-    assert [webhook["failurePolicy"] for webhook in webhooks] == ["Ignore", "Ignore"]
-    assert set(SUBJECTS) - default.subjects == {"pods", "updates"}
-    assert [webhook["failurePolicy"] for webhook in made()["webhooks"]] == ["Fail", "Ignore", "Ignore"]
+    """All but updates, for which mappings need the users of schedulers; new pods fail closed."""
+    webhooks = made()["webhooks"]
+    assert [webhook["name"] for webhook in webhooks] == [PODS, WORKLOADS, CONFIG_MAPS]
+    assert [webhook["failurePolicy"] for webhook in webhooks] == ["Fail", "Ignore", "Ignore"]
+    assert set(SUBJECTS) - WANT.subjects == {"updates"}
 
 
 def test_no_other_fields_than_the_kind_has() -> None:

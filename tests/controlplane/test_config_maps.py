@@ -76,6 +76,13 @@ def test_documents(plane: ControlPlane, webhook: Process) -> None:
     assert of_helm.status == 201
     assert any(PROBLEM in warning for warning in of_helm.warnings)
 
+    # So may other tools, with the version that only it knows; a version that is none is a mistake.
+    for version, status in (("vgpu-webhook.io/v1beta1", 201), ("vgpu-webhook.io/beta", 422), ("other.example/v1", 422)):
+        text = f"apiVersion: {version}\nextends: nvidia\nnewKey: 1\n"
+        answer = create(plane, document("nvidia", "mapping.yaml", text))
+        assert answer.status == status
+        assert status != 201 or any("not in force: " in warning for warning in answer.warnings)
+
     good = document("nvidia", "mapping.yaml", "extends: nvidia\ndefaults: {memory: 1Gi}\n")
     created = plane.client.create(good)
     assert (created.status, created.warnings) == (201, ())

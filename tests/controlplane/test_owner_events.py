@@ -1,15 +1,20 @@
 """Events about workloads: what `kubectl describe` of a Deployment or CronJob shows of its pods, which nobody else is told."""
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.controlplane.client import Object
 from tests.controlplane.in_cluster import serving
 from tests.controlplane.plane import ControlPlane
 from webhook import labels
+from webhook.cluster.client.connection import connect
+from webhook.cluster.client.events import EventQueue, Events
+from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
@@ -69,6 +74,24 @@ def test_a_deployment_tells_that_its_pods_are_changed(plane: ControlPlane) -> No
     assert event["message"].startswith("pods of this template are changed: VGW101: container main: no memory requested")
     assert "VGW509: schedulerName set to hami-scheduler" in event["message"]
     client.delete("apps/v1", "deployments", "train", TEAM)
+
+
+async def test_a_second_replica_adds_nothing(plane: ControlPlane) -> None:
+    """It finds the Event of the first, which is neither written again nor counted."""
+    api = await connect(plane.kubeconfig)
+    owner = WorkloadReference("example.com/v1", "Train", "twice", "some-uid")
+    for _ in range(2):
+        queue = EventQueue(Events(api), structlog.get_logger())
+        reporter = OwnerEvents(api, queue)
+        tasks = [asyncio.create_task(each.run()) for each in (queue, reporter)]
+        reporter.put(WorkloadEvent(TEAM, owner, "PodsChanged", "why", "Normal"))
+        await asyncio.sleep(1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        (event,) = await asyncio.to_thread(events, plane, "Train", "PodsChanged")
+        assert event["count"] == 1
+    await api.close()
 
 
 def test_a_cron_job_tells_that_its_pods_are_denied(plane: ControlPlane) -> None:

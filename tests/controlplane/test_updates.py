@@ -20,6 +20,7 @@ TEAM = "updates-team"
 LABEL = "updates.example/gpu"
 SETTINGS = "vgpu-webhook-settings"
 MARK = "hami.io/vgpu-devices-allocated"
+OPTED_OUT: Json = {"metadata": {"labels": {"vgpu-webhook.io/inject": "disabled"}}}
 WEBHOOK = "updates.validate.vgpu-webhook.io"
 DENIED = f'admission webhook "{WEBHOOK}" denied the request: '
 
@@ -47,10 +48,11 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
             return bool(created.accepted()["spec"]["schedulerName"] != "default-scheduler")
 
         plane.wait_until(called, "called", 30)
-        plane.client.create(pod("share", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}), TEAM).accepted()
+        for name in ("share", "late"):
+            plane.client.create(pod(name, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}), TEAM).accepted()
         plane.client.create(pod("plain", {"cpu": "1"}), TEAM).accepted()
         yield process
-        for name in ("share", "plain"):
+        for name in ("share", "late", "plain"):
             plane.client.delete("v1", "pods", name, TEAM)
 
 
@@ -72,17 +74,17 @@ def annotate(plane: ControlPlane, key: str, value: str | None, name: str = "shar
     return plane.client.patch("v1", "pods", name, {"metadata": {"annotations": {key: value}}}, TEAM)
 
 
-def debug(plane: ControlPlane, name: str, **env: str) -> Answer:
-    """What `kubectl debug` does to the pod with a share."""
+def debug(plane: ControlPlane, name: str, of: str = "share", **env: str) -> Answer:
+    """What `kubectl debug` does to a pod with a share."""
     container = {
         "name": name,
         "image": "registry.example/shell:1",
         "env": [{"name": key, "value": value} for key, value in env.items()],
     }
-    found = plane.client.get("v1", "pods", "share", TEAM).accepted()
+    found = plane.client.get("v1", "pods", of, TEAM).accepted()
     present = found["spec"].get("ephemeralContainers") or []
     change = {"spec": {"ephemeralContainers": [*present, container]}}
-    return plane.client.patch("v1", "pods", "share/ephemeralcontainers", change, TEAM)
+    return plane.client.patch("v1", "pods", f"{of}/ephemeralcontainers", change, TEAM)
 
 
 def test_nobody_hears_of_it_at_first(plane: ControlPlane, webhook: Process) -> None:
@@ -90,6 +92,7 @@ def test_nobody_hears_of_it_at_first(plane: ControlPlane, webhook: Process) -> N
     assert annotate(plane, MARK, "forged").status == 200
     assert annotate(plane, MARK, None).status == 200
     assert debug(plane, "first", NVIDIA_VISIBLE_DEVICES="all").status == 200
+    assert plane.client.patch("v1", "pods", "late", OPTED_OUT, TEAM).status == 200
     text = settings("[pods, updates]")["data"]
     plane.client.patch("v1", "configmaps", SETTINGS, {"data": text}, OWN).accepted()
 
@@ -139,6 +142,17 @@ def test_ephemeral_containers(plane: ControlPlane, webhook: Process) -> None:
         refused = debug(plane, name, **env)
         assert refused.message.startswith(f"{DENIED}VGW605: container {name}: ")
     assert debug(plane, "shell", TERM="xterm").status == 200
+
+
+def test_no_opt_out_after_creation(plane: ControlPlane, webhook: Process) -> None:
+    """The label is denied; where it came while nobody judged, an ephemeral container is judged nevertheless."""
+    refused = plane.client.patch("v1", "pods", "share", OPTED_OUT, TEAM)
+    assert refused.message == (
+        f"{DENIED}VGW613: metadata.labels[vgpu-webhook.io/inject] counts when a pod is created, and this one has devices: "
+        "leave it, or create the pod again"
+    )
+    assert plane.client.patch("v1", "pods", "plain", OPTED_OUT, TEAM).status == 200
+    assert debug(plane, "door", "late", NVIDIA_VISIBLE_DEVICES="all").status == 403
 
 
 def test_the_scheduler_may(plane: ControlPlane, webhook: Process) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
+from msgspec.structs import astuple
 
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
@@ -70,18 +71,24 @@ def decided(pod: Any, folder: Path) -> Decision:
 
 
 def report(decision: Decision) -> str:
-    """What a person is reported, one thing a line, with the field that it is about."""
+    """All that is reported, one thing a line: what it is about, with its value; a number that was changed; notes as well."""
     title = decision.reason.explanation.title
     if decision.denial is not None:
         lines = [f"denied, {decision.reason.status}: {title}", _reported(decision.denial)]
     else:
         lines = [f"allowed: {title}"]
     lines += [f"warning: {_reported(finding)}" for finding in decision.warnings]
+    lines += [f"note: {_reported(finding)}" for finding in decision.notes]
     return "\n".join([*lines, ""])
 
 
 def _reported(finding: Finding) -> str:
-    return finding.text if finding.field is None else f"{finding.text} [{finding.field}]"
+    text = f"{finding.reason.code}: {finding.sentence}"
+    if finding.field is not None:
+        text += f" [{finding.field}{'' if finding.value is None else f' = {finding.value}'}]"
+    if finding.step is not None:
+        text += f" ({', '.join(astuple(finding.step))})"
+    return text
 
 
 def dumped(pod: Any) -> str:

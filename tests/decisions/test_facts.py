@@ -37,7 +37,14 @@ keys:
 forms:
 - {name: share, absent: {devices: 1, memory: all, cores: unlimited}, keys: {core: {step: 1}}}
 drop: [cores]
-shim: {limit: env, needs: [memory], unmet: deny, env: {ACME_LIMIT: "{memory}"}, delivery: [none]}
+shim:
+  limit: env
+  needs: [memory]
+  unmet: deny
+  env: {ACME_LIMIT: "{memory}"}
+  delivery: [none]
+  libraryPath: {prefix: [/usr/lib/acme], ifUnset: leave}
+  preload: {prefix: [/usr/lib/acme/lib.so]}
 match: {keys: [match.acme.example/key]}
 place:
   scheduler: acme-scheduler
@@ -76,6 +83,11 @@ keys:
   who: {annotation: noted.example/container, is: container, absent: first}
 forms:
 - {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
+shim:
+  limit: plugin
+  delivery:
+  - emptyDir: {volume: noted-copy, sizeLimit: 1Mi, image: shim, command: [/copy], mountPath: /usr/lib/noted}
+  preload: {file: ld.so.preload}
 ---
 vendor: delivered
 family: nvidia
@@ -84,7 +96,12 @@ forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
 shim:
   limit: env
   needs: [memory]
-  env: {DELIVERED_LIMIT: "{memory}"}
+  files: [lib.so]
+  architectures: [amd64, arm64]
+  units: {memory: 1Ki, cores: 0.1%}
+  libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
+  audit: {prefix: [/usr/lib/delivered/audit.so]}
+  env: {DELIVERED_LIMIT: "{memory}", "DELIVERED_CORES_{index}": "{cores}"}
   delivery:
   - image: {volume: delivered-image, reference: shim, subPath: lib, pullPolicy: Always, mountPath: /usr/lib/delivered}
   - emptyDir:
@@ -92,7 +109,7 @@ shim:
       sizeLimit: 1Mi
       image: shim
       pullPolicy: Never
-      command: [/copy]
+      folder: "/lib/{arch}"
       cpu: 10m
       memory: 16Mi
       mountPath: /usr/lib/delivered

@@ -17,9 +17,13 @@ class NoVersionBeforeError(Exception):
 def version_before(project: Path = ROOT) -> str:
     """Return the last commit whose program differs from the one that stands in the project's folder now.
 
+    ``UPGRADE_FROM=COMMIT`` names an older one, such as the last without a certain feature.
+
     Raises:
         NoVersionBeforeError: there is none.
     """
+    if named := os.environ.get("UPGRADE_FROM"):
+        return _git(project, "rev-parse", "--verify", f"{named}^{{commit}}").decode().strip()
     commits = _git(project, "rev-list", "--first-parent", "HEAD").decode().split()
     for commit in commits:
         if _git(project, "diff", "--name-only", commit, "--", *PROGRAM):

@@ -70,3 +70,13 @@ def test_no_history(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoVersionBeforeError, match="no git"):
         version_before(project)
+
+
+def test_one_that_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older one, if somebody asks for it; one that isn't there is named."""
+    old = git(project, "rev-parse", "HEAD^")
+    monkeypatch.setenv("UPGRADE_FROM", old[:12])
+    assert version_before(project) == old
+    monkeypatch.setenv("UPGRADE_FROM", "no-such-commit")
+    with pytest.raises(NoVersionBeforeError, match=r"no-such-commit|single revision"):
+        version_before(project)

@@ -4,6 +4,7 @@ import datetime as dt
 from dataclasses import replace
 from typing import Any
 
+import click
 import pytest
 
 from certs.ca import issue, make_ca
@@ -39,6 +40,7 @@ from tests.doctor.scene import (
     space,
 )
 from webhook.admission.decision import Namespace
+from webhook.cli.commands.check import as_data, as_text
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
@@ -89,6 +91,17 @@ BY_SCHEDULER = {
 KOORDINATOR = outcome(settings="target: koordinator")
 UNGATED = [f"koordinator.sh/{name}" for name in ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio")]
 """What its nodes report as it is installed."""
+KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
+    outcome(settings=f"target: {name}", **documents)
+    for name, documents in (
+        ("kai", {}),
+        ("ascend", {"ascend": "extends: ascend\nvariables: {chip: {write: 910B3}}\n"}),
+        ("kunlun", {}),
+        ("timeslicing", {}),
+        ("iluvatar", {}),
+        ("iluvatar", {"iluvatar": "extends: iluvatar\nvariables: {chip: {write: BI-V150}}\n"}),
+    )
+)
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
@@ -191,7 +204,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("validation", WARNING, "could not be read", but(validations=REFUSED)),
     ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
     ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
-    ("validation", ERROR, "has no webhook workloads.validate", but(validations=[validating()[0] | {"webhooks": []}])),
+    ("validation", ERROR, "has no webhook pods.validate", but(validations=[validating()[0] | {"webhooks": []}])),
     ("validation", ERROR, "does not select", but(validations=validating(rules=[]))),
     ("order", OK, "may append twice: 00-a", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
@@ -293,6 +306,14 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("resources", WARNING, "of the target nvidia", but(nodes=[node("n1", "cpu")])),
     ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[node("n1", "cpu")])),
     ("resources", ERROR, "get: they would stay Pending", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED)])),
+    ("resources", WARNING, "of the target kai", but(outcome=KAI, nodes=[node("n1", "cpu")])),
+    ("resources", OK, "nvidia.com/gpu on 1 of 1 node", but(outcome=KAI, nodes=[node("n1", "nvidia.com/gpu")])),
+    ("resources", OK, "Ascend910B3 on 1 of 1 node", but(outcome=ASCEND, nodes=[node("n1", "huawei.com/Ascend910B3")])),
+    ("resources", ERROR, "stay Pending", but(outcome=ASCEND, nodes=[node("n1", "huawei.com/Ascend910B3-memory")])),
+    ("resources", WARNING, "some requests", but(outcome=ILUVATAR, nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
+    ("resources", OK, "on 1 of 1 node", but(outcome=BI_V150, nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
+    ("resources", OK, "nvidia.com/gpu on 1", but(outcome=TURNS, nodes=[node("n1", "nvidia.com/gpu")])),
+    ("resources", WARNING, "some requests", but(outcome=KUNLUN, nodes=[node("n1", "kunlunxin.com/vxpu")])),
     ("resources", OK, "on 1 of 1 node", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED, "koordinator.sh/gpu.shared")])),
     ("systems", OK, "no request", HEALTHY),
     ("systems", OK, "no request", but(nodes=BOTH, outcome=NO_TARGET)),
@@ -386,6 +407,19 @@ def test_healthy() -> None:
     """All is well, in the order of the table."""
     found = list(examine(HEALTHY))
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
+
+
+def test_what_no_node_offers_comes_first() -> None:
+    """It is the first line of the text, and the first check of JSON, with what is needed: nothing else helps without it."""
+    facts = but(outcome=SLICED, nodes=[node("n1", "nvidia.com/gpu")])
+    first, line, *rest = click.unstyle(as_text(examine(facts))).splitlines()
+    assert (first, line) == ("target", "‼ resources: no node has a resource of the target timeslicing")
+    assert "renameByDefault: true" in " ".join(rest[:3])
+    assert as_data(examine(facts))["checks"][0]["name"] == "resources"
+    partly = result_of(but(outcome=KUNLUN, nodes=[node("n1", "kunlunxin.com/vxpu")]), "resources")
+    assert partly.details == (
+        "kunlun: kunlunxin.com/xpu, for whole devices: run Kunlunxin's own device plugin on their nodes",
+    )
 
 
 def test_events_are_one_line_each() -> None:

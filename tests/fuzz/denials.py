@@ -137,7 +137,8 @@ def _reading(trial: Trial, denial: Denial) -> bool | None:
 
 def _unreported(trial: Trial, denial: Denial) -> bool:
     """A resource that no node reports, in a request that stays in these keys."""
-    return "volcano.sh/vgpu-memory-percentage" in _names(trial) and target_of(trial, "volcano") == "volcano"
+    percent = {"volcano": "volcano.sh/vgpu-memory-percentage", "amd": "amd.com/gpumem-percentage"}
+    return any(name in _names(trial) and target_of(trial, vendor) == vendor for vendor, name in percent.items())
 
 
 def _absent_container(trial: Trial, denial: Denial) -> bool:

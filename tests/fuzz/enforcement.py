@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -81,6 +82,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         got = read.meaning.amounts()
         if got is None:
             continue
+        got = _sized(trial, got) if read.vendor == "nvidia" else got
         values = effective(after)
         if (
             trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
@@ -241,6 +243,24 @@ def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
     if name.startswith("CUDA_DEVICE_SM_LIMIT"):
         return value != core_limit(got)
     return name == "CUDA_REDIRECT" and value != LIBRARY
+
+
+def _sized(trial: Trial, got: Amounts) -> Amounts:
+    """What the shim is to enforce: of a device whose memory is configured, a percentage is a size."""
+    spec = trial.case.pod["spec"]
+    label = "nvidia.com/gpu.product"
+    chosen = (spec.get("nodeSelector") or {}).get(label)
+    named: list[set[str]] = [] if chosen is None else [{chosen}]
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {"nodeSelectorTerms": []}
+    expressions = [each for term in required["nodeSelectorTerms"] for each in term.get("matchExpressions") or ()]
+    named += [set(each["values"]) for each in expressions if (each["key"], each["operator"]) == (label, "In")]
+    sizes = {trial.setup.cards.get(card) for card in set.intersection(*named)} if named else set()
+    if got.memory[0] != "percent" or got.whole or len(sizes) != 1 or None in sizes:
+        return got
+    [card] = sizes
+    return got._replace(memory=("size", -(-Fraction(got.memory[1]) * (card or 0) // 100)))
 
 
 def memory_limit(got: Amounts) -> str | None:

@@ -123,6 +123,7 @@ def test_prefixes_and_known_names_of_a_mapping() -> None:
         ("acme.com/tiee", None, None),
         ("other.example/gpu-memry", None, None),
         ("acme.com/gpu-meow", None, None),
+        ("acme.com/node-pol", "acme.com/node-pool", True),
         ("gpu-fracton", "gpu-fraction", False),
         ("app", None, None),
     ],
@@ -130,6 +131,7 @@ def test_prefixes_and_known_names_of_a_mapping() -> None:
 def test_near_misses_of_labels_and_annotations(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
     """Long ones only, within two edits or three more letters; surely within one, below a domain; none that is known."""
     keys = "  size: {annotation: acme.com/gpu-memory, is: other}\n  tier: {label: acme.com/tier, is: text}\n"
+    keys += "  pool: {label: acme.com/node-pool, is: text}\n"
     known = 'known: [{annotation: acme.com/gpu-memoryless, advice: "no key"}]\n'
     found = policy(ACME.replace("forms:", f"{keys}forms:") + known).near.find_in_metadata(name)
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))

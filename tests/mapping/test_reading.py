@@ -4,7 +4,7 @@ import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
 from webhook.mapping.load import load_policy
-from webhook.reasons import Denied, Reason
+from webhook.reasons import Denied, Reason, Step
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
 
 GIB = 1024**3
@@ -18,6 +18,7 @@ def request(devices: int, memory: Memory, cores: Cores) -> Request:
 
 REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("nvidia", {"nvidia.com/gpucores": "30500m"}, Reason.NOT_WHOLE, "1 is 1 % of a device"),
+    ("nvidia", {"nvidia.com/gpu": "1500m"}, Reason.NOT_WHOLE, ": it counts devices$"),
     ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
@@ -78,6 +79,15 @@ def test_what_a_vendor_rounds_is_reported(
     found = reading(vendor(text), keys)
     assert (found.request, found.corrections) == (expected, corrections)
     assert [finding.reason for finding in found.findings] == reasons
+
+
+def test_the_part_of_each_device_is_rounded_down() -> None:
+    """The number is that of the pod, what is lost that of a device."""
+    (found,) = reading(
+        vendor(FLOORING.replace("is: cores", "is: cores, total: true")), {"acme.com/gpu": 2, "acme.com/core": 64}
+    ).findings
+    assert found.message == "acme.com/core: 64 is rounded down to 30 each by acme"
+    assert (found.value, found.step) == ("64", Step("acme.com/core", "32 each", "30 each", "-2"))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_good_document_is_compiled() -> None:
     assert made.names == {"LD_LIBRARY_PATH", "LD_PRELOAD", "MEMORY", "CORES", "WHO", "FILE"}
     assert made.path_alone == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/usr/a"}
     assert made.path_before_env_from == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/$(LD_LIBRARY_PATH)/."}
-    assert made.preload_alone == {"name": "LD_PRELOAD", "value": "/opt/lib/limit.so"}
+    assert made.loaded == {"LD_PRELOAD": ("/opt/lib/limit.so",)}
     host, none = made.deliveries
     assert none is NO_DELIVERY
     assert host.volumes == (
@@ -93,6 +93,22 @@ def test_least_document_is_compiled() -> None:
 def test_values_are_of_the_request(request_: Request, values: dict[str, str]) -> None:
     """MiB and percent per device, rounded up; what has no limit is left out."""
     assert shim().values(request_, "main") == {**values, "FILE": "/opt/lib/limit.so"}
+
+
+def test_units_and_a_variable_for_each_device() -> None:
+    """Rounded up to the unit; without a limit no device has one."""
+    units = {"memory": "1Gi", "cores": "0.5%"}
+    made = shim({("units",): units, ("env", "M_{index}"): "{index}:{memory}", ("env", "C_{index}"): "{cores}"})
+    assert {"M_*", "C_*"} < made.names
+    values = made.values(Request(2, Size(1025 * MIB), Percent(Fraction(61, 4))), "main")
+    indexed = {"M_0": "0:2", "M_1": "1:2", "C_0": "31", "C_1": "31"}
+    assert values.items() >= {**indexed, "MEMORY": "2m", "CORES": "31"}.items()
+    assert "M_0" not in made.values(Request(2, UNLIMITED, ALL), "main")
+
+
+def test_one_entry_for_either_libc() -> None:
+    """`$LIB` is a folder for musl, and glibc's own folders for glibc."""
+    assert shim({("preload", "prefix"): ["/opt/$LIB/limit.so"]}).loaded == {"LD_PRELOAD": ("/opt/$LIB/limit.so",)}
 
 
 def test_device_plugins_that_mount_it_have_a_label() -> None:
@@ -180,8 +196,8 @@ MISTAKES: list[tuple[Any, ...]] = [
     ({("state", "mounts"): {"/tmp": "../x"}}, ("state", "mounts", "/tmp"), "inside the volume"),
     ({("state", "mounts"): {"/tmp": ""}}, ("state", "mounts", "/tmp"), "inside the volume"),
     ({("state", "emptyDir"): {"sizeLimit": "64MB"}}, ("state", "emptyDir", "sizeLimit"), "64MB"),
-    ({("state", "emptyDir"): {"size": "64Mi"}}, ("state", "emptyDir", "size"), "no size"),
-    ({("state", "emptyDir"): {"medium": "Disk"}}, ("state", "emptyDir", "medium"), "Disk"),
+    ({("state", "emptyDir"): {"sizeLimit": "1Mi", "size": "64Mi"}}, ("state", "emptyDir", "size"), "no size"),
+    ({("state", "emptyDir"): {"sizeLimit": "1Mi", "medium": "Disk"}}, ("state", "emptyDir", "medium"), "Disk"),
     ({("libraryPath", "prefix"): ["/a", "/a"]}, ("libraryPath", "prefix", 1), "twice"),
     ({("libraryPath", "prefix"): ["/a", "$ORIGIN"]}, ("libraryPath", "prefix", 1), "absolute path"),
     ({("libraryPath", "prefix"): ["/a;/b"]}, ("libraryPath", "prefix", 0), "absolute path"),
@@ -190,6 +206,60 @@ MISTAKES: list[tuple[Any, ...]] = [
     ({("preload", "prefix"): ["limit.so"]}, ("preload", "prefix", 0), "absolute path"),
     ({("preload", "prefix"): ["/a b.so"]}, ("preload", "prefix", 0), "absolute path"),
     ({("limit",): "plugin", ("delivery",): ["none"]}, ("state",), "no effect"),
+    ({("env", "LD_AUDIT"): "/x"}, ("env", "LD_AUDIT"), "cannot be set here"),
+    ({("delivery", 0): copied(folder="/lib")}, ("delivery", 0, "emptyDir"), "exactly one of"),
+    (
+        {("delivery", 0): {"emptyDir": {**LIBRARY, "sizeLimit": "1Mi", "image": "shim", "folder": "lib"}}},
+        ("delivery", 0, "emptyDir", "folder"),
+        "absolute path",
+    ),
+    (
+        {
+            ("delivery", 0): {"emptyDir": {**LIBRARY, "sizeLimit": "1Mi", "image": "shim", "folder": "/lib"}},
+            ("files",): ["a", "/a"],
+        },
+        ("files", 1),
+        "not a file of the library's folder",
+    ),
+    ({("state", "emptyDir"): {"medium": "Memory"}}, ("state", "emptyDir"), "no bound"),
+    ({("files",): ["a"]}, ("files",), "no delivery copies"),
+    ({("architectures",): ["amd64"]}, ("architectures",), "no effect"),
+    (
+        {("architectures",): ["amd64", "A"], ("delivery", 0, "hostPath", "path"): "/opt/{arch}"},
+        ("architectures", 1),
+        "not an architecture",
+    ),
+    (
+        {("architectures",): ["amd64"], ("delivery", 0, "hostPath", "mountPath"): "/opt/{arch}"},
+        ("delivery", 0, "hostPath"),
+        "cannot be in",
+    ),
+    ({("delivery", 0, "hostPath", "path"): "/opt/{arch}"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
+    ({("env", "X"): "{index}"}, ("env", "X"), "variable for each device"),
+    ({("env", "X_{index}_{index}"): "1"}, ("env", "X_{index}_{index}"), "not a name of a variable"),
+    ({("preload",): {"prefix": []}}, ("preload",), "nothing is preloaded"),
+    ({("delivery", 0): image(), ("preload", "file"): "ld.so.preload"}, ("delivery", 0), "folders, not the file"),
+    ({("preload", "file"): "/etc/ld.so.preload"}, ("preload", "file"), "not a file of the library's folder"),
+    ({("preload", "prefix"): ["/a/$LIB"]}, ("preload", "prefix", 0), "absolute path"),
+    ({("audit",): {"prefix": ["/a/$LIB/b"]}}, ("audit", "prefix", 0), "absolute path"),
+    ({("libraryPath", "ifUnset"): "leave"}, ("libraryPath", "imageDefault"), "no effect"),
+    (
+        {("libraryPath",): {"prefix": ["/a"], "ifUnset": "leave"}, ("preload",): None},
+        ("libraryPath", "ifUnset"),
+        "find",
+    ),
+    ({("libraryPath", "variable"): "P"}, ("libraryPath", "imageDefault"), "no effect"),
+    ({("libraryPath",): {"prefix": ["/a"], "variable": "LD_AUDIT"}}, ("libraryPath", "variable"), "cannot be set"),
+    ({("libraryPath",): {"prefix": ["/a"], "variable": "FILE"}}, ("libraryPath", "variable"), "also in `env`"),
+    (
+        {("libraryPath",): {"prefix": ["/a"], "variable": "P", "ifUnset": "leave"}},
+        ("libraryPath", "ifUnset"),
+        "beside `variable`",
+    ),
+    ({("units",): {"memory": "1%"}}, ("units", "memory"), "not a unit of memory"),
+    ({("units",): {"memory": "0"}}, ("units", "memory"), "not above 0"),
+    ({("units",): {"cores": "1Mi"}}, ("units", "cores"), "not a unit of cores"),
+    ({("units",): {"cores": "x"}}, ("units", "cores"), "x"),
 ]
 
 

@@ -1,5 +1,8 @@
 """The system of a vendor, as messages about schedulers, plugins and webhooks name it."""
 
+import re
+from typing import Final
+
 from tests.cluster.config_maps import vendor
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
@@ -34,3 +37,53 @@ def test_two_vendors_of_one_system() -> None:
     vendors = load_policy().vendors
     assert system_names(vendors["nvidia"], vendors["volcano"]) == ("HAMi", "Volcano")
     assert system_names(vendors["nvidia"], vendors["iluvatar"]) == ("nvidia", "iluvatar")
+
+
+COMMIT: Final = r"[0-9a-f]{7,8}"
+RELEASE: Final = re.compile(
+    rf"(later than )?\d+(\.\d+)+(-[a-z]+\.\d+)?( and later)?( \({COMMIT}\))?(, and (later \({COMMIT}\)|(before )?{COMMIT}))?"
+    rf"|no release( known)?( \({COMMIT}\))?"
+)
+
+
+def test_sources_name_a_release() -> None:
+    """A commit alone does not say whether a release serves what was read; pages have a day only, and no repository."""
+    for name, each in load_policy().vendors.items():
+        for source in each.document.sources:
+            if source.version is None:
+                assert "://github.com/" not in source.at, f"{name}: {source.at} has commits"
+            else:
+                assert RELEASE.fullmatch(source.version), f"{name}: {source.version}"
+                assert bool(source.adds) == source.version.startswith("later than "), f"{name}: {source.version}"
+
+
+def test_what_no_release_serves_is_not_written_by_default() -> None:
+    """It is a variable; or no pod is given it; or what nodes report says what it needs, for who makes the vendor a target."""
+    for name, each in load_policy().vendors.items():
+        document = each.document
+        for added in (added for source in document.sources for added in source.adds):
+            if added in document.variables:
+                continue
+            key = each.keys[added]
+            gated = document.reports and not any(isinstance(entry, str) for entry in document.reports)
+            assert key.kind != "amount" or key.unreported is not None or gated, f"{name}: {added}"
+
+
+def test_each_says_what_its_nodes_report() -> None:
+    """What was found in public: names as keys spell them, without resources others; else a source says what is missing."""
+    unknown = set()
+    for name, each in load_policy().vendors.items():
+        document = each.document
+        if document.reports is None:
+            assert any("which resources its nodes have" in (source.missing or "") for source in document.sources), name
+            unknown.add(name)
+            continue
+        names = {entry if isinstance(entry, str) else entry.resource for entry in document.reports}
+        resources = [key for key in each.keys.values() if key.place == "resource"]
+        assert names or not resources, name
+        if resources:
+            assert names <= {template.text for key in resources for template in key.spellings}, name
+            assert all(key.unreported is None for key in resources if names & {each.text for each in key.spellings}), (
+                name
+            )
+    assert unknown == {"baidu", "cce", "metax", "qgpu"}

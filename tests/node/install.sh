@@ -9,9 +9,9 @@
 #   iptables    for kube-proxy, and for the addresses of pods
 #   conntrack   for kube-proxy
 #   iproute2    makes the network namespace that the node lives in
-#   gcc, libc6-dev  build the programs that run in the containers of the tests
+#   gcc, libc6-dev, musl-tools  build the programs that run in the containers of the tests
 set -eu
-packages='runc buildah debootstrap iptables conntrack iproute2 gcc libc6-dev'
+packages='runc buildah debootstrap iptables conntrack iproute2 gcc libc6-dev musl-tools'
 
 missing=
 for package in $packages; do

@@ -30,6 +30,9 @@ GPU_WITH_PATHS = "localhost/gpu-with-paths:test"
 GPU_OF_CUDA = "localhost/gpu-of-cuda:test"
 """The same as the first, with what images of CUDA ask for."""
 
+LOADER = "localhost/loader:test"
+"""The program as the loader treats it differently: setuid, static, linked with musl; with environment of its own."""
+
 IMAGE_PATHS = {"LD_LIBRARY_PATH": "/opt/own", "LD_PRELOAD": "/opt/own/libown.so"}
 LIBRARY = "localhost/library"
 LIBRARY_PATH = "/k8s-vgpu/lib/nvidia"
@@ -44,6 +47,7 @@ def all_images() -> list[Path]:
             _image(Path(folder) / "gpu", GPU, _program, "/program"),
             _image(Path(folder) / "paths", GPU_WITH_PATHS, _program_and_own, "/program", **IMAGE_PATHS),
             _image(Path(folder) / "cuda", GPU_OF_CUDA, _program, "/program", NVIDIA_VISIBLE_DEVICES="all"),
+            _image(Path(folder) / "loader", LOADER, _programs, "/program", **IMAGE_PATHS),
             *(
                 _image(Path(folder) / version, f"{LIBRARY}:{version}", partial(_library, version), "/bin/true")
                 for version in VERSIONS
@@ -51,10 +55,10 @@ def all_images() -> list[Path]:
         ]
 
 
-def compile_library(version: str, target: Path) -> None:
+def compile_library(version: str, target: Path, *more: str, compiler: str = "cc") -> None:
     """Build an enforcing library of a version."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    _cc("-shared", "-fPIC", f'-DVERSION="{version}"', SOURCE / "library.c", "-o", target)
+    _cc("-shared", "-fPIC", f'-DVERSION="{version}"', *more, SOURCE / "library.c", "-o", target, compiler=compiler)
 
 
 def _pause(root: Path) -> None:
@@ -77,16 +81,42 @@ def _program_and_own(root: Path) -> None:
     _cc("-shared", "-fPIC", "-x", "c", "/dev/null", "-o", own / "libown.so")
 
 
+def _programs(root: Path) -> None:
+    _program_and_own(root)
+    driver = root / "usr" / "lib" / "libcuda.so.1"
+    # Where LD_AUDIT looks for it, as in any distribution.
+    shutil.copy(root / "lib64" / "ld-linux-x86-64.so.2", root / "lib" / "x86_64-linux-gnu")
+    shutil.copy(root / "program", root / "setuid")
+    (root / "setuid").chmod(0o4755)
+    _cc("-static", SOURCE / "program.c", SOURCE / "driver.c", "-o", root / "static")
+    _cc(SOURCE / "program.c", driver, "-o", root / "musl", compiler="musl-gcc")
+    shutil.copy(Path("/lib/ld-musl-x86_64.so.1").resolve(), root / "lib" / "ld-musl-x86_64.so.1")
+
+
 def _library(version: str, root: Path) -> None:
     _tools(root)
-    compile_library(version, root / LIBRARY_PATH.lstrip("/") / f"libvgpu.so.{version}")
+    library_folder(version, root / LIBRARY_PATH.lstrip("/"))
+
+
+def library_folder(version: str, folder: Path) -> None:
+    """The library, and other forms of it: in the driver's place, by a list of files, for either libc, for LD_AUDIT."""
+    name = f"libvgpu.so.{version}"
+    compile_library(version, folder / name)
+    for other in ("driver/libcuda.so.1", f"lib64/{name}", f"lib/x86_64-linux-gnu/{name}"):
+        (folder / other).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / name, folder / other)
+    compile_library(version, folder / "audit.so", "-DAUDIT")
+    compile_library(f"{version}-musl", folder / "$LIB" / name, compiler="musl-gcc")
+    (folder / "ld.so.preload").write_text(f"/usr/local/vgpu-shim/{name}\n")
 
 
 def _image(folder: Path, name: str, make: Callable[[Path], None], entry: str, **environment: str) -> Path:
     folder.mkdir()
     make(folder / "root")
     variables = (f"ENV {key}={value}" for key, value in environment.items())
-    lines = ["FROM scratch", "COPY root/ /", *variables, f'ENTRYPOINT ["{entry}"]', ""]
+    # Copying a folder takes the bit of setuid away.
+    setuid = ["COPY --chmod=4755 root/setuid /setuid"] if (folder / "root" / "setuid").exists() else []
+    lines = ["FROM scratch", "COPY root/ /", *setuid, *variables, f'ENTRYPOINT ["{entry}"]', ""]
     (folder / "Containerfile").write_text("\n".join(lines))
     return built(folder, name)
 
@@ -113,8 +143,8 @@ def _take(tool: str, root: Path) -> None:
             shutil.copy(Path(each).resolve(), target)
 
 
-def _cc(*arguments: str | Path) -> None:
-    command = ["cc", "-O1", "-Wall", *map(str, arguments)]
+def _cc(*arguments: str | Path, compiler: str = "cc") -> None:
+    command = [compiler, "-O1", "-Wall", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BinariesMissingError(f"{' '.join(command)} failed:\n{done.stderr}")

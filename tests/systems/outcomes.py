@@ -109,9 +109,8 @@ def tried(system: System, place: Place) -> Result:
             with _theirs(place, running, "z-theirs", "IfNeeded", selector) if running.needed else nullcontext():
                 if not system.lacking:
                     _warmed(place, running, product)
-                chosen = [shape for shape in shapes() if not system.lacking or shape.name.startswith(system.name)]
                 patience = PENDING if system.lacking else PATIENCE
-                outcomes = {shape.name: _placed(place, running, product, shape, patience) for shape in chosen}
+                outcomes = {shape.name: _placed(place, running, product, shape, patience) for shape in shapes()}
             both = list(_orders(place, running, selector)) if running.webhook is not None else []
         memory = peaks(place)
     orders = {order: differing for order, differing, _ in both}

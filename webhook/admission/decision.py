@@ -189,7 +189,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     first = 0 if init is None else len(init)
     affinity, gates = spec.affinity, spec.scheduling_gates
     if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
-        affinity, gates = affinity if policy.cards or spec.node_name else ABSENT, ABSENT
+        affinity, gates = affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
     facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(
@@ -351,6 +351,7 @@ class Plan:
         hidden: the containers in which devices are hidden by us, for the status.
         stripped: variables that the guard has removed so far.
         paths: characters of the search and preload paths that the shim has looked at so far.
+        covered: containers with a guarded mount that their shim has to account for.
         reported_once: the findings of `report_once`.
         labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
@@ -370,6 +371,7 @@ class Plan:
     hidden: list[str] = field(default_factory=list)
     stripped: int = 0
     paths: int = 0
+    covered: list[Slot] = field(default_factory=list)
     reported_once: set[Finding] = field(default_factory=set)
     searched: dict[str, bool] = field(default_factory=dict)
     decoded_volumes: dict[str, list[Volume]] | None = None

@@ -10,7 +10,8 @@ import msgspec
 
 from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL, Plan
-from webhook.mapping.model.shim import NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
+from webhook.admission.overrides import selected_architectures
+from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
 from webhook.patch import Slot
 from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
 from webhook.quantity import Number, QuantityError, parse_quantity
@@ -42,7 +43,7 @@ class DeliveryChoice(NamedTuple):
 
 
 def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
-    """Choose how a shim reaches the containers of this pod, and note for one of them what was passed over.
+    """Choose how a shim reaches the containers of this pod, and note once for the pod what was passed over.
 
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
     namespace's Pod Security level permits. A cluster without image volumes has none in either case.
@@ -50,18 +51,20 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
     kind = _kind_set(plan) if plan.context.namespace.annotations else None
     if kind == "none":
         return DeliveryChoice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
-    chosen = next((delivery for delivery in shim.deliveries if delivery.kind == kind), None)
+    deliveries = _for_architecture(plan, shim, container) if shim.by_architecture else shim.deliveries
+    chosen = next((delivery for delivery in deliveries if delivery.kind == kind), None)
     if chosen is not None and (chosen.kind != "image" or _image_volumes(plan)):
         return DeliveryChoice(chosen, "")
     passed_over: dict[str, str] = {}
-    for delivery in shim.deliveries:
+    for delivery in deliveries:
         if delivery.kind == "none":
             break
-        why = _forbids(plan, delivery, only=len(shim.deliveries) == 1)
+        why = _forbids(plan, delivery, only=len(deliveries) == 1)
         if not why:
             for name, reason in passed_over.items():
                 message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
-                plan.findings.append(Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+                if not any([message == finding.message for finding in plan.findings]):  # it concerns the pod
+                    plan.findings.append(Finding(Reason.DELIVERY_PASSED_OVER, message, container))
             report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
             return DeliveryChoice(delivery, "")
         passed_over[delivery.kind] = why
@@ -70,6 +73,18 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
     return DeliveryChoice(
         NO_DELIVERY, "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
     )
+
+
+def _for_architecture(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, ...]:
+    """The deliveries for the architecture that the pod selects; if that is not one of the shim's, for its default."""
+    selected = selected_architectures(plan.pod)
+    names = [name for name in shim.by_architecture if selected is None or name in selected] or [*shim.by_architecture]
+    if selected is not None and selected != {names[0]}:
+        others = shorten(", ".join(sorted(selected - {names[0]})), 40)
+        message = f"the library is that for {names[0]}, but the pod may run on {others}: select one {ARCH_LABEL}"
+        if not any([message == finding.message for finding in plan.findings]):  # it concerns the pod
+            plan.findings.append(Finding(Reason.ARCHITECTURE_ASSUMED, message, container, ARCH_LABEL))
+    return shim.by_architecture[names[0]]
 
 
 def _forbids(plan: Plan, delivery: Delivery, *, only: bool) -> str:
@@ -162,12 +177,12 @@ def _add_installer(
     Raises:
         Denied: another container has its name, or it stands behind one that needs the library.
     """
-    present = [slot for slot in plan.slots if slot.name == delivery.library]
-    if not present:
+    named = [slot for slot in plan.slots if slot.name == delivery.library]
+    if not named:
         if installer not in plan.edits.first_init_containers:
             plan.edits.first_init_containers.append(installer)
         return
-    [found, *_] = present
+    [found, *_] = named
     if found.kind != "initContainers" or (difference := _difference(found.container, installer, delivery)):
         problem = "is not the shim's" if found.kind != "initContainers" else f"is not the shim's: it has {difference}"
         message = f"container {found.name} {problem}; rename the pod's own"
@@ -212,25 +227,25 @@ def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: 
     mounts = [mount for i, mount in enumerate(decode_mounts(slot.container.volume_mounts)) if i not in removed]
     _check_unwritable(slot, mounts, libraries)
     if delivery is not None:
-        present = [(clean_path(mount.mount_path), mount) for mount in mounts]
-        missing = [entry for entry in delivery.mounts if not _mounted(slot, present, entry, delivery)]
+        by_path = [(clean_path(mount.mount_path), mount) for mount in mounts]
+        missing = [entry for entry in delivery.mounts if not _mounted(slot, by_path, entry, delivery)]
         plan.edits.container(slot).mounts.extend(missing)
 
 
-def _add_volume(plan: Plan, present: list[Volume], entry: PodEntry) -> None:
+def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
     name = entry["name"]
-    if not present and not plan.edits.volumes:
+    if not volumes and not plan.edits.volumes:
         plan.edits.volumes.append(entry)
         return
-    if len(present) > 1:
+    if len(volumes) > 1:
         raise deny(
-            Reason.COLLISION, f"volume {name} is defined {len(present)} times: keep one", field=f"spec.volumes[{name}]"
+            Reason.COLLISION, f"volume {name} is defined {len(volumes)} times: keep one", field=f"spec.volumes[{name}]"
         )
     added = next(iter([volume for volume in plan.edits.volumes if volume["name"] == name]), None)
-    if not all([_same_volume(volume, entry) for volume in present]) or added not in (None, entry):
+    if not all([_same_volume(volume, entry) for volume in volumes]) or added not in (None, entry):
         message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
-    if not present and added is None:
+    if not volumes and added is None:
         plan.edits.volumes.append(entry)
 
 
@@ -274,7 +289,7 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
-def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
+def _mounted(slot: Slot, mounts: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 
     Raises:
@@ -282,7 +297,7 @@ def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: PodE
     """
     mount_path = entry["mountPath"]
     mounted = False
-    for path, mount in present:
+    for path, mount in mounts:
         if path == mount_path and _same_mount(mount, entry):
             mounted = True
         elif path == mount_path or (mount_path == delivery.mount_path and inside(path, mount_path)):

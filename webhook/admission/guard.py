@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.decision import Allocation, Plan
+from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import KEPT_PLACES, Action, GuardPlace, GuardRule, ValueSource
 from webhook.mapping.model.vendor import Owned, Vendor
@@ -261,6 +262,9 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
         raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
     for index, written, mount in (*mounts, *devices):
         path = clean_path(written)
+        if mount is not None and vendor.shim is not None and (path, mount.name) in vendor.shim.covers:
+            plan.covered.append(slot)  # the shim's own, unless the container gets none
+            continue
         if not vendor.guard.guarded(path, "mount"):
             continue
         source = None if mount is None else _shown_by(mount, plan.volumes().get(mount.name, ()))
@@ -302,7 +306,10 @@ def _guard_variables(
     plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool, other: bool = False
 ) -> None:
     container = slot.container
-    limits = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
+    limits = {}
+    if vendor.shim is not None and request is not None:
+        sized = sized_request(plan, vendor, request) if plan.policy.cards else request
+        limits = vendor.shim.values(sized, container.name)
     exceptions = plan.policy.settings.guard_exceptions
     removed = plan.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):

@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.decision import Context, Decision, untouched
+from webhook.admission.eligibility import Mode, enforcement_of
 from webhook.admission.engine import decide, denied
-from webhook.labels import INJECT, PREFIX, STATUS
+from webhook.labels import INJECT, PREFIX, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Metadata, Pod
@@ -67,6 +68,8 @@ def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: P
 def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
     """Judge an update of a pod: denied if it changes what `decide` would remove from a new pod as a scheduler's own.
 
+    So is one that opts a pod with devices out, or changes its target: ephemeral containers are judged by both.
+
     Args:
         old: the stored pod.
         new: the pod as it would be stored.
@@ -74,8 +77,13 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
         policy: as for `decide`.
     """
     # Neither a label of the update nor anything else in it may keep the keys from being judged.
-    inject = (old.metadata.labels or {}).get(INJECT)
+    chosen = next((field for field in _AT_CREATION if _differs(field, old, new)), None)
+    inject = (_as_created(old).metadata.labels or {}).get(INJECT)
     old, new = (_what_counts(each, inject, policy) for each in (old, new))
+    enforced = chosen is not None and enforcement_of(old, context).mode is Mode.ENFORCE
+    if chosen is not None and enforced and decide(old, context, policy).vendors:
+        message = f"{chosen} counts when a pod is created, and this one has devices: leave it, or create the pod again"
+        return denied(Finding(Reason.OWNED_CHANGED, message, field=chosen))
     owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
     for before, after in ((old, new), (new, old)):
         decision = decide(after, context, policy)
@@ -89,6 +97,19 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
                 )
                 return denied(Finding(Reason.OWNED_CHANGED, message, field=finding.field))
     return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+_AT_CREATION: Final = (f"metadata.labels[{INJECT}]", f"metadata.annotations[{TARGET}]")
+"""What a pod chooses for itself, which an update cannot choose again."""
+
+
+def _as_created(pod: Pod) -> Pod:
+    """A stored pod without an opt-out that cannot be that of its creation, because the webhook has changed the pod."""
+    metadata = pod.metadata
+    if STATUS not in (metadata.annotations or {}) or INJECT not in (metadata.labels or {}):
+        return pod
+    labels = {key: text for key, text in (metadata.labels or {}).items() if key != INJECT}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(metadata, labels=labels))
 
 
 def _what_counts(pod: Pod, inject: str | None, policy: Policy) -> Pod:
@@ -121,7 +142,7 @@ def judge_ephemeral(pods: Iterable[Pod], context: Context, policy: Policy) -> De
         policy: likewise.
     """
     for pod in pods:
-        decision = decide(pod, context, policy)
+        decision = decide(_as_created(pod), context, policy)
         denial = decision.denial
         if denial is not None and not decision.allowed and denial.reason in _LIFTING:
             return denied(denial)

@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook import labels
-from webhook.admission.decision import Context
+from webhook.admission.decision import Context, Plan
 from webhook.mapping.document.problem import nearest_known
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import parse_cores, parse_default_memory
+from webhook.mapping.requests.values import for_device_size
 from webhook.pod import NodeTerm, Pod, node_terms
 from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that has not been through one means the same."""
@@ -59,14 +61,26 @@ def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
     devices: list[SelectedDevice] = []
     for label in dict.fromkeys(itertools.chain.from_iterable(policy.card_labels.values())):
         chosen = selector.get(label)
-        values = _in_each(label, terms)
-        if chosen is not None:
-            values = {chosen} if values is None else values & {chosen}
+        values = _selected_values(label, chosen, terms)
         if values:
             devices.append(
                 _selected_device(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy)
             )
     return tuple(devices)
+
+
+def selected_architectures(pod: Pod) -> set[str] | None:
+    """Return the architectures of the nodes that a pod selects; None if it selects none."""
+    terms, _ = node_terms(pod.spec.affinity)
+    return _selected_values(ARCH_LABEL, (pod.spec.node_selector or {}).get(ARCH_LABEL), terms)
+
+
+def _selected_values(label: str, chosen: str | None, terms: list[NodeTerm]) -> set[str] | None:
+    """The values of a label that the node selector and all terms allow; None if they allow every value."""
+    values = _in_each(label, terms)
+    if chosen is None:
+        return values
+    return {chosen} if values is None else values & {chosen}
 
 
 def _in_each(label: str, terms: list[NodeTerm]) -> set[str] | None:
@@ -103,6 +117,15 @@ def device_for(target: Vendor, devices: tuple[SelectedDevice, ...], policy: Poli
     names = policy.card_labels.get(target.family, ())
     known = [device for device in devices if device.label in names and device.memory is not None]
     return known[0] if len({device.memory for device in known}) == 1 else None
+
+
+def sized_request(plan: Plan, vendor: Vendor, request: Request) -> Request:
+    """Return the request with a size in place of a percentage of memory, if the pod selects a device of known memory."""
+    if not isinstance(request.memory, Percent):
+        return request
+    device = device_for(vendor, selected_devices(plan.pod, plan.policy), plan.policy)
+    sized = None if device is None or device.memory is None else for_device_size(request, device.memory)
+    return sized or request
 
 
 def missing_device(

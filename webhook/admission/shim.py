@@ -11,13 +11,16 @@ from typing import Final
 
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.delivery import choose_delivery, deliver, report_unused
+from webhook.admission.overrides import sized_request
 from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
-    LD_PRELOAD,
+    LISTS,
+    MAX_INDEXED,
     NO_DELIVERY,
+    PRELOAD_FILE,
     Delivery,
     Need,
     Shim,
@@ -94,7 +97,7 @@ containers that may request."""
 MAX_REFERENCES: Final = 64
 """The most references to other variables in one search path: honest ones have one or two."""
 
-_PATHS: Final = frozenset({LD_LIBRARY_PATH, LD_PRELOAD})
+_PATHS: Final = frozenset({LD_LIBRARY_PATH, *LISTS})
 
 _NO_VARIABLES: Final[ShimEnv] = {}
 _PATH_FIELD: Final = f"env[{LD_LIBRARY_PATH}]"
@@ -108,7 +111,7 @@ def inject_shim(plan: Plan) -> None:
 
     Raises:
         Denied: something in the pod collides with the shim, its limit cannot be written and the mapping denies that,
-            or ``LD_PRELOAD`` is set by ``valueFrom``.
+            or ``LD_PRELOAD`` or ``LD_AUDIT`` is set by ``valueFrom``.
     """
     delivered: list[tuple[Slot, Delivery]] = []
     for allocation in plan.allocations:
@@ -120,6 +123,10 @@ def inject_shim(plan: Plan) -> None:
             delivered.append((allocation.slot, delivery))
     if delivered:
         deliver(plan, delivered)
+    for slot in plan.covered:
+        if not any([slot.path == other.path for other, _ in delivered]):
+            message = f"the mount at {PRELOAD_FILE} could lift the limit: remove it, or mount the volume elsewhere"
+            raise deny(Reason.GUARDED, message, container=slot.name, field=f"volumeMounts[{PRELOAD_FILE}]")
 
 
 def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
@@ -128,7 +135,8 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     if shim.mode == "plugin":
         plan.deliveries[container] = "plugin"
         return NO_DELIVERY
-    unmet = shim.unmet(allocation.request)
+    request = sized_request(plan, allocation.vendor, allocation.request) if plan.policy.cards else allocation.request
+    unmet = shim.unmet(request)
     if unmet is not None:
         _leave_to_plugin(plan, allocation, shim, unmet)
         return NO_DELIVERY
@@ -141,15 +149,26 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         report_unused(plan, why)
         return NO_DELIVERY
     edits = plan.edits.container(allocation.slot)
-    env = _shim_env(plan, allocation, shim, edits)
+    values = shim.values(request, container)
+    if shim.indexed:
+        _check_count(request, container)
+    env = _shim_env(plan, allocation, shim, edits, values)
     if shim.library_path:
         _lead_search_path(plan, edits, shim, env)
     if undelivered:
+        if shim.own_path is not None:
+            _set_variables(edits, {shim.own_path["name"]: shim.own_path["value"]}, env)
         return NO_DELIVERY
-    if shim.preload:
-        _lead_preload(edits, shim, env)
-    _set_variables(edits, shim, shim.values(allocation.request, container), env)
+    for name, files in shim.loaded.items():
+        _lead_list(edits, name, files, env)
+    _set_variables(edits, values, env)
     return delivery
+
+
+def _check_count(request: Request, container: str) -> None:
+    if (request.devices or 0) > MAX_INDEXED:
+        message = f"the shim needs variables for each of {request.devices} devices: request at most {MAX_INDEXED}"
+        raise deny(Reason.TOO_MANY, message, container=container)
 
 
 def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need) -> None:
@@ -168,13 +187,15 @@ def _amount_text(request: Request, dimension: Need) -> str:
     return f"{dimension} {request.memory if dimension == 'memory' else request.cores}"
 
 
-def _shim_env(plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEdits) -> ShimEnv:
+def _shim_env(
+    plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEdits, values: Mapping[str, str]
+) -> ShimEnv:
     """The variables of the container that the shim may write, without those that the guard has removed."""
     if not plan.watched(allocation.slot):
         return _NO_VARIABLES
     env: dict[str, list[tuple[int, EnvVar]]] = {}
     for index, entry in enumerate(decode_env(allocation.slot.container.env)):
-        if entry.name in shim.names and index not in edits.env_removed:
+        if (entry.name in shim.names or entry.name in values) and index not in edits.env_removed:
             env.setdefault(entry.name, []).append((index, entry))
             if len(env[entry.name]) > MAX_SAME:
                 message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
@@ -197,9 +218,7 @@ def _check_paths(plan: Plan, slot: Slot, name: str, value: str) -> None:
     plan.paths += len(value)
     references = value.count("$(")
     if plan.paths > MAX_PATHS:
-        message = (
-            f"the {LD_LIBRARY_PATH} and {LD_PRELOAD} of the pod have more than {MAX_PATHS} characters: shorten them"
-        )
+        message = f"{LD_LIBRARY_PATH} and {' and '.join(LISTS)} of the pod have more than {MAX_PATHS} characters: shorten them"
     elif references > MAX_REFERENCES:
         message = f"env {name} has {references} references to variables: write at most {MAX_REFERENCES}"
     else:
@@ -211,7 +230,8 @@ def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEn
     """Put the shim's directories first in ``LD_LIBRARY_PATH``, before the user's."""
     entries = env.get(LD_LIBRARY_PATH)
     if entries is None:
-        _add_search_path(plan, edits, shim)
+        if not shim.leave_unset:
+            _add_search_path(plan, edits, shim)
         return
     last, seen, dropped = entries[-1][0], 0, False
     refers = any("$(" in (entry.value or "") for _, entry in entries)
@@ -270,35 +290,31 @@ def _keep_value_from(edits: ContainerEdits, shim: Shim, index: int) -> None:
     edits.env_inserted[index + 1] = {"name": LD_LIBRARY_PATH, "value": value}
 
 
-def _lead_preload(edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
-    """Put the shim's files first in ``LD_PRELOAD``, before the user's."""
-    entries = env.get(LD_PRELOAD)
+def _lead_list(edits: ContainerEdits, name: str, files: tuple[str, ...], env: ShimEnv) -> None:
+    """Put the shim's files first in ``LD_PRELOAD`` or ``LD_AUDIT``, before the user's."""
+    entries = env.get(name)
     if entries is None:
-        edits.env_appended.append(shim.preload_alone)
+        edits.env_appended.append({"name": name, "value": ":".join(files)})
         return
     for index, entry in entries:
         if present(entry.value_from):
             raise deny(
                 Reason.PRELOAD_BY_REFERENCE,
-                "env LD_PRELOAD is set by valueFrom, so the shim cannot be put first: "
+                f"env {name} is set by valueFrom, so the shim cannot be put first: "
                 "write the value itself, or remove it",
                 container=edits.slot.name,
-                field=f"env[{LD_PRELOAD}]",
+                field=f"env[{name}]",
             )
         value = entry.value or ""
-        preload = preload_list(shim.preload, value)
+        preload = preload_list(files, value, LISTS[name])
         if preload != value:
-            _check_length(edits.slot, LD_PRELOAD, preload)
+            _check_length(edits.slot, name, preload)
             edits.env_values[index] = preload
 
 
-def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str], env: ShimEnv) -> None:
+def _set_variables(edits: ContainerEdits, values: Mapping[str, str], env: ShimEnv) -> None:
     """Add the variables that the library reads; those of the pod must have the same values."""
-    for variable in shim.variables:
-        name = variable.name
-        value = values.get(name)
-        if value is None:
-            continue
+    for name, value in values.items():
         if name not in env:
             edits.env_appended.append({"name": name, "value": value})
             continue

@@ -56,7 +56,9 @@ def matrix_page(policy: Policy) -> str:
     lines = [f"| from \\ to | {' | '.join(targets)} |", "|---|" + ":-:|" * len(targets)]
     lines += [page_row(matrix, source) for source in matrix.sources]
     rows = [f"| `{target}` | `{name}` | {needs} |" for target, name, needs in _needs(policy, targets)]
-    needed = "\n".join(["| to | resource | what it needs |", "|---|---|---|", *rows])
+    unknown = [f"`{target}`" for target in targets if policy.vendors[target].document.reports is None]
+    closed = ["", f"What nodes report is not public for {', '.join(unknown)}."] if unknown else []
+    needed = "\n".join(["| to | resource | what it needs |", "|---|---|---|", *rows, *closed])
     parts = (
         "\n".join(lines),
         "## What nodes report only then",
@@ -70,9 +72,10 @@ def matrix_page(policy: Policy) -> str:
 def _needs(policy: Policy, targets: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the resources of targets that nodes report under a condition only, with it: else pods stay Pending."""
     for target in targets:
-        for entry in policy.vendors[target].document.reports:
+        for entry in policy.vendors[target].document.reports or ():
             if not isinstance(entry, str):
-                yield target, entry.resource, " ".join(entry.needs.split())
+                only = f"for {entry.requests}: " if entry.requests else ""
+                yield target, entry.resource, f"{only}{' '.join(entry.needs.split())}"
 
 
 def page_row(matrix: Matrix, source: str) -> str:

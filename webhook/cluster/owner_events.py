@@ -97,7 +97,7 @@ class OwnerEvents:
                 continue
             namespace, owner, reason, message, type_ = self._waiting.popleft()
             workload = await self._workload(namespace, owner)
-            subject = Subject(workload.api_version, workload.kind, namespace, workload.name, workload.uid, "")
+            subject = Subject(workload.api_version, workload.kind, namespace, workload.name, workload.uid, None)
             self._events.put(subject, reason, message, type_)
             await asyncio.sleep(PAUSE)
 

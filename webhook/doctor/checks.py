@@ -1,4 +1,7 @@
-"""All checks, in the order of the output, from the API server to the node; those of the section `cluster` are here."""
+"""All checks, in the order of the output; those of the section `cluster` are here.
+
+What nodes offer of the target comes first, then all from the API server to the node.
+"""
 
 import datetime as dt
 import re
@@ -99,6 +102,8 @@ def _line(event: ReportedEvent) -> str:
 
 
 CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
+    # First: where no node offers what pods get, nothing else that works helps them.
+    Check("resources", "target", "`list` `nodes`", nodes.resources),
     Check("api-server", "cluster", "", server),
     Check("mappings", "cluster", "`get`, `list` `configmaps` of the webhook's namespace", mappings),
     Check("events", "cluster", "`list` `events` of the webhook's namespace and of `default`", reported),
@@ -141,7 +146,6 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("notes", "pods", "`list` `pods` of opted-in namespaces", pods.notes),
     Check("dry-run", "pods", "`create` `pods` of an opted-in namespace", pods.dry_run),
     Check("variables", "pods", "`list` `configmaps` everywhere", nodes.variables),
-    Check("resources", "nodes", "`list` `nodes`", nodes.resources),
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
     Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),

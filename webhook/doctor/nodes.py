@@ -6,7 +6,7 @@ between two calls of ours, and the guard denies such a variable, the second call
 Also the chart's values that fit a cluster, from what its nodes offer and which schedulers run.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_s
 from webhook.doctor.facts import ClusterFacts, ForeignVariable, Node, Scheduler, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.mapping.document.schema import SharedName
-from webhook.mapping.model.names import index
+from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
@@ -69,36 +69,56 @@ def resources(facts: ClusterFacts) -> Result:
             f"no node has any resource of the policy ({counted(len(nodes), 'node')})",
             hint=f"kubectl describe nodes: is the device plugin running? {again}",
         )
-    found, absent, lacking = [], [], []
+    found, absent, lacking = [], [], list[tuple[str, bool]]()
     for vendor in chosen:
-        keys = index([vendor], "resource")
-        having = [names for node in nodes if (names := {name for name in node.resources if keys.owners(name)})]
+        owners = index([vendor], "resource").owners
+        reported = {entry if isinstance(entry, str) else entry.resource for entry in vendor.document.reports or ()}
+        own = reported.__contains__ if vendor.annotation_keys else owners
+        having = [names for node in nodes if (names := set(filter(own, node.resources)))]
+        offered = set().union(*having)
+        lacking += _missing(vendor, offered, owners)
         if having:
-            found.append(f"{listed(sorted(set().union(*having)))} on {len(having)} of {counted(len(nodes), 'node')}")
-            lacking += [f"{vendor.name}: {name}{needs}" for name, needs in _unreported(vendor, set().union(*having))]
-        elif any(key.place == "resource" for key in vendor.keys.values()):
+            found.append(f"{listed(sorted(offered))} on {len(having)} of {counted(len(nodes), 'node')}")
+        elif not vendor.annotation_keys or reported:
             absent.append(vendor.name)
+    lines = [line for line, _ in lacking]
     if absent:
         return warning(
             f"no node has a resource of the target {', '.join(absent)}",
+            *lines,
             hint=f"kubectl describe nodes: is its device plugin running? {again}",
         )
+    hint = "kubectl describe nodes: is the system installed completely?"
+    if any(always for _, always in lacking):
+        return error("no node has a resource that pods of the target get: they would stay Pending", *lines, hint=hint)
     if lacking:
-        return error(
-            "no node has a resource that pods of the target get: they would stay Pending",
-            *lacking,
-            hint="kubectl describe nodes: is the system installed completely?",
-        )
+        return warning("no node has a resource that some requests of the target need", *lines, hint=hint)
     return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
 
 
-def _unreported(vendor: Vendor, offered: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The resources that the vendor's nodes should report and do not, each with what that needs."""
-    keys = index([vendor], "resource")
-    for entry in vendor.document.reports:
-        name, needs = (entry, "") if isinstance(entry, str) else (entry.resource, f": {entry.needs}")
-        if name not in offered and keys.owners(name):
-            yield name, needs
+def _missing(
+    vendor: Vendor, offered: Collection[str], owners: Callable[[str], Sequence[Owner]]
+) -> Iterator[tuple[str, bool]]:
+    """The resources that the vendor's nodes should report and do not, with what that needs, and whether all requests do.
+
+    One with variables is there if a name that it stands for is; one that an extending document replaced, if what it writes is.
+    """
+    writes = {name: variable.write for name, variable in vendor.document.variables.items()}
+    chosen = {name: text if isinstance(text, str) else text[0] for name, text in writes.items() if text}
+    for entry in vendor.document.reports or ():
+        name = entry if isinstance(entry, str) else entry.resource
+        keys = [key for key in vendor.keys.values() if name in {template.text for template in key.spellings}]
+        spelled = {key.name for key in keys}
+        bound = (owner for each in offered for owner in owners(each) if owner.binding)
+        there = any(owner.key_name in spelled for owner in bound) if "{" in name else name in offered
+        there = there or any(key.spelled(chosen) in offered for key in keys)
+        if there or not (keys or vendor.annotation_keys):
+            continue
+        if isinstance(entry, str):
+            yield f"{vendor.name}: {name}", True
+        else:
+            only = f", for {entry.requests}" if entry.requests else ""
+            yield f"{vendor.name}: {name}{only}: {entry.needs}", not entry.requests
 
 
 def sharing(facts: ClusterFacts) -> Result:

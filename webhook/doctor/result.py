@@ -17,6 +17,19 @@ class Level(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class FileLine:
+    """Where in a file a detail is found.
+
+    Attributes:
+        file: its name in messages; empty if no file shows it.
+        line: from 1, or None if not known.
+    """
+
+    file: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The result of one check.
 
@@ -25,12 +38,14 @@ class Result:
         message: one sentence without a full stop.
         details: single cases, a line each.
         hint: what to do next: a command, or a sentence; empty if there is nothing to do.
+        at: of files, where each detail is found; empty for a cluster.
     """
 
     level: Level
     message: str
     details: tuple[str, ...] = ()
     hint: str = ""
+    at: tuple[FileLine, ...] = ()
 
 
 class UnansweredError(Exception):

@@ -35,6 +35,7 @@ from webhook.cluster.configuration.config_maps import (
     StoredConfigMap,
     Verdict,
     config_map,
+    of_other_version,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.image_volumes import ImageVolumes
@@ -351,7 +352,7 @@ class InCluster:
             return None
         invalid, unused = await self._live.judge(candidate)
         labels = (data.get("metadata") or {}).get("labels") or {}
-        if invalid and labels.get(MANAGED_BY) == "Helm":
+        if invalid and (labels.get(MANAGED_BY) == "Helm" or of_other_version(candidate)):
             # An upgrade applies what only the next version reads before that version runs.
             unused = (*invalid, *unused)
         elif invalid:

@@ -234,8 +234,8 @@ def hygon(wanted: Wanted) -> bool:
 
 
 def amd(wanted: Wanted) -> bool:
-    """MiB or percent, and cores: without cores it is all."""
-    return wanted.whole or ((wanted.sized(MIB) or wanted.memory == "percent") and wanted.part())
+    """MiB, or all memory without a key for it, and cores: without cores it is all. HAMi 2.10.0 has no key for percent."""
+    return wanted.whole or ((wanted.sized(MIB) or wanted.all_of("memory")) and wanted.part())
 
 
 def kunlun(wanted: Wanted) -> bool:

@@ -5,16 +5,23 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 
 import datetime as dt
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
 
 import click
-import msgspec
 
+from webhook import __version__
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
 from webhook.cli.terminal import WIDTH, Failure
-from webhook.doctor.result import Check, Level, Result
+from webhook.doctor.result import Check, FileLine, Level, Result
+
+FILE_FORMATS: Final = ("github", "sarif")
+"""Formats of findings at a line of a file, of which a cluster has none."""
 
 BROKEN: Final = 2
 """Exit code if a check of an installation failed."""
@@ -26,8 +33,8 @@ BROKEN: Final = 2
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json"]),
-    help="The report as text or JSON.  [default: text; with files, a line for each problem]",
+    type=click.Choice(["text", "json", "junit", *FILE_FORMATS]),
+    help="The report; github and sarif only with files.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
 @click.option(
@@ -47,7 +54,8 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     read recursively, - is standard input. In other objects, these get a warning: a DeviceClass that serves a key of a
     mapping, and a pod or pod template with a resource claim beside a GPU request in one container. What admission only
     records in a pod's status is a note: one line for each file. A request for a GPU outside of every pod, pod template
-    and pod spec is an error. With -o, all of that is a report like that of an installation.
+    and pod spec is an error. With -o, all of that is a report like that of an installation; as junit
+    each check is a test case, github annotates files in a GitHub workflow, and sarif is SARIF 2.1.0 for code scanning.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.
@@ -73,6 +81,8 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
         click.echo(_values_for(source), nl=False)
         return
     if not files:
+        if output in FILE_FORMATS:
+            raise click.UsageError(f"-o {output} applies to files: name them, or write -o json or -o junit")
         if source.from_files:
             raise click.UsageError(f"{source.from_files[0]} applies to files: name them, or remove it")
         found, title = _of_cluster(source), None
@@ -144,10 +154,16 @@ _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"
 
 
 def format_results(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
-    """Format the results as `output` says: ``text`` or ``json``; `policy` says under which policy files were checked."""
+    """Format the results as `output` says; `policy` says under which policy files were checked."""
+    if output == "junit":
+        return as_junit(found)
+    if output == "github":
+        return as_github(found)
     if output == "text":
         return as_text(found) if policy is None else f"policy: {policy}\n\n{as_text(found)}"
-    data = as_data(found) if policy is None else {"policy": policy, **as_data(found)}
+    data = as_sarif(found) if output == "sarif" else as_data(found)
+    if output == "json" and policy is not None:
+        data = {"policy": policy, **data}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -166,10 +182,115 @@ def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
 def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
     """Return the same as data for JSON."""
     checks = [
-        {"name": check.name, "section": check.section, **msgspec.to_builtins(result), "details": list(result.details)}
+        {
+            "name": check.name,
+            "section": check.section,
+            "level": result.level.value,
+            "message": result.message,
+            "details": list(result.details),
+            "hint": result.hint,
+        }
         for check, result in found
     ]
     return {"ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks}
+
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 forbids, also as a reference (its production 2, ``Char``)."""
+
+
+def as_junit(found: Sequence[tuple[Check[Any], Result]]) -> str:
+    """Format a test case for each check, by the schema of Jenkins' xUnit plugin; details of a warning are its output."""
+    failed = sum(result.level is Level.ERROR for _, result in found)
+    counts = {"tests": str(len(found)), "failures": str(failed), "errors": "0"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "vgpu-webhook check", **counts, "skipped": "0"})
+    for check, result in found:
+        case = ET.SubElement(suite, "testcase", {"classname": f"check.{check.section}", "name": check.name})
+        advice = [f"next: {result.hint}"] if result.hint else []
+        if result.level is Level.ERROR:
+            attributes = {"message": _xml(result.message), "type": check.name}
+            ET.SubElement(case, "failure", attributes).text = _xml("\n".join([*result.details, *advice]))
+        elif result.details or result.level is Level.WARNING:
+            lines = [f"{result.level.value}: {result.message}", *result.details, *advice]
+            ET.SubElement(case, "system-out").text = _xml("\n".join(lines))
+    ET.indent(suites)
+    document: bytes = ET.tostring(suites, "us-ascii", xml_declaration=True)
+    return document.decode() + "\n"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
+_SEVERITY: Final = {
+    Level.OK: ("notice", "note"),
+    Level.WARNING: ("warning", "warning"),
+    Level.ERROR: ("error", "error"),
+}
+"""The level of a detail in workflow commands, and in SARIF."""
+
+
+def as_github(found: Sequence[tuple[Check[Any], Result]]) -> str:
+    """Format a workflow command for each detail; they are escaped as in ``@actions/core``, ``command.ts``."""
+    lines = []
+    for check, result, text, place in _findings(found):
+        at = {"file": place.file, "line": place.line or 1} if place.file else {}
+        properties = ",".join(f"{key}={_property(str(value))}" for key, value in {**at, "title": check.name}.items())
+        lines.append(f"::{_SEVERITY[result.level][0]} {properties}::{_command(text)}\n")
+    return "".join(lines)
+
+
+def _command(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _command(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def as_sarif(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
+    """Return a log of SARIF 2.1.0 as data: each check is a rule, each detail a result."""
+    rules = [{"id": check.name, "shortDescription": {"text": check.question}} for check, _ in found]
+    indexes = {check.name: index for index, (check, _) in enumerate(found)}
+    results = [
+        {
+            "ruleId": check.name,
+            "ruleIndex": indexes[check.name],
+            "level": _SEVERITY[result.level][1],
+            "message": {"text": f"{text} ({result.hint})" if result.hint else text},
+            **({"locations": [_location(place)]} if place.file else {}),
+        }
+        for check, result, text, place in _findings(found)
+    ]
+    driver = {"name": "vgpu-webhook", "version": __version__, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _location(place: FileLine) -> dict[str, Any]:
+    file = Path(place.file)
+    uri = file.as_uri() if file.is_absolute() else quote(file.as_posix())
+    physical = {"artifactLocation": {"uri": uri}, "region": {"startLine": place.line or 1}}
+    return {"physicalLocation": physical}
+
+
+_NO_FILES: Final = {"stdin", "built-in"}
+"""Sources of documents, as messages name them, that are not files."""
+
+
+def _findings(found: Sequence[tuple[Check[Any], Result]]) -> Iterator[tuple[Check[Any], Result, str, FileLine]]:
+    """Yield each detail of files without its place, and its place if that is in a file that can be opened."""
+    for check, result in found:
+        for text, place in zip(result.details, result.at, strict=True):
+            if not place.file or place.file in _NO_FILES:
+                yield check, result, text, FileLine()
+                continue
+            start = f"{place.file}: " if text.startswith(f"{place.file}: ") else f"{place.file}:{place.line}: "
+            yield check, result, text.removeprefix(start), place
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:

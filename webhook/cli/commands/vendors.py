@@ -435,7 +435,7 @@ found in public. [vendors.md](vendors.md) describes the results. Nothing was run
 def sources_table(policy: Policy) -> str:
     """Format a table with a row for each source of each vendor."""
     rows = [
-        (name, source.system, source.version or "no version", source.date, source.at)
+        (name, source.system, _version(source) or "no version", source.date, source.at)
         for name, source, _ in _sources(policy, repeat=True)
     ]
     return columns([_SOURCE_HEADINGS, *rows])
@@ -444,10 +444,15 @@ def sources_table(policy: Policy) -> str:
 def sources_page(policy: Policy) -> str:
     """Format the page of sources."""
     return _SOURCE_PAGE + "".join(
-        f"| {f'`{name}`' if first else ''} | {_linked(source)} | {source.version or ''} | {source.date} "
+        f"| {f'`{name}`' if first else ''} | {_linked(source)} | {_version(source)} | {source.date} "
         f"| {', '.join(f'`{path}`' for path in source.opened)} | {source.missing or ''} |\n".replace("|  |", "| |")
         for name, source, first in _sources(policy, repeat=False)
     )
+
+
+def _version(source: CheckedSource) -> str:
+    """The release that was read; of what only later versions have, the keys and variables."""
+    return f"{source.version or ''}{': ' if source.adds else ''}{', '.join(source.adds)}"
 
 
 def _linked(source: CheckedSource) -> str:

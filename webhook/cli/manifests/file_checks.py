@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
@@ -16,7 +16,7 @@ from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in,
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
-from webhook.doctor.result import Check, Result, UnansweredError, counted, error, ok, warning
+from webhook.doctor.result import Check, FileLine, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -29,6 +29,9 @@ from webhook.mapping.requests.values import unreadable
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.workloads import workloads_of
+
+Found: TypeAlias = tuple[str, FileLine]
+"""A detail of a result, and where it is found."""
 
 _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
 """The end of a line before a literal block, whose lines are those of the file."""
@@ -164,13 +167,14 @@ def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Ma
     return found, manifests, problems
 
 
-def header_warnings(found: Iterable[FoundDocument]) -> Iterator[str]:
+def header_warnings(found: Iterable[FoundDocument]) -> Iterator[Found]:
     """Warn of documents that do not specify their schema."""
     for each in found:
         header = {"apiVersion": API_VERSION, "kind": each.kind.capitalize()}
         missing = [f"{key}: {text}" for key, text in header.items() if key not in each.document.data]
         if missing:
-            yield f"{each.document.source}: read as {API_VERSION}: add {' and '.join(missing)}"
+            text = f"{each.document.source}: read as {API_VERSION}: add {' and '.join(missing)}"
+            yield text, FileLine(each.document.source, each.document.lines.get(()))
 
 
 def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
@@ -221,14 +225,14 @@ class ReadFiles:
         return self.policy
 
     @cached_property
-    def outcomes(self) -> list[tuple[str, Simulated]]:
-        """What the cluster would store of each object, with the name of its file.
+    def outcomes(self) -> list[tuple[FileLine, Simulated]]:
+        """What the cluster would store of each object, with its place.
 
         Raises:
             UnansweredError: a document is invalid.
         """
         policy = self.valid
-        return [(each.source, simulate_under([each], policy)) for each in self.objects]
+        return [(_start(each), simulate_under([each], policy)) for each in self.objects]
 
 
 class WithDocuments(Protocol):
@@ -284,7 +288,11 @@ def _documents(files: ReadFiles) -> Result:
     """Are all documents valid, together and with the built-in mappings?"""
     if files.problems:
         number = counted(len(files.problems), "problem")
-        return error(f"{number} in the documents", *map(str, files.problems), hint="the webhook rejects such documents")
+        places = tuple(FileLine(each.source, each.line) for each in files.problems)
+        rejected = error(
+            f"{number} in the documents", *map(str, files.problems), hint="the webhook rejects such documents"
+        )
+        return replace(rejected, at=places)
     mappings = sum(document.kind == "mapping" for document in files.documents)
     return ok(f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
 
@@ -298,12 +306,13 @@ def _headers(files: ReadFiles) -> Result:
 def _vendors(files: ReadFiles) -> Result:
     """Can the keys of all vendors in force be read?"""
     hint = "configure their mappings, or change the setting `owners`"
-    return _found("vendors whose keys cannot be read yet", unreadable(files.valid.vendors.values()), hint)
+    unread = ((text, FileLine()) for text in unreadable(files.valid.vendors.values()))
+    return _found("vendors whose keys cannot be read yet", unread, hint)
 
 
 def _keys(files: ReadFiles) -> Result:
     """Does each key occur once in its mapping?"""
-    twice = (str(each) for manifest in files.objects for each in manifest.warnings)
+    twice = ((str(each), FileLine(each.source, each.line)) for manifest in files.objects for each in manifest.warnings)
     return _found("keys that occur twice", twice, "remove all but the last one: it counts")
 
 
@@ -321,26 +330,26 @@ def _claims(files: ReadFiles) -> Result:
 
 def _judged(files: ReadFiles) -> Result:
     """Can every object be read, and is every request for a GPU in a pod that the webhook would see?"""
-    rest = tuple(_unjudged(files))
+    rest = [*_unjudged(files)]
     hint = "correct it, or move it into a pod template; with --no-strict, this is a warning"
     level = error if files.strict else warning
-    return (
-        level("there are objects or requests that nothing judges", *rest, hint=hint)
-        if rest
-        else ok("every request is in a pod")
-    )
+    if not rest:
+        return ok("every request is in a pod")
+    return _located(level("there are objects or requests that nothing judges", hint=hint), rest)
 
 
 def _notes(files: ReadFiles) -> Result:
     """What would the webhook note in the status of pods, without a warning?"""
-    noted = tuple(_noted(files))
-    return ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action", *noted)
+    noted = [*_noted(files)]
+    return _located(
+        ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action"), noted
+    )
 
 
 _REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
 
 
-def _conflicts(files: ReadFiles) -> Iterator[str]:
+def _conflicts(files: ReadFiles) -> Iterator[Found]:
     """Yield DeviceClasses that serve keys of the policy, and pods that are denied for their claims.
 
     A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
@@ -349,13 +358,15 @@ def _conflicts(files: ReadFiles) -> Iterator[str]:
     for resource, name in known.served.items():
         owners = policy.resources.owners(resource)
         if owners:
-            yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
-    for source, outcome in files.outcomes:
+            source = known.sources[name]
+            text = f"{source}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
+            yield text, FileLine(source)
+    for place, outcome in files.outcomes:
         for each in outcome.objects:
             problems = [text for text in each.denials if any(code in text for code in _REPORTED)]
             problems = problems or [text for part in each.pods for text in _beside(part.pod, policy, known)]
             classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
-            yield from (f"{source}: {each.title}: {text}" for text in (*problems, *classes))
+            yield from ((f"{place.file}: {each.title}: {text}", place) for text in (*problems, *classes))
 
 
 def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
@@ -374,29 +385,29 @@ def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
             yield f"container {container.name}: {key} and the claim {names[0]} in one container"
 
 
-def _unjudged(files: ReadFiles) -> Iterator[str]:
+def _unjudged(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
-    for source, outcome in files.outcomes:
-        yield from map(str, outcome.errors)
+    for place, outcome in files.outcomes:
+        yield from ((str(each), FileLine(each.source, each.line)) for each in outcome.errors)
         for each in outcome.objects:
-            yield from (f"{source}: {each.title}: {text}" for text in each.unjudged)
+            yield from ((f"{place.file}: {each.title}: {text}", place) for text in each.unjudged)
 
 
-def _noted(files: ReadFiles) -> Iterator[str]:
+def _noted(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each file with notes on its pods: their codes, and how many containers each concerns."""
     found: dict[str, Counter[Reason]] = {}
-    for source, outcome in files.outcomes:
+    for place, outcome in files.outcomes:
         decisions = [pod.decision for each in outcome.objects for pod in each.pods]
-        found.setdefault(source, Counter()).update(note.reason for made in decisions for note in made.notes)
+        found.setdefault(place.file, Counter()).update(note.reason for made in decisions for note in made.notes)
     for source, counts in found.items():
         texts = (
             f"{each.code} ({each.explanation.title}) in {counted(times, 'container')}" for each, times in counts.items()
         )
         if counts:
-            yield f"{source}: {', '.join(texts)}"
+            yield f"{source}: {', '.join(texts)}", FileLine(source)
 
 
-def _own_keys(files: ReadFiles) -> Iterator[str]:
+def _own_keys(files: ReadFiles) -> Iterator[Found]:
     """Yield the webhook's labels and annotations without effect on namespaces, pods and pod templates."""
     policy = files.valid
     for manifest in files.objects:
@@ -404,7 +415,9 @@ def _own_keys(files: ReadFiles) -> Iterator[str]:
             obj = kube_object(manifest, manifest.data)
             for item in list_items(obj) or [obj]:
                 found = _of(item, policy)
-                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in found)
+                yield from (
+                    (f"{manifest.source}: {item.title}: {finding.message}", _start(manifest)) for finding in found
+                )
         except ManifestError:
             continue  # not an object: only documents are checked for errors
 
@@ -422,9 +435,17 @@ def _texts(metadata: object, key: str) -> dict[str, str]:
     return {str(name): str(value) for name, value in values.items()} if isinstance(values, dict) else {}
 
 
-def _found(what: str, cases: Iterator[str], hint: str) -> Result:
-    details = tuple(cases)
-    return warning(f"there are {what}", *details, hint=hint) if details else ok(f"no {what}")
+def _found(what: str, cases: Iterator[Found], hint: str) -> Result:
+    found = [*cases]
+    return _located(warning(f"there are {what}", hint=hint), found) if found else ok(f"no {what}")
+
+
+def _located(result: Result, found: Sequence[Found]) -> Result:
+    return replace(result, details=tuple(text for text, _ in found), at=tuple(place for _, place in found))
+
+
+def _start(manifest: Manifest) -> FileLine:
+    return FileLine(manifest.source, manifest.lines[()])
 
 
 FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (

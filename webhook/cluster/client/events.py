@@ -37,7 +37,8 @@ class Subject:
 
     Attributes:
         namespace: empty for a cluster-wide object, whose Events are in ``default``.
-        version: its resourceVersion; an Event counts once for each version. If empty, every write counts.
+        version: its resourceVersion; an Event counts once for each version. If empty, every write counts; if None, only the
+            first, of whatever replica.
     """
 
     api_version: str
@@ -45,7 +46,7 @@ class Subject:
     namespace: str
     name: str
     uid: str
-    version: str
+    version: str | None
 
 
 class _Involved(msgspec.Struct):
@@ -86,6 +87,8 @@ class Events:
             answer = await self._api.request("POST", collection, body=msgspec.json.encode(event))
             if answer.status != HTTPStatus.CONFLICT:
                 answer.accepted()
+                return
+            if subject.version is None:
                 return
             if await self._counted(f"{collection}/{event['metadata']['name']}", event):
                 return
@@ -161,7 +164,8 @@ def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.d
     involved = {"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name, "uid": subject.uid}
     if subject.namespace:
         involved["namespace"] = subject.namespace
-    involved["resourceVersion"] = subject.version
+    if subject.version is not None:
+        involved["resourceVersion"] = subject.version
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

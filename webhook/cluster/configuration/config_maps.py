@@ -1,5 +1,6 @@
 """The ConfigMaps that make up a policy, and the verdict on each: for metrics, log lines, Events, the readiness page."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -10,6 +11,7 @@ from webhook import labels
 from webhook.cluster.client.api import ObjectMetadata
 from webhook.labels import MAPPING
 from webhook.mapping.document.problem import Problem
+from webhook.mapping.document.schema import API_VERSION
 
 MAPPING_KEY: Final = "mapping.yaml"
 SETTINGS_KEY: Final = "settings.yaml"
@@ -45,6 +47,17 @@ class ConfigMap:
     def is_mapping(self) -> bool:
         """Whether its label marks it as a mapping."""
         return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
+
+
+_VERSION: Final = re.compile(
+    rf"""^apiVersion:[ ]*["']?({API_VERSION.partition("/")[0]}/v[0-9]+(?:(?:alpha|beta)[0-9]+)?)["']?[ ]*(?:#.*)?$""",
+    re.MULTILINE,
+)
+
+
+def of_other_version(candidate: ConfigMap) -> bool:
+    """Whether a document is in a version of the schema that this program does not know, such as the next one's."""
+    return any(version != API_VERSION for text in candidate.data.values() for version in _VERSION.findall(text)[:1])
 
 
 class StoredConfigMap(msgspec.Struct):

@@ -10,13 +10,13 @@ match by whole keys or patterns, never by a domain alone: half of the domains of
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
-from webhook.labels import MAPPING, SETTINGS_NAME
+from webhook.labels import INJECT, MAPPING, SETTINGS_NAME, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import MIRROR, WINDOWS, Pod
@@ -344,7 +344,11 @@ def template_expression(let_through: MatchedNames) -> str:
 
 
 def change_expression(let_through: MatchedNames) -> str:
-    """The same for an update: it changes a label or annotation of these, or adds ephemeral containers to a pod with a name."""
+    """The same for an update: it changes a label or annotation of these, or adds ephemeral containers to a pod with a name.
+
+    The labels and annotations are those of mappings, and those by which a pod chooses what becomes of it.
+    """
+    changed = replace(let_through, keys=let_through.keys | {INJECT, TARGET})
     maps = [
         [f"{pod}.metadata.?{field}.orValue({{}})" for pod in pods]
         for field in ("annotations", "labels")
@@ -356,7 +360,7 @@ request.?subResource.orValue('') == 'ephemeralcontainers' ? (
 {match_expression(let_through)}
 ) : [{pairs}
 ].exists(maps, maps[0].exists(key, !(key in maps[1] && maps[1][key] == maps[0][key]) && (
-  {key_test(let_through)}
+  {key_test(changed)}
 )))"""
 
 

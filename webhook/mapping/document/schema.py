@@ -128,10 +128,14 @@ class FilledEmptyDir(Strict):
     size_limit: Short
     image: Long = Field(description="of the init container, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    command: list[Long] = Field(
+    folder: Long | None = Field(
+        None, description="the folder in the image that is copied, by its `sh` and `cp`; fails if a file is missing"
+    )
+    command: list[Long] | None = Field(
+        None,
         min_length=1,
         max_length=FEW,
-        description="copies the library to `mountPath` and fails if it cannot; runs as any user",
+        description="in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
     )
     cpu: Short = Field("50m", description="of the init container, as limit and request")
     memory: Short = Field("64Mi", description="likewise")
@@ -176,12 +180,32 @@ class LibraryPath(Strict):
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
     image_default: list[Long] = Field([], max_length=FEW)
+    if_unset: Literal["write", "leave"] = Field(
+        "write", description="in a container without `LD_LIBRARY_PATH`; leave: the image's own value stays in force"
+    )
+    variable: KeyText | None = Field(
+        None, description="a variable of the shim's own, written in place of `LD_LIBRARY_PATH`"
+    )
 
 
 class Preload(Strict):
-    """The beginning of `LD_PRELOAD`."""
+    """The beginning of `LD_PRELOAD`, and a file in the place of `/etc/ld.so.preload`."""
+
+    prefix: list[Long] = Field([], max_length=FEW)
+    file: Long | None = Field(None, description="a file of the library's folder, mounted at `/etc/ld.so.preload`")
+
+
+class Audit(Strict):
+    """The beginning of `LD_AUDIT`."""
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
+
+
+class Units(Strict):
+    """The units in which variables contain amounts, rounded up."""
+
+    memory: Short = "1Mi"
+    cores: Short = "1%"
 
 
 class Shim(Strict):
@@ -203,13 +227,22 @@ class Shim(Strict):
     )
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
+    architectures: list[KeyText] = Field(
+        [], max_length=FEW, description="of nodes, the default first; `{arch}` in deliveries stands for that of the pod"
+    )
+    files: list[Long] = Field(
+        [], max_length=FEW, description="what a copied folder must have, beside the files that are loaded first"
+    )
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None
+    audit: Audit | None = None
+    units: Units = Field(Units.model_construct(memory="1Mi", cores="1%"), description="of {memory} and {cores}")
     env: dict[KeyText, Long] = Field(
         {},
         max_length=SOME,
-        description="variables; values may contain {memory} (MiB, rounded up), {cores}, {devices} and {container}",
+        description="variables; values may contain {memory}, {cores}, {devices} and {container}; "
+        "with {index} in the name, one for each device",
     )
 
 
@@ -463,7 +496,11 @@ class CheckedSource(Strict):
 
     system: Short = Field(description="the name of the project or product")
     at: Long = Field(description="the repository or site where it is published")
-    version: Short | None = Field(None, description="the release or commit; omit it for pages without a version")
+    version: Short | None = Field(
+        None,
+        description="the release, with the commit that was read: `1.2.0 (0a1b2c3)`, `1.2.0 and later (…)`, "
+        "`later than 1.2.0 (…)`, `no release (…)`; omit it for pages without a version",
+    )
     date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(
         description="the date of the comparison"
     )
@@ -471,6 +508,11 @@ class CheckedSource(Strict):
         description="the files or pages that were read"
     )
     missing: Long | None = Field(None, description="what could not be found in public")
+    adds: list[Short] = Field(
+        [],
+        max_length=FEW,
+        description="of a version later than a release: the keys and variables that no release has yet",
+    )
 
 
 class KnownName(Strict):
@@ -490,6 +532,7 @@ class GatedName(Strict):
 
     resource: KeyText = Field(description="the resource name")
     needs: Long = Field(description="what has to be switched on, as a clause")
+    requests: Short | None = Field(None, description="the requests that need it, if not all: `whole devices`")
 
 
 class Match(Strict):
@@ -584,11 +627,11 @@ class Mapping(Strict):
         max_length=FEW,
         description="names of other vendors under which this one may serve its devices; `check` looks for them",
     )
-    reports: list[KeyText | GatedName] = Field(
-        [],
-        max_length=FEW,
-        description="the resources of keys that nodes report where the system is installed as by its chart, or with what it "
-        "`needs`; `check` says which of them no node has",
+    reports: Annotated[list[KeyText | GatedName], Field(max_length=FEW)] | None = Field(
+        None,
+        description="the resources of keys that nodes report where the newest release of the system is installed as by its "
+        "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
+        "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has",
     )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[KeyText | OwnedLabel] = Field(

@@ -155,7 +155,7 @@ class Settings(Strict):
         INJECT, description="the label that opts a namespace in if its value is `enabled`"
     )
     validation: list[ValidationSubject] = Field(
-        ["workloads", "configMaps"],
+        ["pods", "workloads", "configMaps"],
         max_length=len(SUBJECTS),
         description="what the validating webhook looks at; `[]` switches it off: `pods` denies pods that other webhooks have "
         "changed so that they would be changed or denied again; `workloads` warns whoever applies a workload of what would "

@@ -16,7 +16,15 @@ from typing import Final, Literal, TypeAlias
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
 from webhook.mapping.document.validation import GuardList, guard_lists
-from webhook.mapping.model.shim import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD, Shim, ShimVariable
+from webhook.mapping.model.shim import (
+    KEPT_LIBRARY_PATH,
+    LD_AUDIT,
+    LD_LIBRARY_PATH,
+    LD_PRELOAD,
+    PRELOAD_FILE,
+    Shim,
+    ShimVariable,
+)
 from webhook.mapping.notation import NameSet, glob_pattern
 
 GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount", "field", "hostPath"]
@@ -339,7 +347,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
         yield from _mount_problems(rule, shim)
     if rule.place != "env":
         return
-    loader = {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
+    loader = {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT} & shim.names
     if LD_LIBRARY_PATH in loader:
         loader.add(KEPT_LIBRARY_PATH)
     for pattern in rule.names:
@@ -351,7 +359,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
                 "remove it: the value of the shim comes first anyway",
             )
         for variable in shim.variables:
-            if variable.name in named and _catches(rule, variable):
+            if variable.pattern.replace("*", "0") in named and _catches(rule, variable):
                 yield Problem(
                     f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}",
                     ("env",),
@@ -360,7 +368,8 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
 
 
 def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
-    paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts}
+    # The shim's own mount there is let through, as its own values of variables are.
+    paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts} - {PRELOAD_FILE}
     for name in rule.names:
         for path in sorted(NameSet.of([name]).among(paths if shim.mode == "inject" else ())):
             message = f"{name} catches {path}, where the shim itself mounts"

@@ -274,7 +274,7 @@ def _nearest(
     prefixes = [local for local in candidates if name.startswith(local) and 0 < len(name) - len(local) <= MAX_LONGER]
     prefixes = [local for local in prefixes if known[local].value_in(name) is keeps]
     if prefixes:
-        return known[max(prefixes, key=len)]
+        return known[max(prefixes)]  # of prefixes of one name the longest
     similar = (local for local in candidates if abs(len(name) - len(local)) <= MAX_DISTANCE)
     near = [(away, local) for local in similar if (away := distance(name, local, MAX_DISTANCE)) <= MAX_DISTANCE]
     near = [(away, local) for away, local in near if known[local].value_in(name) is keeps]

@@ -16,6 +16,7 @@ from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
 from webhook.mapping.model.near_misses import KnownPlace, NearMiss, Nearness, nearness, reported_names
+from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
@@ -448,7 +449,14 @@ class Policy:
     def read_keys(self) -> ReadKeys:
         """The labels, annotations and node selector keys of a pod that can matter to a decision."""
         card_labels = (label for labels in self.card_labels.values() for label in labels)
-        return read_keys(self.vendors.values(), card_labels, self.near)
+        return read_keys(
+            self.vendors.values(), [*card_labels, *([ARCH_LABEL] if self.by_architecture else [])], self.near
+        )
+
+    @cached_property
+    def by_architecture(self) -> bool:
+        """Whether the library of a shim depends on the architecture of the pod's nodes."""
+        return any(vendor.shim is not None and vendor.shim.by_architecture for vendor in self.vendors.values())
 
     @cached_property
     def watched_variables(self) -> WatchedVariables:

@@ -6,7 +6,9 @@ variable overrides the device plugin's and would grant access to all devices.
 The variables of the dynamic loader, and how to put entries first in them.
 
 glibc splits ``LD_LIBRARY_PATH`` at ``:`` and ``;``, and reads an empty element as the current directory, where everyone who
-can write there could plant a library. ``LD_PRELOAD`` is split at blanks and colons, and its empty elements mean nothing.
+can write there could plant a library. ``LD_PRELOAD`` is split at blanks and colons, ``LD_AUDIT`` at colons, and their empty
+elements mean nothing. glibc replaces ``$LIB`` by ``lib64`` or such as ``lib/x86_64-linux-gnu`` (ld.so(8)); musl takes it as it
+is, and passes over files that are missing: so ``/opt/$LIB/shim.so`` is one file for glibc, and another for musl.
 Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (Kubernetes,
 ``third_party/forked/golang/expansion``).
 """
@@ -15,15 +17,22 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem
-from webhook.quantity import MIB, QuantityError, parse_quantity
+from webhook.mapping.notation import parse_unit
+from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 LD_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 LD_PRELOAD: Final = "LD_PRELOAD"
+LD_AUDIT: Final = "LD_AUDIT"
+PRELOAD_FILE: Final = "/etc/ld.so.preload"
+"""What glibc preloads into every program, also with an empty environment, and into setuid ones; musl does not read it."""
+LISTS: Final = {LD_PRELOAD: " :", LD_AUDIT: ":"}
+"""Variables with files that the loader loads first, and what separates them."""
 KEPT_LIBRARY_PATH: Final = "VGPU_WEBHOOK_LD_LIBRARY_PATH"
 """A variable that holds the user's ``LD_LIBRARY_PATH`` with a ``valueFrom``, for references to it."""
 
@@ -95,12 +104,12 @@ def search_path(first: tuple[str, ...], path: str) -> str:
     return _prepend(first, path, ":;")
 
 
-def preload_list(first: tuple[str, ...], preload: str) -> str:
+def preload_list(first: tuple[str, ...], preload: str, separators: str = LISTS[LD_PRELOAD]) -> str:
     """Return a list of files to preload that begins with `first`, followed by the rest of `preload`; see `search_path`."""
-    beginning = "[ :]+".join(map(re.escape, first))
-    if re.match(rf"[ :]*{beginning}(?![^ :])", preload):
+    beginning = f"[{separators}]+".join(map(re.escape, first))
+    if re.match(rf"[{separators}]*{beginning}(?![^{separators}])", preload):
         return preload
-    return _prepend(first, preload, " :")
+    return _prepend(first, preload, separators)
 
 
 def _prepend(first: tuple[str, ...], text: str, separators: str) -> str:
@@ -119,6 +128,7 @@ PLACEHOLDERS: Final = {
     "cores": "[1-9][0-9]?|100",
     "devices": "[1-9][0-9]*",
     "container": "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    "index": "0|[1-9][0-9]*",
 }
 """The placeholders in the value of a variable, and patterns of what replaces them."""
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -130,6 +140,13 @@ _ABSOLUTE: Final = re.compile(rf"(?:/{_PATH_PART})+")
 _IMAGE: Final = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?")
 _RELATIVE_HINT: Final = "write a relative path such as `cache`"
 _RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
+_FILE_HINT: Final = "write a relative path such as `ld.so.preload`"
+_LIB: Final = "/$LIB/"
+INDEX: Final = "{index}"
+ARCH: Final = "{arch}"
+ARCH_LABEL: Final = "kubernetes.io/arch"
+MAX_INDEXED: Final = 64
+"""The most devices of a container for each of which a variable is written: nodes have up to 16."""
 
 
 def shim_problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Problem]:
@@ -139,7 +156,14 @@ def shim_problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Proble
         model: the part of the document.
         forms: the names of the vendor's forms.
     """
-    for check in (_limit_problems, _delivery_problems, _state_problems, _loader_problems, _env_problems):
+    for check in (
+        _limit_problems,
+        _delivery_problems,
+        _state_problems,
+        _loader_problems,
+        _env_problems,
+        _unit_problems,
+    ):
         yield from check(model)
     if model.mounted_by is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.mounted_by):
         yield Problem(f"{model.mounted_by!r} is not a label with its value", ("mountedBy",), "write key=value")
@@ -168,7 +192,7 @@ def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
                     ("needs", index),
                     f"give one a value with {{{need}}}, or write `limit: plugin`",
                 )
-    unused = [key for key in ("state", "preload", "env") if getattr(model, key)]
+    unused = [key for key in ("state", "preload", "audit", "env") if getattr(model, key)]
     if model.limit == "plugin" and unused and all(delivery == "none" for delivery in model.delivery):
         yield Problem(
             f"`{unused[0]}` has no effect: without a delivery only the search path is set",
@@ -179,6 +203,7 @@ def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
 
 def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
     kinds: set[str] = set()
+    copies = False
     if not model.delivery:
         yield Problem("no delivery is listed", ("delivery",), "write `delivery: [none]` if nothing is to be mounted")
     for index, delivery in enumerate(model.delivery):
@@ -186,12 +211,18 @@ def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
         if kind in kinds:
             yield Problem(f"{kind} is listed twice", ("delivery", index))
         kinds.add(kind)
+        copies = copies or (isinstance(volume, schema.FilledEmptyDir) and volume.folder is not None)
         if volume is None:
             continue
         path: FieldPath = ("delivery", index, kind)
         yield from _volume_problems(volume.volume, (*path, "volume"))
         yield from _path_problems(volume.mount_path, (*path, "mountPath"))
         yield from _source_problems(volume, path)
+    for index, file in enumerate(model.files):
+        if _RELATIVE.fullmatch(file) is None:
+            yield Problem(f"{file!r} is not a file of the library's folder", ("files", index), _FILE_HINT)
+    if model.files and not copies:
+        yield Problem("has no effect: no delivery copies a folder", ("files",), "add an emptyDir with `folder`")
 
 
 def _source_problems(volume: schema.DeliveryVolume, path: FieldPath) -> Iterator[Problem]:
@@ -206,6 +237,11 @@ def _source_problems(volume: schema.DeliveryVolume, path: FieldPath) -> Iterator
             pass
         case schema.FilledEmptyDir():
             yield from _image_problems(volume.image, (*path, "image"))
+            if (volume.folder is None) == (volume.command is None):
+                message = "has not exactly one of `folder` and `command`"
+                yield Problem(message, path, "write the library's folder in the image as `folder`")
+            if volume.folder is not None:
+                yield from _path_problems(volume.folder, (*path, "folder"))
             for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
                 yield from _quantity_problems(amount, (*path, key))
 
@@ -277,30 +313,70 @@ def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
     if model.library_path is not None:
         lists.append(("libraryPath", "prefix", model.library_path.prefix))
         lists.append(("libraryPath", "imageDefault", model.library_path.image_default))
+        yield from _library_path_problems(model, model.library_path)
     if model.preload is not None:
         lists.append(("preload", "prefix", model.preload.prefix))
+        yield from _preload_problems(model.preload)
+        for index, (kind, _) in enumerate(map(_source, model.delivery) if model.preload.file is not None else ()):
+            if kind == "image":
+                message = "an image volume brings folders, not the file of `preload`"
+                yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
+    if model.audit is not None:
+        lists.append(("audit", "prefix", model.audit.prefix))
     seen: set[str] = set()
     for key, name, entries in lists:
         for index, entry in enumerate(entries):
-            yield from _path_problems(entry, (key, name, index))
+            yield from _path_problems(entry.replace(_LIB, "/lib/") if key == "preload" else entry, (key, name, index))
             if entry in seen:
                 yield Problem(f"{entry} is listed twice", (key, name, index))
             seen.add(entry)
 
 
+def _library_path_problems(model: schema.Shim, path: schema.LibraryPath) -> Iterator[Problem]:
+    if path.variable is not None:
+        yield from _name_problems(path.variable, ("libraryPath", "variable"))
+        if path.variable in model.env:
+            yield Problem(f"{path.variable} is also in `env`", ("libraryPath", "variable"), "write it in one place")
+    if path.image_default and (path.variable is not None or path.if_unset == "leave"):
+        yield Problem(
+            "has no effect: the image's own value stays in force", ("libraryPath", "imageDefault"), "remove it"
+        )
+    if path.if_unset == "leave" and path.variable is not None:
+        yield Problem("has no effect beside `variable`", ("libraryPath", "ifUnset"), "remove it")
+    elif path.if_unset == "leave" and model.preload is None and model.audit is None:
+        yield Problem(
+            "nothing makes the loader find the library in a container without LD_LIBRARY_PATH",
+            ("libraryPath", "ifUnset"),
+            "add `preload`, or write `ifUnset: write`",
+        )
+
+
+def _preload_problems(preload: schema.Preload) -> Iterator[Problem]:
+    if preload.file is None:
+        if not preload.prefix:
+            yield Problem("nothing is preloaded", ("preload",), "write `prefix` or `file`, or remove it")
+    elif _RELATIVE.fullmatch(preload.file) is None:
+        yield Problem(f"{preload.file!r} is not a file of the library's folder", ("preload", "file"), _FILE_HINT)
+
+
+def _unit_problems(model: schema.Shim) -> Iterator[Problem]:
+    for key, text, sized in (("memory", model.units.memory, True), ("cores", model.units.cores, False)):
+        hint = "write a size such as `1Mi`" if sized else "write a percentage of a device such as `1%`"
+        try:
+            fits = parse_unit(text)[1] is sized
+        except ValueError as error:
+            yield Problem(str(error).partition(": write")[0], ("units", key), hint)
+            continue
+        if not fits:
+            yield Problem(f"{text} is not a unit of {key}", ("units", key), hint)
+
+
 def _env_problems(model: schema.Shim) -> Iterator[Problem]:
     for name, value in model.env.items():
         path: FieldPath = ("env", name)
-        if name in {LD_LIBRARY_PATH, LD_PRELOAD, KEPT_LIBRARY_PATH}:
-            yield Problem(
-                f"{name} cannot be set here", path, "use `libraryPath` or `preload`, which keep the user's value"
-            )
-        elif name.endswith("VISIBLE_DEVICES"):
-            yield Problem(
-                f"{name} would override the device plugin's and grant access to other devices", path, "remove it"
-            )
-        elif _ENV_NAME.fullmatch(name) is None:
-            yield Problem(f"{name!r} is not a name of a variable", path, "use letters, digits and `_`")
+        yield from _name_problems(name.replace(INDEX, "0", 1), path)
+        if INDEX in value and INDEX not in name:
+            yield Problem("{index} needs a variable for each device", path, f"write such as `{name}_{INDEX}`")
         for placeholder in PLACEHOLDER.findall(value):
             if placeholder not in PLACEHOLDERS:
                 known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
@@ -309,6 +385,16 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
             yield Problem("unmatched brace", path)
         if "$(" in value:
             yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
+
+
+def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
+    if name in {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT, KEPT_LIBRARY_PATH}:
+        hint = "use `libraryPath`, `preload` or `audit`, which keep the user's value"
+        yield Problem(f"{name} cannot be set here", path, hint)
+    elif name.endswith("VISIBLE_DEVICES"):
+        yield Problem(f"{name} would override the device plugin's and grant access to other devices", path, "remove it")
+    elif _ENV_NAME.fullmatch(name) is None:
+        yield Problem(f"{name!r} is not a name of a variable", path, "use letters, digits and `_`")
 
 
 def _volume_problems(name: str, path: FieldPath) -> Iterator[Problem]:
@@ -329,6 +415,8 @@ def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
             yield from _quantity_problems(value, path)
         elif key != "medium" or value not in {"", "Memory"}:
             yield Problem(f"an emptyDir has no {key}: {value}", path, "write `sizeLimit`, or `medium: Memory`")
+    if "sizeLimit" not in empty_dir:
+        yield Problem("the volume has no bound", ("state", "emptyDir"), "write `emptyDir: {sizeLimit: 64Mi}`")
 
 
 PodEntry: TypeAlias = Mapping[str, Any]
@@ -345,14 +433,19 @@ class ShimVariable:
     """A variable that the shim reads, whose value may depend on the request.
 
     Attributes:
-        template: the value; ``{memory}`` stands for MiB per device, rounded up, ``{cores}`` for percent per device, rounded
-            up, ``{devices}`` for the count of devices, ``{container}`` for the container's name.
+        name: with ``{index}``, one for each device, counted from 0.
+        template: the value; ``{memory}`` stands for memory per device in the shim's unit, rounded up, ``{cores}`` likewise,
+            ``{devices}`` for the count of devices, ``{container}`` for the container's name.
         uses: the placeholders in the template.
+        indexed: whether there is one for each device.
+        pattern: a pattern of its names: ``*`` stands for the index.
     """
 
     name: str
     template: str
     uses: frozenset[str]
+    indexed: bool
+    pattern: str
 
     def can_be(self, value: str) -> bool:
         """Return whether some request gives the variable this value, in any case."""
@@ -421,15 +514,21 @@ class Shim:
         needs: dimensions that must have a limit that can be written.
         deny_unmet: a request without them is denied, not left to the device plugin.
         deliveries: in order of preference.
+        by_architecture: the same for each architecture, the default first; empty if they are alike.
         library_path: directories that ``LD_LIBRARY_PATH`` begins with.
+        leave_unset: a container without ``LD_LIBRARY_PATH`` keeps the image's.
         image_default: directories in place of the image's own, which a webhook cannot see.
-        preload: files that ``LD_PRELOAD`` begins with.
-        variables: the variables that the library reads.
-        names: all variables that the shim may write.
+        loaded: files that ``LD_PRELOAD`` and ``LD_AUDIT`` begin with.
+        own_path: the search path in a variable of its own; None without one.
+        covers: mounts, as path and volume, at a path that a guard may list.
+        variables: the variables that the library reads, with that one.
+        indexed: those of them that there are for each device.
+        memory_unit: bytes in which variables contain memory.
+        cores_unit: percent in which they contain cores.
+        names: all variables that the shim may write; ``*`` in one stands for an index.
         path_alone: the entry for a container without ``LD_LIBRARY_PATH``.
         path_assumed: the warning about it, for it replaces the image's own.
         path_before_env_from: the entry for a container that may take one from ``envFrom``.
-        preload_alone: the entry for a container without ``LD_PRELOAD``.
     """
 
     mode: Literal["inject", "plugin"]
@@ -439,15 +538,21 @@ class Shim:
     needs: tuple[Need, ...]
     deny_unmet: bool
     deliveries: tuple[Delivery, ...]
+    by_architecture: Mapping[str, tuple[Delivery, ...]]
     library_path: tuple[str, ...]
+    leave_unset: bool
     image_default: tuple[str, ...]
-    preload: tuple[str, ...]
+    loaded: Mapping[str, tuple[str, ...]]
+    own_path: PodEntry | None
+    covers: frozenset[tuple[str, str]]
     variables: tuple[ShimVariable, ...]
+    indexed: tuple[ShimVariable, ...]
+    memory_unit: Number
+    cores_unit: Number
     names: frozenset[str]
     path_alone: PodEntry
     path_assumed: str
     path_before_env_from: PodEntry
-    preload_alone: PodEntry
 
     def serves(self, form: str | None) -> bool:
         """Return whether a request in this form gets the shim."""
@@ -468,15 +573,20 @@ class Shim:
         """Return the values of the variables for a settled request, without those for which it has no limit."""
         amounts = {"container": container, "devices": str(request.devices)}
         if isinstance(request.memory, Size):
-            amounts["memory"] = str(-(-request.memory.bytes // MIB))
+            amounts["memory"] = str(-(-request.memory.bytes // self.memory_unit))
         if request.cores is not UNLIMITED and request.cores is not None:
-            amounts["cores"] = str(-(-request.cores.value // 1))
+            amounts["cores"] = str(-(-request.cores.value // self.cores_unit))
         missing = _AMOUNTS.difference(amounts)
-        return {
+        values = {
             variable.name: variable.template.format_map(amounts) if variable.uses else variable.template
             for variable in self.variables
-            if not missing or variable.uses.isdisjoint(missing)
+            if not variable.indexed and (not missing or variable.uses.isdisjoint(missing))
         }
+        for variable in self.indexed:
+            for index in range(min(request.devices or 0, MAX_INDEXED) if variable.uses.isdisjoint(missing) else 0):
+                amounts["index"] = str(index)
+                values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
+        return values
 
 
 def compile_shim(model: schema.Shim, forms: Collection[str], path: FieldPath) -> tuple[Shim, list[Problem]]:
@@ -487,22 +597,58 @@ def compile_shim(model: schema.Shim, forms: Collection[str], path: FieldPath) ->
         forms: the names of the vendor's forms.
         path: its path in the document.
     """
-    problems = [replace(problem, path=(*path, *problem.path)) for problem in shim_problems(model, forms)]
-    return _shim(model), problems
+    found = [*_architecture_problems(model), *shim_problems(_in_architecture(model), forms)]
+    return _shim(model), [replace(problem, path=(*path, *problem.path)) for problem in found]
+
+
+def _architecture_problems(model: schema.Shim) -> Iterator[Problem]:
+    for index, name in enumerate(model.architectures):
+        if re.fullmatch("[a-z0-9]+", name) is None:
+            yield Problem(
+                f"{name!r} is not an architecture of nodes", ("architectures", index), "write such as `amd64`"
+            )
+    for index, delivery in enumerate(model.delivery if model.architectures else ()):
+        kind, volume = _source(delivery)
+        if volume is not None and ARCH in f"{volume.volume} {volume.mount_path}":
+            hint = "use it in paths and images that the library comes from"
+            yield Problem(f"{ARCH} cannot be in `volume` or `mountPath`", ("delivery", index, kind), hint)
+    if model.architectures and _in_architecture(model) == model:
+        yield Problem(f"has no effect: no delivery has {ARCH}", ("architectures",), "remove it")
+
+
+def _in_architecture(model: schema.Shim, architecture: str | None = None) -> schema.Shim:
+    """The shim on nodes of an architecture, by default of the first."""
+    if not model.architectures:
+        return model
+    name = re.sub("[^a-z0-9]", "", architecture or model.architectures[0])
+    deliveries: list[schema.Delivery] = [
+        delivery
+        if delivery == "none"
+        else type(delivery).model_validate_json(delivery.model_dump_json(by_alias=True).replace(ARCH, name))
+        for delivery in model.delivery
+    ]
+    return model.model_copy(update={"delivery": deliveries})
 
 
 def _shim(model: schema.Shim) -> Shim:
     library_path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
-    preload = tuple(model.preload.prefix) if model.preload is not None else ()
     prefix = ":".join(library_path.prefix)
-    variables = tuple(
-        ShimVariable(name, template, frozenset(PLACEHOLDER.findall(template))) for name, template in model.env.items()
-    )
-    names = {variable.name for variable in variables}
-    if prefix:
+    own_path = None if library_path.variable is None else {"name": library_path.variable, "value": prefix}
+    loaded = {
+        name: tuple(part.prefix)
+        for name, part in ((LD_PRELOAD, model.preload), (LD_AUDIT, model.audit))
+        if part is not None and part.prefix
+    }
+    variables = tuple(starmap(_variable, [*([] if own_path is None else [own_path.values()]), *model.env.items()]))
+    names = {variable.pattern for variable in variables}.union(loaded)
+    if prefix and own_path is None:
         names.add(LD_LIBRARY_PATH)
-    if preload:
-        names.add(LD_PRELOAD)
+    by_architecture = {
+        name: tuple(_delivery(delivery, model) for delivery in _in_architecture(model, name).delivery)
+        for name in model.architectures
+    }
+    deliveries = next(iter(by_architecture.values()), tuple(_delivery(delivery, model) for delivery in model.delivery))
+    covers = [(PRELOAD_FILE, each.library) for each in deliveries if any(map(_at_preload_file, each.mounts))]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
         mode=model.mode,
@@ -511,29 +657,57 @@ def _shim(model: schema.Shim) -> Shim:
         forms=None if model.forms is None else frozenset(model.forms),
         needs=tuple(model.needs),
         deny_unmet=model.unmet == "deny",
-        deliveries=tuple(_delivery(delivery, model.state) for delivery in model.delivery),
-        library_path=tuple(library_path.prefix),
+        deliveries=deliveries,
+        by_architecture=by_architecture,
+        library_path=tuple(library_path.prefix) if own_path is None else (),
+        leave_unset=library_path.if_unset == "leave",
         image_default=tuple(library_path.image_default),
-        preload=preload,
+        loaded=loaded,
+        own_path=own_path,
+        covers=frozenset(covers if model.mode == "inject" else ()),
         variables=variables,
+        indexed=tuple(variable for variable in variables if variable.indexed),
+        memory_unit=_unit(model.units.memory),
+        cores_unit=_unit(model.units.cores),
         names=frozenset(names),
         path_alone={"name": LD_LIBRARY_PATH, "value": ":".join((*library_path.prefix, *library_path.image_default))},
         path_assumed="LD_LIBRARY_PATH replaces the image's own, "
         f"assumed to be {':'.join(library_path.image_default) or 'empty'}: set it in the pod if the image needs another",
         path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
-        preload_alone={"name": LD_PRELOAD, "value": ":".join(preload)},
     )
 
 
-def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
+def _unit(text: str) -> Number:
+    try:
+        return parse_unit(text)[0]
+    except ValueError:
+        return 1  # reported as a problem
+
+
+def _at_preload_file(mount: PodEntry) -> bool:
+    return bool(mount["mountPath"] == PRELOAD_FILE)
+
+
+def _variable(name: str, template: str) -> ShimVariable:
+    indexed = INDEX in name
+    uses = frozenset(PLACEHOLDER.findall(template))
+    return ShimVariable(name, template, uses, indexed, name.replace(INDEX, "*") if indexed else name)
+
+
+def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
     kind, library = _source(model)
     if library is None:
         return NO_DELIVERY
     mount = {"name": library.volume, "mountPath": library.mount_path, "readOnly": True}
-    if isinstance(library, schema.ImageVolume) and library.sub_path is not None:
-        mount["subPath"] = library.sub_path
+    folder = library.sub_path if isinstance(library, schema.ImageVolume) else None
+    if folder is not None:
+        mount["subPath"] = folder
     volumes: list[PodEntry] = [{"name": library.volume, **_volume_source(library)}]
     mounts: list[PodEntry] = [mount]
+    if shim.preload is not None and shim.preload.file is not None:
+        file = shim.preload.file if folder is None else f"{folder}/{shim.preload.file}"
+        mounts.append({"name": library.volume, "mountPath": PRELOAD_FILE, "subPath": file, "readOnly": True})
+    state = shim.state
     if state is not None:
         volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
         mounts += [
@@ -548,7 +722,7 @@ def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
         library.mount_path,
         tuple(volumes),
         tuple(mounts),
-        _installer(library) if isinstance(library, schema.FilledEmptyDir) else None,
+        _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None,
         tuple(map(str.encode, marks)),
     )
 
@@ -566,14 +740,32 @@ def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
             return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
 
 
-def _installer(library: schema.FilledEmptyDir) -> PodEntry:
+_COPY: Final = (
+    'from=$1 to=$2; shift 2; cp -R "$from/." "$to"; for file; do '
+    '[ -f "$to/$file" ] || { echo "$file is missing in $from of the image" >&2; exit 1; }; done'
+)
+
+
+def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
+    """Copy the folder, then fail for each file that the mapping names and it does not have."""
+    loaded = [path for part in (shim.preload, shim.audit) if part is not None for path in part.prefix]
+    files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
+    if shim.preload is not None and shim.preload.file is not None:
+        files.append(shim.preload.file)
+    named = dict.fromkeys(file for file in (*shim.files, *files) if _RELATIVE.fullmatch(file))
+    return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
+
+
+def _installer(library: schema.FilledEmptyDir, shim: schema.Shim) -> PodEntry:
     """The init container that fills the volume: every Pod Security level and quota permits it."""
+    command = library.command or _copy_command(library.folder or "", library.mount_path, shim)
     amounts = {"cpu": library.cpu, "memory": library.memory}
     return {
         "name": library.volume,
         "image": library.image,
         "imagePullPolicy": library.pull_policy,
-        "command": list(library.command),
+        "command": list(command),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"limits": amounts, "requests": amounts},
         "securityContext": {
             "allowPrivilegeEscalation": False,

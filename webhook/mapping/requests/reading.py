@@ -292,7 +292,7 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) 
             reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
             return floor
     below, above = (ceil_to(entry.number, devices) - devices, ceil_to(entry.number, devices))
-    choices = f"{exact_text(below)} or {exact_text(above)}" if below > 0 else exact_text(above)
+    choices = f"{exact_text(below)} or {exact_text(above)}" if below else exact_text(above)
     raise reader.deny(
         Reason.NOT_DIVISIBLE,
         f"{entry} is a total over {devices} devices{_count_text(reader)} and not divisible by {devices}: write {choices}",
