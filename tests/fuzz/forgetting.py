@@ -3,6 +3,7 @@
 Said of the decoded pod, not of the form in which facts are kept: it holds whatever becomes of that.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -141,4 +142,4 @@ def _in_struct(struct: Any, path: list[str], forget: Forgetting) -> Any:
 
 
 def _attribute(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return re.sub("[A-Z]+", lambda found: f"_{found[0].lower()}", name)

@@ -306,7 +306,7 @@ def _security(draw: Draw, sibling: Sibling) -> Sibling:
         {},
         {"privileged": True},
         {"privileged": False},
-        {"capabilities": {"add": ["SYS_ADMIN"]}},
+        {"capabilities": {"add": ["SYS_MODULE"]}},
     )
     _put(_container(draw, sibling), "securityContext", draw.pick(values))
     return sibling
