@@ -240,6 +240,8 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Fiel
         found = [*_list_problems(written, lists)]
         for model in () if found else (written,) if written.named is None else lists[written.named].guard:
             rule = guard_rule(model)
+            if written.named is not None and rule.names == (LD_AUDIT,) and LD_AUDIT in _led(shim):
+                continue  # the shim's part comes before the user's, as in the loader's other variables
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
         problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
@@ -347,7 +349,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
         yield from _mount_problems(rule, shim)
     if rule.place != "env":
         return
-    loader = {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT} & shim.names
+    loader = _led(shim)
     if LD_LIBRARY_PATH in loader:
         loader.add(KEPT_LIBRARY_PATH)
     for pattern in rule.names:
@@ -365,6 +367,11 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
                     ("env",),
                     "write `unless: []`, which catches every value but the shim's",
                 )
+
+
+def _led(shim: Shim | None) -> set[str]:
+    """The variables of the loader in which the shim's part comes before the user's."""
+    return set() if shim is None else {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT} & shim.names
 
 
 def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
