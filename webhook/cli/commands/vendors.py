@@ -291,8 +291,8 @@ _GUARD_PAGE: Final = """\
 
 <!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
 
-The variables, annotations, labels, fields, mounts (paths in a container, with `*` for any text) and hostPaths (on the node) that
-lift the limit of a share or show the devices of others, and what reads them. [behavior.md](behavior.md#guarding) explains the rules,
+The variables, annotations, labels, fields, mounts (in a container) and hostPaths (on the node) that lift the limit of a share
+or show the devices of others, and what reads them; `*` is any text. [behavior.md](behavior.md#guarding) explains the rules,
 [threats.md](threats.md) what is left to you. `vgpu-webhook vendors NAME` prints the sources.
 
 What is listed is denied with any value, except the shim's own, in containers with a share. After a colon are the only values
