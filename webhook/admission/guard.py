@@ -54,8 +54,9 @@ def guard_pod(plan: Plan) -> None:
     spec = plan.pod.spec
     if spec.runtime_class_name or spec.host_pid or spec.host_ipc or spec.share_process_namespace:
         _guard_pod_fields(plan)
+    on_node = b"hostPath" in bytes(spec.volumes)
     for allocation in plan.allocations:
-        if allocation.share:
+        if (on_node or allocation.slot.container.security_context is not None) and allocation.share:
             _guard_isolation(plan, allocation)
         _guard_container(plan, allocation.slot, allocation.vendor, allocation.request)
         _show_devices(plan, allocation)
