@@ -116,6 +116,7 @@ def test_what_a_decision_stores_passes(data: st.DataObject) -> None:
 
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
 PLACED = {"schedulerName": "hami-scheduler"}
+IMAGE = {"image": {"volume": "vgpu-shim", "reference": "registry.example/shim:1", "mountPath": "/usr/local/vgpu-shim"}}
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,68 @@ PLACED = {"schedulerName": "hami-scheduler"}
 def test_what_nobody_decided_on_is_denied(sent: Json, message: str) -> None:
     """A request as it was sent; the same pod as a decision stores it passes."""
     guard = guard_objects(HAMI, "1", "Deny")
-    (found,) = denials(guard, defaulted(sent))
-    assert message in found
+    assert [text for text in denials(guard, defaulted(sent)) if message in text] != []
     stored = apply_strictly(
         sent, decide(decode_pod(json.dumps(sent).encode()), Context(Namespace("team", TEAM)), HAMI).patch
     )
     assert denials(guard, defaulted(stored)) == []
+
+
+LACKS = "a container with a share of HAMi lacks the shim: vgpu-webhook check finds out why"
+
+
+def decided(sent: Json, made: Policy = HAMI) -> Json:
+    """A pod as a decision stores it."""
+    decision = decide(decode_pod(json.dumps(sent).encode()), Context(Namespace("team", TEAM)), made)
+    stored: Json = apply_strictly(sent, decision.patch)
+    return defaulted(stored)
+
+
+@pytest.mark.parametrize(
+    "field, name",
+    [
+        ("volumes", "vgpu-shim"),
+        ("volumeMounts", "vgpu-shim"),
+        *(
+            ("env", name)
+            for name in ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_SHARED_CACHE", "LD_LIBRARY_PATH", "LD_PRELOAD")
+        ),
+    ],
+)
+@pytest.mark.parametrize("others", [{}, {"initContainers": [container({"cpu": "1"}, "first")]}])
+def test_what_a_shim_lacks_is_denied(field: str, name: str, others: Json) -> None:
+    """Whatever of it is missing in the container with the share, where the namespace permits the delivery."""
+    guard = guard_objects(HAMI, "1", "Deny")
+    stored = decided(pod(SHARE, **others))
+    assert denials(guard, stored) == []
+    holder = stored["spec"] if field == "volumes" else stored["spec"]["containers"][0]
+    assert name in {each["name"] for each in holder[field]}
+    holder[field] = [each for each in holder[field] if each["name"] != name]
+    assert denials(guard, stored) == [LACKS]
+    assert denials(guard, stored, annotations={labels.SHIM: "none"}) == []
+    for level in ("baseline", "restricted", ""):
+        assert denials(guard, stored, namespace={**TEAM, "pod-security.kubernetes.io/enforce": level}) == []
+
+
+@pytest.mark.parametrize(
+    "shim, settings, level, found",
+    [
+        ({"mode": "plugin"}, {}, "privileged", []),
+        ({"delivery": ["none"]}, {}, "privileged", []),
+        ({"needs": ["memory", "cores"]}, {}, "privileged", []),
+        ({"delivery": [IMAGE]}, {}, "privileged", []),
+        ({"delivery": [IMAGE]}, {"imageVolumes": True}, "restricted", [LACKS]),
+    ],
+)
+def test_where_a_shim_is_certain(shim: Json, settings: Json, level: str, found: list[str]) -> None:
+    """Where a decision may leave the limit to the device plugin, the guard has no say."""
+    change = {"extends": "nvidia", "shim": shim}
+    made = policy_of(json.dumps({"target": "nvidia", "bareDevices": "whole", **settings}), (json.dumps(change),))
+    assert made is not None
+    namespace = {**TEAM, "pod-security.kubernetes.io/enforce": level}
+    guard = guard_objects(made, "1", "Deny")
+    assert denials(guard, defaulted(pod(SHARE, **PLACED)), namespace=namespace) == found
+    assert denials(guard, decided(pod(SHARE), made), namespace=namespace) == []
 
 
 @pytest.mark.parametrize(
@@ -183,8 +240,10 @@ def test_the_scheduler_may_write_what_it_owns() -> None:
     assert made is not None
     forged = {**pod(SHARE, **PLACED), "metadata": {"annotations": {"hami.io/vgpu-node": "n"}}}
     guard = guard_objects(made, "1", "Deny")
-    assert denials(guard, forged) != []
-    assert denials(guard, forged, user="system:serviceaccount:kube-system:hami") == []
+    owned = "annotations of the pod"
+    assert [text for text in denials(guard, forged) if owned in text] != []
+    found = denials(guard, forged, user="system:serviceaccount:kube-system:hami")
+    assert [text for text in found if owned in text] == []
 
 
 def test_objects_name_their_policy() -> None:

@@ -9,10 +9,12 @@ Both apply where the webhook enforces on all pods: not in namespaces with a mode
 becomes of a request.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Literal, TypeAlias
 
 from webhook.admission import Context, Namespace, decide
+from webhook.admission.decision import ENFORCE_LABEL
 from webhook.admission.hide import HIDING, at_home, hiding_of, target_without_overrides
 from webhook.admission.overrides import DEFAULT_SCHEDULER, OVERRIDES
 from webhook.cluster.client.api import Object
@@ -29,8 +31,9 @@ from webhook.cluster.registration.match_conditions import (
     names_set,
     resource_test,
 )
-from webhook.labels import ENABLED, INJECT, MODE, OPT_OUT, ROLLOUT, TARGET, WRITTEN_BY
+from webhook.labels import ENABLED, INJECT, MODE, OPT_OUT, ROLLOUT, SHIM, TARGET, WRITTEN_BY
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.shim import LD_LIBRARY_PATH
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Container, Pod, PodSpec, Resources
@@ -51,6 +54,19 @@ _APPLIES: Final = """\
 
 _SCHEDULER: Final = "object.spec.?schedulerName.orValue('') in {names}"
 """Whether a pod has one of these schedulers."""
+
+_NO_CHOICE: Final = "!('{shim}' in namespaceObject.metadata.?annotations.orValue({{}}))"
+"""Whether the namespace leaves the delivery of the shim to the mapping."""
+
+_PRIVILEGED: Final = " && namespaceObject.metadata.?labels[?'{level}'].orValue('') == 'privileged'"
+
+_LACKS_SHIM: Final = """\
+{requests} && (
+    !c.?volumeMounts.orValue([]).exists(mount, mount.name in {volumes})
+    || !object.spec.?volumes.orValue([]).exists(volume, volume.name in {volumes})
+    || {variables}.exists(name, !c.?env.orValue([]).exists(e, e.name == name))
+  )"""
+"""Whether a container requests, and lacks its volume, its mount or a variable; `requests` comes first, for it costs least."""
 
 _HIDDEN: Final = """\
 Object{{
@@ -238,6 +254,7 @@ def _home_rules(vendor: Vendor, policy: Policy) -> Iterator[tuple[str, str]]:
     for field, marks in (("annotations", vendor.owned.annotations), ("labels", vendor.owned.labels)):
         if found := _marked(field, marks, vendor.owned_by):
             yield f"{_any_of(memory)} && {found}", f"{field} of the pod belong to the scheduler of {vendor.system}"
+    yield from _shim_rule(vendor, policy, memory)
     devices = _names_of(vendor, policy, "devices", plain=True)
     if place.scheduler is not None and any(_completed(name, memory, policy) for name in devices):
         yield (
@@ -245,6 +262,42 @@ def _home_rules(vendor: Vendor, policy: Policy) -> Iterator[tuple[str, str]]:
             + _SCHEDULER.format(names=list_text([DEFAULT_SCHEDULER, "", place.scheduler, *place.schedulers])),
             f"a count of devices was stored without the memory that {vendor.system} needs",
         )
+
+
+def _shim_rule(vendor: Vendor, policy: Policy, memory: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What each container with a size of memory gets: a volume with the library, its mount, and variables.
+
+    Only where that is certain: by a delivery that every namespace permits, or, if it takes the Pod Security level
+    ``privileged``, in namespaces whose label says so.
+    """
+    shim = vendor.shim
+    sized = {
+        template.text
+        for key in vendor.keys.values()
+        if key.sized
+        for template in key.templates
+        if template.text in memory
+    }
+    if shim is None or shim.mode != "inject" or shim.forms is not None or "cores" in shim.needs or not sized:
+        return
+    deliveries = list(itertools.takewhile(lambda each: each.kind != "none", shim.deliveries))
+    certain = [each for each in deliveries if each.kind != "image" or policy.settings.image_volumes]
+    if not certain:
+        return
+    permitted = len(shim.deliveries) == 1 or not all(each.privileged for each in certain)
+    variables = {
+        *shim.loaded,
+        *([LD_LIBRARY_PATH] if shim.library_path and not shim.leave_unset else ()),
+        *(each.name for each in shim.variables if not each.indexed and each.uses <= {"memory", "container"}),
+    }
+    every = [each for known in (shim.deliveries, *shim.by_architecture.values()) for each in known]
+    lacks = _LACKS_SHIM.format(
+        requests=_requests_any(sized),
+        volumes=list_text({each.library for each in every if each.library}),
+        variables=list_text(variables),
+    )
+    where = _NO_CHOICE.format(shim=SHIM) + ("" if permitted else _PRIVILEGED.format(level=ENFORCE_LABEL))
+    yield f"{where} && {any_container(lacks)}", f"a container with a share of {vendor.system} lacks the shim"
 
 
 def _marked(field: str, marks: NameSet, owned_by: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from tests.fuzz.trial import Trial
 from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.eligibility import bucket
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Memo
@@ -179,9 +180,10 @@ def updated(
     *,
     stored_labels: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
+    metadata: tuple[Json, Json] = ({}, {}),
     **limits: str,
 ) -> Decision:
-    """The judgement of an update of a bound pod from some annotations and labels to others."""
+    """The judgement of an update of a bound pod from some annotations, labels and other metadata to others."""
     names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
     resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
     spec = {
@@ -190,8 +192,13 @@ def updated(
         "nodeName": "n",
     }
     pods = [
-        decode_pod(json.dumps({"metadata": {"annotations": annotations, "labels": added}, "spec": spec}).encode())
-        for annotations, added in ((old, stored_labels or {}), (new, labels or {}))
+        decode_pod(
+            json.dumps({"metadata": {"annotations": annotations, "labels": added, **others}, "spec": spec}).encode()
+        )
+        for annotations, added, others in (
+            (old, stored_labels or {}, metadata[0]),
+            (new, labels or {}, metadata[1]),
+        )
     ]
     return judge_update(pods[0], pods[1], context, POLICY)
 
@@ -232,6 +239,27 @@ def test_no_update_chooses_again(annotations: dict[str, str], labels: dict[str, 
     assert updated({}, annotations, labels=labels, cpu="1").allowed
     namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
     assert updated({}, annotations, Context(namespace), labels=labels).allowed
+
+
+OWNED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "train-5d4f8c7b9", "controller": True}]}
+GENERATED = {"generateName": "train-"}
+
+
+@pytest.mark.parametrize("change", [{MARK: "x"}, TARGET])
+@pytest.mark.parametrize("named, workload", [(OWNED, "team/ReplicaSet/train"), (GENERATED, "team//train-")])
+def test_an_update_is_in_the_bucket_of_the_creation(named: Json, workload: str, change: dict[str, str]) -> None:
+    """That of the workload, whatever the pod is called, and also where the update drops the owner."""
+    counted = bucket(workload)
+    names = [f"train-{number}" for number in range(200)]
+    lower, higher = (
+        next(name for name in names if bucket(f"team//{name}") < counted),
+        next(name for name in names if bucket(f"team//{name}") > counted),
+    )
+    for name, rollout, allowed in ((higher, counted + 1, False), (lower, counted, True)):
+        namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": str(rollout)})
+        stored = {"name": name, **named}
+        for sent in (stored, {"name": name}):
+            assert updated({}, change, Context(namespace), metadata=(stored, sent)).allowed is allowed
 
 
 @pytest.mark.parametrize("annotations, code", [({}, None), (STATUS, "VGW605")])

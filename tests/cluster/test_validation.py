@@ -29,6 +29,7 @@ from webhook.cluster.registration.desired import (
 from webhook.cluster.registration.match_conditions import names_set
 from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.reconciler import LEAD, Reconciler
+from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Severity, Writer, differences, fails_open, keeps_out, update_for
 from webhook.cluster.replicas import served_everywhere, watch_replicas
 from webhook.labels import PATHS
@@ -237,6 +238,41 @@ async def test_repairs_are_paced_before_pods_are_judged_too() -> None:
     assert PODS not in str(api.stored)
     assert api.writes == writes + 1
     assert sum(reconciler.repairs.values()) == 1
+
+
+@pytest.mark.parametrize("namespaces", ["aa", "ab"], ids=["replicas", "installations"])
+async def test_only_one_of_two_judges(namespaces: str) -> None:
+    """Each takes over after a while without change, in turns; the one that remains has its way, as after an upgrade."""
+    api, clock = Keeping(VALIDATING), Clock()
+    reports: list[RegistrationReport] = []
+    first, second = (
+        Reconciler(
+            api,
+            Site(ServiceReference(namespace, "webhook"), b"", namespace),
+            replace(WANT, digest=digit * 12, subjects=frozenset(subjects)),
+            reports.append,
+            clock=clock,
+        )
+        for namespace, digit, subjects in zip(namespaces, "01", ((), {"pods"}), strict=True)
+    )
+
+    async def judging(*those: Reconciler) -> list[bool]:
+        found: list[bool] = []
+        for _ in range(200):
+            for each in those:
+                await each.reconcile()
+            found.append(PODS in str(api.stored))
+            clock.now += 3
+        return found
+
+    turns = await judging(first, second)
+    assert turns[:20] == [True] * 20
+    assert 0 < turns.count(False) < 200
+    assert api.writes < 40
+    await judging(first)
+    assert PODS not in str(api.stored)
+    assert (await judging(second))[-1]
+    assert RegistrationEvent.FAILING_OPEN in {each.kind for each in reports}
 
 
 def replica_pod(name: str, *, paths: str = "", args: str = "serve", phase: str = "Running") -> dict[str, Any]:

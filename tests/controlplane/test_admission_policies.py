@@ -11,15 +11,20 @@ import yaml
 from tests.controlplane.client import Answer, Object, plural
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.product import PROGRAM
+from tests.strict_patch import apply_strictly
 from tests.test_admission_policies import policy
 from webhook import labels
+from webhook.admission import Context, Namespace, decide
 from webhook.admission_policies import guard_objects, hide_objects
+from webhook.pod import decode_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 TEAM = "policies-team"
 OPT_IN = "policies.example/inject"
 """A label of its own: policies are the cluster's, and other tests have namespaces there."""
+PRIVILEGED = "policies-privileged"
+PERMITTING = {OPT_IN: labels.ENABLED, "pod-security.kubernetes.io/enforce": "privileged"}
 HAMI = policy(target="nvidia", bareDevices="whole", optInLabel=OPT_IN)
 REGISTRATION = "admissionregistration.k8s.io/v1"
 HIDES = pytest.mark.kubernetes("1.36", why="older API servers do not serve MutatingAdmissionPolicy as v1")
@@ -35,6 +40,8 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A namespace that has opted in, and both policies, as far as the API server serves their kinds."""
     client = control_plane.client
     metadata = {"name": TEAM, "labels": {OPT_IN: labels.ENABLED}}
+    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    metadata = {"name": PRIVILEGED, "labels": PERMITTING}
     control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     served = {each["name"] for each in client.call("GET", f"/apis/{REGISTRATION}").accepted()["resources"]}
     hides = "mutatingadmissionpolicies" in served
@@ -105,6 +112,27 @@ def test_a_scheduler_s_annotation_is_denied(plane: ControlPlane) -> None:
     forged = {"annotations": {"hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,3000,0:;"}}
     answer = submit(plane, [container(limits=SHARE)], metadata=forged, schedulerName="hami-scheduler")
     assert "belong to the scheduler of HAMi" in answer.message
+
+
+def test_a_share_without_its_shim_is_denied(plane: ControlPlane) -> None:
+    """Where the namespace permits it; with it, a pod passes that has as many variables as a decision looks through."""
+    many = [{"name": f"A{number}", "value": "b"} for number in range(240)]
+    shares = [container(f"c{number}", SHARE, env=many) for number in range(32)]
+    sent = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": shares}}
+    decision = decide(decode_pod(json.dumps(sent).encode()), Context(Namespace(PRIVILEGED, PERMITTING)), HAMI)
+    assert decision.allowed, decision.denial
+    stored = apply_strictly(sent, decision.patch)
+    plane.client.create(stored, PRIVILEGED, dry_run=True).accepted()
+    last = stored["spec"]["containers"][-1]
+    without = {field: [each for each in last[field] if each["name"] != name] for field, name in SHIM}
+    for field, kept in without.items():
+        spec = {**stored["spec"], "containers": [*stored["spec"]["containers"][:-1], {**last, field: kept}]}
+        answer = plane.client.create({**stored, "spec": spec}, PRIVILEGED, dry_run=True)
+        assert (answer.status, answer.body["reason"]) == (422, "Invalid")
+        assert "a container with a share of HAMi lacks the shim" in answer.message
+
+
+SHIM = (("env", "LD_PRELOAD"), ("volumeMounts", "vgpu-shim"))
 
 
 @HIDES

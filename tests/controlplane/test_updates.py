@@ -155,6 +155,56 @@ def test_no_opt_out_after_creation(plane: ControlPlane, webhook: Process) -> Non
     assert debug(plane, "door", "late", NVIDIA_VISIBLE_DEVICES="all").status == 403
 
 
+RESIZABLE = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+
+
+@pytest.mark.kubernetes("1.33", why="older API servers serve pods/resize behind a gate")
+def test_a_resize_changes_no_share(plane: ControlPlane, webhook: Process) -> None:
+    """API servers deny it by themselves, so that it is never sent here: of a pod only CPU and memory are resized."""
+    client = plane.client
+    client.create(pod("resized", RESIZABLE), TEAM).accepted()
+    stored = client.get("v1", "pods", "resized", TEAM).accepted()
+    before = calls(plane)
+    changes: tuple[dict[str, str | None], ...] = (
+        {"nvidia.com/gpumem": "9000"},
+        {"nvidia.com/gpumem": None},
+        {"nvidia.com/gpu": None, "nvidia.com/gpumem": None},
+        {"nvidia.com/gpucores": "30"},
+        {"volcano.sh/vgpu-number": "1"},
+        {"cpu": "2", "nvidia.com/gpu": "2"},
+    )
+    for changed in changes:
+        refused = resize(plane, stored, changed)
+        assert (refused.status, "only cpu and memory resources are mutable" in refused.message) == (422, True), refused
+    refused = resize(plane, stored, {}, resources={"limits": {"nvidia.com/gpu": "2"}})
+    assert refused.status == 422, refused
+    marked = resize(
+        plane, stored, {"cpu": "2"}, metadata={"annotations": {MARK: "forged"}, **OPTED_OUT["metadata"]}
+    ).accepted()
+    assert marked["spec"]["containers"][0]["resources"]["limits"] == {
+        **stored["spec"]["containers"][0]["resources"]["limits"],
+        "cpu": "2",
+    }
+    for field in ("annotations", "labels"):
+        assert marked["metadata"].get(field) == stored["metadata"].get(field)
+    assert calls(plane) == before
+    client.delete("v1", "pods", "resized", TEAM)
+
+
+def resize(
+    plane: ControlPlane, stored: Json, changed: dict[str, str | None], metadata: Json | None = None, **spec: Any
+) -> Answer:
+    """What `kubectl patch --subresource resize` does to the amounts of the first container, and to more than it may."""
+    first, *others = stored["spec"]["containers"]
+    sides = {
+        side: {name: amount for name, amount in {**first["resources"][side], **changed}.items() if amount is not None}
+        for side in ("limits", "requests")
+    }
+    containers = [{**first, "resources": sides}, *others]
+    change = {"metadata": metadata or {}, "spec": {"containers": containers, **spec}}
+    return plane.client.patch("v1", "pods", "resized/resize", change, TEAM)
+
+
 def test_the_scheduler_may(plane: ControlPlane, webhook: Process) -> None:
     """Whoever is listed under `ownedBy`."""
     document = {"mapping.yaml": "extends: nvidia\nownedBy: [admin]\n"}

@@ -156,6 +156,13 @@ def validating(**changes: Any) -> list[dict[str, Any]]:
     return [found | {"webhooks": [webhook | changes for webhook in found["webhooks"]]}]
 
 
+def unfinished(**age: float) -> dict[str, Any]:
+    """The validating webhook configuration without webhooks, made so long ago."""
+    [made] = validating()
+    created = (NOW - dt.timedelta(**age)).isoformat()
+    return made | {"webhooks": [], "metadata": {**made["metadata"], "creationTimestamp": created}}
+
+
 def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     """What the URL shows."""
     return [HandshakeResult(ADDRESS, end, "why", leaf)]
@@ -205,6 +212,8 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
     ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
     ("validation", ERROR, "has no webhook pods.validate", but(validations=[validating()[0] | {"webhooks": []}])),
+    ("validation", ERROR, "has no webhook pods.validate", but(validations=[unfinished(minutes=2)])),
+    ("validation", WARNING, "yet", but(validations=[unfinished(seconds=20)])),
     ("validation", ERROR, "does not select", but(validations=validating(rules=[]))),
     ("order", OK, "may append twice: 00-a", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),

@@ -76,7 +76,7 @@ def unnoticed(release: Release, *, drain: bool = True) -> Iterator[Load]:
     with load(release) as pods:
         yield pods
         release.plane.wait_until(lambda: pods.created > 100, "a hundred pods", 120)
-    assert pods.refused == []
+    assert pods.refused == [], pods.refused[0]
     assert pods.untouched == 0
     alive = {pod["metadata"]["name"] for pod in release.replicas()}
     if drain:

@@ -83,6 +83,11 @@ class Release:
         counts = [status.get(key, 0) for key in ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")]
         return status.get("observedGeneration") == found["metadata"]["generation"] and counts == [wanted] * 4
 
+    def shim_ready(self) -> bool:
+        """Whether each installer of a shim, if there is one, is on all its nodes."""
+        found = [each["status"] for each in self.plane.client.list("apps/v1", "daemonsets", NAMESPACE)]
+        return all(status["numberReady"] == status["desiredNumberScheduled"] > 0 for status in found)
+
     def settled(self) -> None:
         """Wait until it is rolled out, and nothing ends any more."""
         self.plane.wait_until(self.rolled_out, "rolled out", 120)

@@ -37,6 +37,7 @@ def test_installed_as_the_chart_says(release: Release) -> None:
 
 def test_helm_test_passes(release: Release) -> None:
     """The doctor in a pod of its own, with its own rights, finds nothing broken; Helm shows what it says."""
+    release.plane.wait_until(release.shim_ready, "shim on the node", 120)
     printed = release.run("test", "--logs")
     assert "Phase:          Succeeded" in printed
     for check in ("api-server", "registration", "bundle", "served", "shim"):

@@ -79,7 +79,7 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     # Neither a label of the update nor anything else in it may keep the keys from being judged.
     chosen = next((field for field in _AT_CREATION if _differs(field, old, new)), None)
     inject = (_as_created(old).metadata.labels or {}).get(INJECT)
-    old, new = (_what_counts(each, inject, policy) for each in (old, new))
+    old, new = (_what_counts(each, old.metadata, inject, policy) for each in (old, new))
     enforced = chosen is not None and enforcement_of(old, context).mode is Mode.ENFORCE
     if chosen is not None and enforced and decide(old, context, policy).vendors:
         message = f"{chosen} counts when a pod is created, and this one has devices: leave it, or create the pod again"
@@ -112,8 +112,8 @@ def _as_created(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(metadata, labels=labels))
 
 
-def _what_counts(pod: Pod, inject: str | None, policy: Policy) -> Pod:
-    """A pod without its node, with the labels and annotations that a decision reads, and its opt-out as it was stored."""
+def _what_counts(pod: Pod, stored: Metadata, inject: str | None, policy: Policy) -> Pod:
+    """A pod without its node, with the labels and annotations that a decision reads; its opt-out and workload as stored."""
     metadata = pod.metadata
     labels = policy.read_keys.among(metadata.labels) or {}
     labels = {key: text for key, text in labels.items() if key != INJECT}
@@ -121,7 +121,9 @@ def _what_counts(pod: Pod, inject: str | None, policy: Policy) -> Pod:
         labels[INJECT] = inject
     annotations = policy.read_keys.among(metadata.annotations)
     spec = msgspec.structs.replace(pod.spec, node_name=None)
-    return Pod(Metadata(metadata.name, labels=labels, annotations=annotations), spec)
+    # The roll-out is for workloads: an update must not fall into another bucket than the creation did.
+    names = Metadata(stored.name, stored.generate_name, owner_references=stored.owner_references)
+    return Pod(msgspec.structs.replace(names, labels=labels, annotations=annotations), spec)
 
 
 def _differs(field: str, before: Pod, after: Pod) -> bool:

@@ -3,6 +3,7 @@
 And of generated admission policies: whether they are as the policy in force makes them.
 """
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from webhook.cluster.registration.desired import (
 from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
-from webhook.doctor.facts import ClusterFacts, address_of
+from webhook.doctor.facts import ClusterFacts, address_of, moment
 from webhook.doctor.result import Level, Missing, Result, UnansweredError, error, known, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES, WRITTEN_BY
 from webhook.mapping.model.policy import Policy
@@ -31,6 +32,10 @@ INSTALL: Final = (
     "helm install vgpu-webhook deploy/chart --namespace {release} --create-namespace … (docs/install.md); "
     "if it is installed in another namespace: --release-namespace NS"
 )
+
+
+GROWS_FOR: Final = dt.timedelta(minutes=1)
+"""How long a new validating configuration may lack webhooks: what is judged follows what is sent to be changed."""
 
 
 def configurations(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Sequence[Object]:
@@ -62,6 +67,12 @@ def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Resul
         absent = f"there is no {NAME}" if kind is MUTATING else f"there is no {kind.noun} {NAME}"
         return error(f"{absent}: {unsent}", hint=f"is a replica running? {logs(facts)}")
     missing = [each.name for each in desired_from(facts.policy, kind).webhooks if each.name not in webhooks_of(found)]
+    created = moment(found["metadata"].get("creationTimestamp"))
+    if missing and kind is VALIDATING and created is not None and facts.now - created < GROWS_FOR:
+        return warning(
+            f"{NAME} has no webhook {' and none '.join(missing)} yet",
+            hint="it gets them some seconds after it is made: check again",
+        )
     if missing:
         return error(
             f"{NAME} has no webhook {' and none '.join(missing)}",

@@ -24,6 +24,7 @@ from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.registration.desired import (
     MUTATING,
     NAME,
+    VALIDATING,
     ConfigurationKind,
     Desired,
     ReconcileConfig,
@@ -261,7 +262,9 @@ class Reconciler:
             )
             # Pods of opted-in namespaces are created without a call, or without an answer.
             urgent = found is None or keeps_out(faults) or fails_open(found, writer.desired)
-            quiet = not urgent and await self._may_narrow(read)
+            # What is judged is nobody's need, so that a repair has nothing to spare: else it would never be taken over.
+            spared = urgent and (found is None or writer.desired.kind is not VALIDATING)
+            quiet = not spared and await self._may_narrow(read)
             update = update_for(found, self._to_keep(found, read), writer, quiet=quiet)
             written = found
             if update is not None:
