@@ -212,8 +212,6 @@ class Guards:
             other: another container has the share, so that only rules with `anywhere` hold.
             place: the kind of key.
         """
-        if not self.guarded(name, place):
-            return None
         rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
         held = (rule for rule in rules if (rule.whole or not whole) and (rule.anywhere or not other))
         return next((rule for rule in held if rule.catches(value, source)), None)
