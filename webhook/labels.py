@@ -31,6 +31,7 @@ KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
 PATHS: Final = f"{PREFIX}paths"
+CLAIM: Final = f"{PREFIX}claim"
 
 SETTINGS_NAME: Final = "vgpu-webhook-settings"
 """The name of the ConfigMap with the settings, which has no label."""
@@ -125,6 +126,7 @@ KEYS: Final = (
         None,
         "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),
+    OwnKey(CLAIM, "label", "pod", ("true",), None, "that it has claims of the webhook's; written by it, never read"),
     OwnKey(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
     OwnKey(
         WRITTEN_BY,
