@@ -170,4 +170,4 @@ def test_mutate_prints_the_template(run: Run, tmp_path: Path) -> None:
     assert run("mutate", "-f", "-", "-n", "team", stdin=first.stdout).stdout == first.stdout
     explained = run("explain", "-f", "-", "--to", "dra-hami", stdin=pod).stdout
     assert "ResourceClaimTemplate vgpu-" in explained
-    assert "claim hami-core-gpu.project-hami.io/memory: 4Gi" in explained
+    assert "hami-core-gpu.project-hami.io/memory: 4Gi" in explained

@@ -406,7 +406,7 @@ def _written(settled: Settled) -> Iterator[ExplainedRow]:
             yield f"{name}: {exact_text(number)}", f"{meaning}; {_why(settled, name, key)}"
     for entry in settled.claim.values() if settled.translated else ():
         key = form.keys[entry.key_name]
-        yield f"claim {entry}", f"{worth(vendor, key, entry.number)}; {_why(settled, entry.key, key)}"
+        yield f"{entry}", f"{worth(vendor, key, entry.number)}; {_why(settled, entry.key, key)}"
     for key, name, text in settled.keys:
         meaning, why = _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
         yield _spelled(key.place, name, text), f"{meaning}; {why}" if meaning else why
