@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cluster.config_maps import vendor
-from webhook.cli.commands.check import as_data, as_github, as_junit, as_sarif, as_text
+from webhook.cli.commands.check import as_github, as_json, as_junit, as_sarif, as_text
 from webhook.cli.terminal import WIDTH
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import ClusterFacts
@@ -474,8 +474,8 @@ def test_lines_fit() -> None:
 
 def test_data() -> None:
     """The same for programs; it is well unless something is an error."""
-    assert as_data(found(ok("a"), warning("b", "c", hint="d")))["ok"] is True
-    assert as_data(found(ok("a"), error("b", "c", hint="d"))) == {
+    assert json.loads(as_json(found(ok("a"), warning("b", "c", hint="d"))))["ok"] is True
+    assert json.loads(as_json(found(ok("a"), error("b", "c", hint="d")))) == {
         "ok": False,
         "checks": [
             {"name": "api-server", "section": "cluster", "level": "ok", "message": "a", "details": [], "hint": ""},
@@ -627,7 +627,7 @@ def test_sarif_of_names() -> None:
     """A relative name is a relative URI; without a file, a result has no location."""
     level = error("", hint="").level
     result = Result(level, "", ("a b/c%.yaml:2: x", "y"), "", (FileLine("a b/c%.yaml", 2), FileLine()))
-    first, second = as_sarif(found(result))["runs"][0]["results"]
+    first, second = json.loads(as_sarif(found(result)))["runs"][0]["results"]
     assert first["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%20b/c%25.yaml"}
     assert (first["message"]["text"], second["message"]["text"]) == ("x", "y")
     assert "locations" not in second

@@ -1,7 +1,8 @@
 """The command line, ``vgpu-webhook``: a group that imports a command only when it is used.
 
 Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate`, `explain` and `preview` add 2, denied, and
-`check` 2, broken.
+`check` 2, broken,
+and `test` 2, a case that is not as expected.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Serve admission reviews over TLS.",
     "mutate": "Print manifests as the cluster would store them.",
     "explain": "Explain what becomes of manifests, or what a key means.",
+    "test": "Test a policy with manifests and what is expected of them.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",

@@ -5,18 +5,17 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 
 import datetime as dt
 import json
-import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 import click
 
 from webhook import __version__
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
+from webhook.cli.reports import junit
 from webhook.cli.terminal import WIDTH, Failure
 from webhook.doctor.result import Check, FileLine, Level, Result
 
@@ -91,7 +90,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     if files and output is None:
         _print_lines(found, title)
     else:
-        click.echo(format_results(found, output or "text", title), nl=False)
+        click.echo(FORMATS[output or "text"](found, title), nl=False)
     if any(result.level is Level.ERROR for _, result in found):
         raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
 
@@ -153,23 +152,9 @@ _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # no
 _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 
 
-def format_results(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
-    """Format the results as `output` says; `policy` says under which policy files were checked."""
-    if output == "junit":
-        return as_junit(found)
-    if output == "github":
-        return as_github(found)
-    if output == "text":
-        return as_text(found) if policy is None else f"policy: {policy}\n\n{as_text(found)}"
-    data = as_sarif(found) if output == "sarif" else as_data(found)
-    if output == "json" and policy is not None:
-        data = {"policy": policy, **data}
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
+def as_text(found: Sequence[tuple[Check[Any], Result]], policy: str | None = None) -> str:
     """Format sections with a line for each check; `click.echo` strips the colors if stdout is not a terminal."""
-    lines: list[str] = []
+    lines = [] if policy is None else [f"policy: {policy}"]
     section = ""
     for check, result in found:
         if check.section != section:
@@ -179,8 +164,8 @@ def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
     return "\n".join([*lines, "", _summary([result for _, result in found])]) + "\n"
 
 
-def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
-    """Return the same as data for JSON."""
+def as_json(found: Sequence[tuple[Check[Any], Result]], policy: str | None = None) -> str:
+    """Format the same as JSON."""
     checks = [
         {
             "name": check.name,
@@ -192,35 +177,25 @@ def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
         }
         for check, result in found
     ]
-    return {"ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks}
+    under = {} if policy is None else {"policy": policy}
+    return _json({**under, "ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks})
 
 
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 forbids, also as a reference (its production 2, ``Char``)."""
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_junit(found: Sequence[tuple[Check[Any], Result]]) -> str:
-    """Format a test case for each check, by the schema of Jenkins' xUnit plugin; details of a warning are its output."""
-    failed = sum(result.level is Level.ERROR for _, result in found)
-    counts = {"tests": str(len(found)), "failures": str(failed), "errors": "0"}
-    suites = ET.Element("testsuites", counts)
-    suite = ET.SubElement(suites, "testsuite", {"name": "vgpu-webhook check", **counts, "skipped": "0"})
+def as_junit(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = None) -> str:
+    """Format a test case for each check; details of a warning are its output."""
+    cases = []
     for check, result in found:
-        case = ET.SubElement(suite, "testcase", {"classname": f"check.{check.section}", "name": check.name})
         advice = [f"next: {result.hint}"] if result.hint else []
-        if result.level is Level.ERROR:
-            attributes = {"message": _xml(result.message), "type": check.name}
-            ET.SubElement(case, "failure", attributes).text = _xml("\n".join([*result.details, *advice]))
-        elif result.details or result.level is Level.WARNING:
-            lines = [f"{result.level.value}: {result.message}", *result.details, *advice]
-            ET.SubElement(case, "system-out").text = _xml("\n".join(lines))
-    ET.indent(suites)
-    document: bytes = ET.tostring(suites, "us-ascii", xml_declaration=True)
-    return document.decode() + "\n"
-
-
-def _xml(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
+        failed = result.level is Level.ERROR
+        failures = [result.message, *result.details, *advice] if failed else []
+        told = not failed and (result.details or result.level is Level.WARNING)
+        output = [f"{result.level.value}: {result.message}", *result.details, *advice] if told else []
+        cases.append((check.section, check.name, failures, output))
+    return junit("check", cases)
 
 
 _SEVERITY: Final = {
@@ -231,7 +206,7 @@ _SEVERITY: Final = {
 """The level of a detail in workflow commands, and in SARIF."""
 
 
-def as_github(found: Sequence[tuple[Check[Any], Result]]) -> str:
+def as_github(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = None) -> str:
     """Format a workflow command for each detail; they are escaped as in ``@actions/core``, ``command.ts``."""
     lines = []
     for check, result, text, place in _findings(found):
@@ -249,8 +224,8 @@ def _property(text: str) -> str:
     return _command(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def as_sarif(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
-    """Return a log of SARIF 2.1.0 as data: each check is a rule, each detail a result."""
+def as_sarif(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = None) -> str:
+    """Format a log of SARIF 2.1.0: each check is a rule, each detail a result."""
     rules = [{"id": check.name, "shortDescription": {"text": check.question}} for check, _ in found]
     indexes = {check.name: index for index, (check, _) in enumerate(found)}
     results = [
@@ -264,11 +239,23 @@ def as_sarif(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
         for check, result, text, place in _findings(found)
     ]
     driver = {"name": "vgpu-webhook", "version": __version__, "rules": rules}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    return _json(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "results": results}],
+        }
+    )
+
+
+FORMATS: Final[Mapping[str, Callable[[Sequence[tuple[Check[Any], Result]], str | None], str]]] = {
+    "text": as_text,
+    "json": as_json,
+    "junit": as_junit,
+    "github": as_github,
+    "sarif": as_sarif,
+}
+"""What formats results; with files, also given under which policy they were checked."""
 
 
 def _location(place: FileLine) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def as_yaml(outcome: Simulated) -> str:
     return yaml_stream(outcome.documents)
 
 
-def as_json(outcome: Simulated) -> str:
+def _as_json(outcome: Simulated) -> str:
     """Format the document; a ``List`` if there were several, even if fewer remain."""
     if not outcome.single:
         return _json({"apiVersion": "v1", "kind": "List", "items": outcome.documents})
@@ -118,7 +118,7 @@ def as_diff(outcome: Simulated) -> str:
 
 FORMATS: Final[Mapping[Format, Callable[[Simulated], str]]] = {
     "yaml": as_yaml,
-    "json": as_json,
+    "json": _as_json,
     "patch": as_patch,
     "diff": as_diff,
 }
