@@ -119,7 +119,7 @@ def test_unknown_vendor(run: Run) -> None:
 
 def test_schema(run: Run) -> None:
     """The keys are those of documents, not of Python."""
-    schema = json.loads(run("vendors", "--schema").stdout)
+    schema = json.loads(run("schema", "mapping").stdout)
     assert schema["$schema"].startswith("https://json-schema.org/")
     whole = schema["$defs"]["Mapping"]
     assert "translateTo" in whole["properties"]

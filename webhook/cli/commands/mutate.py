@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -74,7 +73,7 @@ def mutate(
     check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
-    click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
+    click.echo(FORMATS[output](outcome), nl=False)
     _print_messages(outcome)
     end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
 
@@ -113,7 +112,7 @@ def as_patch(outcome: Simulated) -> str:
 
 def as_diff(outcome: Simulated) -> str:
     """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
-    return "".join(line for each in outcome.objects for line in _diff(each.title, each.before, each.after))
+    return "".join(line for each in outcome.objects for line in unified(each.title, each.before, each.after))
 
 
 FORMATS: Final[Mapping[Format, Callable[[Simulated], str]]] = {
@@ -128,12 +127,18 @@ def _json(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def _diff(title: str, before: dict[str, Any], after: dict[str, Any] | None) -> Iterator[str]:
+def unified(
+    title: str,
+    before: dict[str, Any],
+    after: dict[str, Any] | None,
+    named: tuple[str, str] = ("as written", "as stored"),
+) -> Iterator[str]:
+    """Yield the lines of a unified difference of an object, in YAML and in color; none without one."""
     if after is None or after == before:
         return
     old, new = (yaml_text(data).splitlines() for data in (before, after))
     for number, line in enumerate(
-        difflib.unified_diff(old, new, f"{title} as written", f"{title} as stored", lineterm="")
+        difflib.unified_diff(old, new, f"{title} {named[0]}", f"{title} {named[1]}", lineterm="")
     ):
         if number < 2:  # noqa: PLR2004  (the two lines of the heading)
             yield click.style(line, bold=True) + "\n"

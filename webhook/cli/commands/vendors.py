@@ -1,4 +1,4 @@
-"""``vgpu-webhook vendors``: prints the mappings in force, a whole one, or the schema of mappings.
+"""``vgpu-webhook vendors``: prints the mappings in force, or a whole one.
 
 Keys, guards and sources, for a terminal or as a page; documents as YAML.
 """
@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -18,7 +18,6 @@ from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import columns
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard
-from webhook.mapping.document.settings import mapping_json_schema
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.policy import Policy, shared_names
@@ -50,7 +49,14 @@ from webhook.reasons import Denied
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
 )
 @click.option("--guards", is_flag=True, help="Show what the guard of each mapping watches, and what is done about it.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: whole documents.",
+)
 @click.option(
     "--cluster",
     is_flag=True,
@@ -65,7 +71,7 @@ def vendors(
     markdown: bool,
     sources: bool,
     guards: bool,
-    schema: bool,
+    output: str,
     cluster: bool,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
@@ -75,25 +81,47 @@ def vendors(
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
     With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
-    if schema:
-        click.echo(json.dumps(mapping_json_schema(), indent=2))
-        return
     source = replace(source, cluster=cluster)
     policy = sourced_policy(source).policy
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
     what = _what(name, matrix=matrix, sources=sources, guards=guards)
+    if output == "json":
+        if markdown or what != "vendors":
+            raise click.UsageError("-o json prints documents: remove the other options of the output")
+        click.echo(_as_json(policy.vendors.values() if name is None else [_called(policy, name)]), nl=False)
+        return
     if name is None:
         click.echo(_of_all(policy, what, markdown=markdown, origin=source.in_cluster), nl=False)
         return
-    vendor = policy.vendor_called(name)
-    if vendor is None:
-        hint = nearest_known(name, policy.vendors)
-        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
+    vendor = _called(policy, name)
     if matrix:
         click.echo(_pairs(policy, vendor.name, to), nl=False)
         return
     click.echo(as_document(vendor, list(names_shared_by(policy, vendor.name))), nl=False)
+
+
+def _called(policy: Policy, name: str) -> Vendor:
+    """Return the vendor of a name.
+
+    Raises:
+        click.BadParameter: there is none; it names the one that was probably meant.
+    """
+    vendor = policy.vendor_called(name)
+    if vendor is None:
+        hint = nearest_known(name, policy.vendors)
+        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
+    return vendor
+
+
+def _as_json(found: Iterable[Vendor]) -> str:
+    """Format whole documents, with where each is from."""
+    data = [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _data(vendor: Vendor) -> dict[str, Any]:
+    return vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str:
@@ -475,7 +503,7 @@ def as_document(vendor: Vendor, notes: Iterable[str] = ()) -> str:
         vendor: the vendor.
         notes: lines for the comment at the beginning, after the source.
     """
-    text = yaml_text(vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    text = yaml_text(_data(vendor))
     head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
     return f"{head}{marked(text, vendor.overridden)}"
 
