@@ -7,7 +7,7 @@ ties it to `tests/traps.md`.
 
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ FOLDERS = [
     )
     for folder in sorted(CASES.iterdir())
 ]
-BUILT_IN = SourcedPolicy("the built-in mappings", load_policy())
+BUILT_IN = partial(SourcedPolicy("the built-in mappings", load_policy()).with_documents, partial=False)
 
 
 @cache

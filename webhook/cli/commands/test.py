@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +50,8 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
       vgpu-webhook test policies/
       vgpu-webhook test policies/ --values values.yaml -o junit > report.xml
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    base = sourced_policy(source)
-    results = [judged_case(folder, base, update=update) for folder in cases_in(folders)]
+    policy_with = partial(sourced_policy(source).with_documents, partial=False)
+    results = [judged_case(folder, policy_with, update=update) for folder in cases_in(folders)]
     click.echo(FORMATS[output](results), nl=False)
     if any(result.failures for result in results):
         raise click.exceptions.Exit(FAILED)

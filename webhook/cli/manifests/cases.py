@@ -6,10 +6,10 @@ what is stored, unless all is denied; ``report.txt``, what is reported), or writ
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import astuple
@@ -19,11 +19,10 @@ from pydantic_core import PydanticCustomError
 from webhook.admission.decision import Decision
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests, yaml_stream
 from webhook.cli.manifests.simulate import simulate_under
-from webhook.cli.policy_source import SourcedPolicy
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
 from webhook.mapping.document.schema import API_VERSION, SOME, Strict
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import validated
 from webhook.mapping.load import documents_in, settings_in
 from webhook.mapping.model.policy import Policy
@@ -37,6 +36,8 @@ STORED: Final = "expected.yaml"
 REPORT: Final = "report.txt"
 EXPECTATION: Final = "expect.yaml"
 KNOWN: Final = frozenset({POD, NAMESPACE, SETTINGS, MAPPINGS, STORED, REPORT, EXPECTATION})
+
+PolicyWith: TypeAlias = Callable[[Sequence[Document], Document | None], Policy]
 
 DEFAULT_NAMESPACE: Final = "team"
 DIGEST: Final = "0" * 12
@@ -112,16 +113,16 @@ def cases_in(places: Sequence[Path]) -> list[Path]:
     return [*found]
 
 
-def judged_case(folder: Path, base: SourcedPolicy, *, update: bool = False) -> CaseResult:
+def judged_case(folder: Path, policy_with: PolicyWith, *, update: bool = False) -> CaseResult:
     """Run a case, and compare it with what is expected.
 
     Args:
         folder: its folder.
-        base: the policy under the case's own documents.
+        policy_with: returns the policy with the case's own mappings and settings.
         update: write ``expected.yaml`` and ``report.txt`` anew, instead of comparing them; `EXPECTATION` is compared anyway.
     """
     try:
-        ran = run_case(folder, base)
+        ran = run_case(folder, policy_with)
         expectation = _expectation(folder / EXPECTATION)
         if update:
             _record(folder, ran)
@@ -136,7 +137,7 @@ def judged_case(folder: Path, base: SourcedPolicy, *, update: bool = False) -> C
         return CaseResult(str(folder), ("a file of the case is not UTF-8 text",))
 
 
-def run_case(folder: Path, base: SourcedPolicy) -> Ran:
+def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
     """Decide on what is in a case.
 
     Raises:
@@ -144,7 +145,7 @@ def run_case(folder: Path, base: SourcedPolicy) -> Ran:
         ManifestError: a manifest cannot be read.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
-    policy = _policy_in(folder, base)
+    policy = _policy_in(folder, policy_with)
     namespaces = _read(folder / NAMESPACE)
     names = [each.data.get("metadata", {}).get("name") for each in namespaces]
     simulated = simulate_under(
@@ -169,10 +170,10 @@ def run_case(folder: Path, base: SourcedPolicy) -> Ran:
     )
 
 
-def _policy_in(folder: Path, base: SourcedPolicy) -> Policy:
+def _policy_in(folder: Path, policy_with: PolicyWith) -> Policy:
     mappings, settings = folder / MAPPINGS, folder / SETTINGS
     documents = documents_in(mappings if mappings.exists() else None)
-    return base.with_documents(documents, settings_in(settings if settings.exists() else None), partial=False)
+    return policy_with(documents, settings_in(settings if settings.exists() else None))
 
 
 def _read(file: Path) -> list[Manifest]:
