@@ -4,18 +4,14 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 """
 
 import datetime as dt
-import json
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
-from webhook import __version__
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
-from webhook.cli.reports import junit
+from webhook.cli.reports import REPORTS, Report, ReportLine, json_text
 from webhook.cli.terminal import WIDTH, Failure
 from webhook.doctor.result import Check, FileLine, Level, Result
 
@@ -32,7 +28,7 @@ BROKEN: Final = 2
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "junit", *FILE_FORMATS]),
+    type=click.Choice(["text", "json", *REPORTS]),
     help="The report; github and sarif only with files.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
@@ -90,7 +86,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     if files and output is None:
         _print_lines(found, title)
     else:
-        click.echo(FORMATS[output or "text"](found, title), nl=False)
+        click.echo(formatted(found, output or "text", title), nl=False)
     if any(result.level is Level.ERROR for _, result in found):
         raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
 
@@ -178,15 +174,23 @@ def as_json(found: Sequence[tuple[Check[Any], Result]], policy: str | None = Non
         for check, result in found
     ]
     under = {} if policy is None else {"policy": policy}
-    return _json({**under, "ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks})
+    return json_text({**under, "ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks})
 
 
-def _json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+TEXTS: Final[Mapping[str, Callable[[Sequence[tuple[Check[Any], Result]], str | None], str]]] = {
+    "text": as_text,
+    "json": as_json,
+}
+"""The formats beside those of `REPORTS`; with files, they say under which policy these were checked."""
 
 
-def as_junit(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = None) -> str:
-    """Format a test case for each check; details of a warning are its output."""
+def formatted(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
+    """Format results; `policy` says under which policy files were checked."""
+    return TEXTS[output](found, policy) if output in TEXTS else REPORTS[output](report_of(found))
+
+
+def report_of(found: Sequence[tuple[Check[Any], Result]]) -> Report:
+    """Return a report: each check is a rule and a test case; details of a warning are its output."""
     cases = []
     for check, result in found:
         advice = [f"next: {result.hint}"] if result.hint else []
@@ -195,89 +199,12 @@ def as_junit(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = N
         told = not failed and (result.details or result.level is Level.WARNING)
         output = [f"{result.level.value}: {result.message}", *result.details, *advice] if told else []
         cases.append((check.section, check.name, failures, output))
-    return junit("check", cases)
-
-
-_SEVERITY: Final = {
-    Level.OK: ("notice", "note"),
-    Level.WARNING: ("warning", "warning"),
-    Level.ERROR: ("error", "error"),
-}
-"""The level of a detail in workflow commands, and in SARIF."""
-
-
-def as_github(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = None) -> str:
-    """Format a workflow command for each detail; they are escaped as in ``@actions/core``, ``command.ts``."""
-    lines = []
-    for check, result, text, place in _findings(found):
-        at = {"file": place.file, "line": place.line or 1} if place.file else {}
-        properties = ",".join(f"{key}={_property(str(value))}" for key, value in {**at, "title": check.name}.items())
-        lines.append(f"::{_SEVERITY[result.level][0]} {properties}::{_command(text)}\n")
-    return "".join(lines)
-
-
-def _command(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _command(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def as_sarif(found: Sequence[tuple[Check[Any], Result]], _policy: str | None = None) -> str:
-    """Format a log of SARIF 2.1.0: each check is a rule, each detail a result."""
-    rules = [{"id": check.name, "shortDescription": {"text": check.question}} for check, _ in found]
-    indexes = {check.name: index for index, (check, _) in enumerate(found)}
-    results = [
-        {
-            "ruleId": check.name,
-            "ruleIndex": indexes[check.name],
-            "level": _SEVERITY[result.level][1],
-            "message": {"text": f"{text} ({result.hint})" if result.hint else text},
-            **({"locations": [_location(place)]} if place.file else {}),
-        }
-        for check, result, text, place in _findings(found)
+    lines = [
+        ReportLine(check.name, result.level, text, at, result.hint)
+        for check, result in found
+        for text, at in zip(result.details, result.at or [FileLine()] * len(result.details), strict=True)
     ]
-    driver = {"name": "vgpu-webhook", "version": __version__, "rules": rules}
-    return _json(
-        {
-            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-            "version": "2.1.0",
-            "runs": [{"tool": {"driver": driver}, "results": results}],
-        }
-    )
-
-
-FORMATS: Final[Mapping[str, Callable[[Sequence[tuple[Check[Any], Result]], str | None], str]]] = {
-    "text": as_text,
-    "json": as_json,
-    "junit": as_junit,
-    "github": as_github,
-    "sarif": as_sarif,
-}
-"""What formats results; with files, also given under which policy they were checked."""
-
-
-def _location(place: FileLine) -> dict[str, Any]:
-    file = Path(place.file)
-    uri = file.as_uri() if file.is_absolute() else quote(file.as_posix())
-    physical = {"artifactLocation": {"uri": uri}, "region": {"startLine": place.line or 1}}
-    return {"physicalLocation": physical}
-
-
-_NO_FILES: Final = {"stdin", "built-in"}
-"""Sources of documents, as messages name them, that are not files."""
-
-
-def _findings(found: Sequence[tuple[Check[Any], Result]]) -> Iterator[tuple[Check[Any], Result, str, FileLine]]:
-    """Yield each detail of files without its place, and its place if that is in a file that can be opened."""
-    for check, result in found:
-        for text, place in zip(result.details, result.at, strict=True):
-            if not place.file or place.file in _NO_FILES:
-                yield check, result, text, FileLine()
-                continue
-            start = f"{place.file}: " if text.startswith(f"{place.file}: ") else f"{place.file}:{place.line}: "
-            yield check, result, text.removeprefix(start), place
+    return Report("check", {check.name: check.question for check, _ in found}, cases, lines)
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:

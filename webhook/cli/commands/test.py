@@ -1,6 +1,5 @@
 """``vgpu-webhook test``: runs cases, folders of manifests with what is expected of them; for pipelines."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,10 +7,11 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.manifests.cases import CaseResult, cases_in, judged_case
+from webhook.cli.manifests.cases import POD, CaseResult, cases_in, judged_case
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.reports import junit
+from webhook.cli.reports import REPORTS, Report, ReportLine, json_text
+from webhook.doctor.result import FileLine, Level
 
 FAILED: Final = 2
 """Exit code if a case is not as expected."""
@@ -24,7 +24,7 @@ FAILED: Final = 2
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "junit"]),
+    type=click.Choice(["text", "json", *REPORTS]),
     default="text",
     show_default=True,
     help="The report.",
@@ -52,7 +52,7 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     policy_with = partial(sourced_policy(source).with_documents, partial=False)
     results = [judged_case(folder, policy_with, update=update) for folder in cases_in(folders)]
-    click.echo(FORMATS[output](results), nl=False)
+    click.echo(TEXTS[output](results) if output in TEXTS else REPORTS[output](_report(results)), nl=False)
     if any(result.failures for result in results):
         raise click.exceptions.Exit(FAILED)
 
@@ -75,17 +75,19 @@ def _as_text(results: Sequence[CaseResult]) -> str:
 def _as_json(results: Sequence[CaseResult]) -> str:
     """Format the same as JSON."""
     cases: list[dict[str, Any]] = [{"name": result.name, "failures": list(result.failures)} for result in results]
-    data = {"ok": not any(result.failures for result in results), "cases": cases}
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_text({"ok": not any(result.failures for result in results), "cases": cases})
 
 
-def _as_junit(results: Sequence[CaseResult]) -> str:
-    """Format a test case for each."""
-    return junit("test", [(str(Path(each.name).parent), Path(each.name).name, each.failures, ()) for each in results])
+def _report(results: Sequence[CaseResult]) -> Report:
+    """Return a report with a test case for each; what fails is annotated at the beginning of its manifest."""
+    cases = [(str(Path(each.name).parent), Path(each.name).name, each.failures, ()) for each in results]
+    lines = [
+        ReportLine("case", Level.ERROR, text, FileLine(f"{each.name}/{POD}", 1))
+        for each in results
+        for text in each.failures
+    ]
+    return Report("test", {"case": "is each case as expected"}, cases, lines)
 
 
-FORMATS: Final[Mapping[str, Callable[[Sequence[CaseResult]], str]]] = {
-    "text": _as_text,
-    "json": _as_json,
-    "junit": _as_junit,
-}
+TEXTS: Final[Mapping[str, Callable[[Sequence[CaseResult]], str]]] = {"text": _as_text, "json": _as_json}
+"""The formats beside those of `REPORTS`."""
