@@ -21,7 +21,7 @@ class ReportLine:
     """One thing that is reported.
 
     Attributes:
-        rule: what it violates, a key of `Report.rules`.
+        rule: what it violates, a key of `CommandReport.rules`.
         level: its severity; ok: a note.
         text: the message, perhaps with its place before it.
         at: its place.
@@ -36,7 +36,7 @@ class ReportLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CommandReport:
     """What a command found.
 
     Attributes:
@@ -56,7 +56,7 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 """What XML 1.0 forbids, also as a reference (its production 2, ``Char``)."""
 
 
-def _junit(report: Report) -> str:
+def _junit(report: CommandReport) -> str:
     """Format test cases by the schema of Jenkins' xUnit plugin."""
     failed = sum(bool(failures) for _, _, failures, _ in report.cases)
     counts = {"tests": str(len(report.cases)), "failures": str(failed), "errors": "0"}
@@ -88,7 +88,7 @@ _SEVERITY: Final = {
 """The level of a line in workflow commands, and in SARIF."""
 
 
-def _github(report: Report) -> str:
+def _github(report: CommandReport) -> str:
     """Format a workflow command for each line; they are escaped as in ``@actions/core``, ``command.ts``."""
     lines = []
     for each in _placed(report.lines):
@@ -106,7 +106,7 @@ def _property(text: str) -> str:
     return _command(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _sarif(report: Report) -> str:
+def _sarif(report: CommandReport) -> str:
     """Format a log of SARIF 2.1.0."""
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in report.rules.items()]
     indexes = {name: index for index, name in enumerate(report.rules)}
@@ -156,5 +156,5 @@ def _placed(lines: Sequence[ReportLine]) -> Iterator[ReportLine]:
         yield replace(each, text=each.text.removeprefix(start))
 
 
-REPORTS: Final[Mapping[str, Callable[[Report], str]]] = {"junit": _junit, "github": _github, "sarif": _sarif}
+REPORTS: Final[Mapping[str, Callable[[CommandReport], str]]] = {"junit": _junit, "github": _github, "sarif": _sarif}
 """The formats of reports."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
-from webhook.cli.reports import REPORTS, Report, ReportLine, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
 from webhook.cli.terminal import WIDTH, Failure
 from webhook.doctor.result import Check, FileLine, Level, Result
 
@@ -186,10 +186,10 @@ TEXTS: Final[Mapping[str, Callable[[Sequence[tuple[Check[Any], Result]], str | N
 
 def formatted(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
     """Format results; `policy` says under which policy files were checked."""
-    return TEXTS[output](found, policy) if output in TEXTS else REPORTS[output](report_of(found))
+    return TEXTS[output](found, policy) if output in TEXTS else REPORTS[output](_report_of(found))
 
 
-def report_of(found: Sequence[tuple[Check[Any], Result]]) -> Report:
+def _report_of(found: Sequence[tuple[Check[Any], Result]]) -> CommandReport:
     """Return a report: each check is a rule and a test case; details of a warning are its output."""
     cases = []
     for check, result in found:
@@ -204,7 +204,7 @@ def report_of(found: Sequence[tuple[Check[Any], Result]]) -> Report:
         for check, result in found
         for text, at in zip(result.details, result.at or [FileLine()] * len(result.details), strict=True)
     ]
-    return Report("check", {check.name: check.question for check, _ in found}, cases, lines)
+    return CommandReport("check", {check.name: check.question for check, _ in found}, cases, lines)
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:

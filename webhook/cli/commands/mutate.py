@@ -12,7 +12,7 @@ from webhook.cli.manifests.files import manifests_in, yaml_stream, yaml_text
 from webhook.cli.manifests.simulate import Simulated, simulate_under
 from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
-from webhook.cli.reports import REPORTS, Report, ReportLine, TestCase, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase, json_text
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import Problem
@@ -78,7 +78,7 @@ def mutate(
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
     if output in REPORTS:
-        click.echo(REPORTS[output](report_of(outcome, [*problems, *outcome.errors], strict=strict)), nl=False)
+        click.echo(REPORTS[output](_report_of(outcome, [*problems, *outcome.errors], strict=strict)), nl=False)
     else:
         click.echo(FORMATS[output](outcome), nl=False)
         _print_messages(outcome)
@@ -141,7 +141,7 @@ OTHERS: Final = {
 """The rules of a report beside the reason codes."""
 
 
-def report_of(outcome: Simulated, problems: Sequence[Problem], *, strict: bool) -> Report:
+def _report_of(outcome: Simulated, problems: Sequence[Problem], *, strict: bool) -> CommandReport:
     """Return a report: each object is a test case, which fails if it is denied; each reason is a rule.
 
     Args:
@@ -170,7 +170,7 @@ def report_of(outcome: Simulated, problems: Sequence[Problem], *, strict: bool) 
         lines += [replace(line, text=f"{each.title}: {line.text}") for line in told]
     codes = dict.fromkeys(line.rule for line in lines)
     rules = {rule: OTHERS.get(rule) or BY_CODE[rule].explanation.title for rule in codes}
-    return Report("mutate", rules, cases, lines)
+    return CommandReport("mutate", rules, cases, lines)
 
 
 def unified(

@@ -10,7 +10,7 @@ import click
 from webhook.cli.manifests.cases import POD, CaseResult, cases_in, judged_case
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.reports import REPORTS, Report, ReportLine, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
 from webhook.doctor.result import FileLine, Level
 
 FAILED: Final = 2
@@ -78,7 +78,7 @@ def _as_json(results: Sequence[CaseResult]) -> str:
     return json_text({"ok": not any(result.failures for result in results), "cases": cases})
 
 
-def _report(results: Sequence[CaseResult]) -> Report:
+def _report(results: Sequence[CaseResult]) -> CommandReport:
     """Return a report with a test case for each; what fails is annotated at the beginning of its manifest."""
     cases = [(str(Path(each.name).parent), Path(each.name).name, each.failures, ()) for each in results]
     lines = [
@@ -86,7 +86,7 @@ def _report(results: Sequence[CaseResult]) -> Report:
         for each in results
         for text in each.failures
     ]
-    return Report("test", {"case": "is each case as expected"}, cases, lines)
+    return CommandReport("test", {"case": "is each case as expected"}, cases, lines)
 
 
 TEXTS: Final[Mapping[str, Callable[[Sequence[CaseResult]], str]]] = {"text": _as_text, "json": _as_json}
