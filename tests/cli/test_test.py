@@ -128,6 +128,10 @@ def test_what_is_denied_stores_nothing(run: Run, tmp_path: Path) -> None:
         ({"pod": "apiVersion: v1\nkind: Pod\nspec: {containers: 1}\n"}, "pod.yaml:3: spec.containers"),
         ({"pod": SHARE, "settings": "tarqet: nvidia"}, "settings.yaml:1: tarqet: unknown key"),
         ({"pod": SHARE, "expect": "denied: VGW303", "exspected": ""}, "is not read: exspected.yaml"),
+        ({"expect": "warnings: []"}, "pod.yaml: No such file or directory"),
+        ({"pod": "", "expect": "warnings: []"}, "pod.yaml: contains no pod, and nothing with pods"),
+        ({"pod": "{apiVersion: v1, kind: Service, metadata: {name: a}}", "expect": "{}"}, "pod.yaml: contains no pod"),
+        ({"pod": SHARE, "namespace": "{apiVersion: v1, kind: Namespace, metadata: 1}"}, "namespace.yaml:1: metadata"),
     ],
 )
 def test_a_case_that_cannot_be_read_fails(run: Run, tmp_path: Path, files: dict[str, str], told: str) -> None:
@@ -163,3 +167,23 @@ def test_reports(run: Run, tmp_path: Path) -> None:
         ("bad", [told]),
         ("good", []),
     ]
+
+
+def test_what_a_person_wrote_is_not_recorded(run: Run, tmp_path: Path) -> None:
+    """`--update` leaves a case alone that has only an expectation; the report has the format of annotations, too."""
+    case(tmp_path / "a", pod=DEPLOYMENT, expect="warnings: []")
+    result = run("test", str(tmp_path), "--update", "-o", "github")
+    assert (result.exit_code, sorted(each.name for each in (tmp_path / "a").iterdir())) == (
+        2,
+        ["expect.yaml", "pod.yaml"],
+    )
+    assert result.stdout.startswith(f"::error file={tmp_path}/a/pod.yaml,line=1,title=case::warnings should be none")
+
+
+def test_an_unreadable_mapping_fails_its_case(run: Run, tmp_path: Path) -> None:
+    """With file, line and path."""
+    (case(tmp_path / "a", pod=DEPLOYMENT, expect="{}") / "mappings").mkdir()
+    (tmp_path / "a/mappings/ours.yaml").write_text("vendor: ours\nkeyz: {}\n")
+    result = run("test", str(tmp_path))
+    assert result.exit_code == 2
+    assert "mappings/ours.yaml:2: keyz: unknown key" in result.stdout

@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from webhook.cli import PROGRAM
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -22,9 +24,7 @@ def completion(context: click.Context, *, shell: str) -> None:
       vgpu-webhook completion zsh > ~/.zfunc/_vgpu-webhook
       vgpu-webhook completion fish > ~/.config/fish/completions/vgpu-webhook.fish
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    program = context.find_root()
     made = get_completion_class(shell)
     assert made is not None  # noqa: S101  (one of click's own)
-    name = program.info_name or "vgpu-webhook"
-    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-    click.echo(made(program.command, {}, name, variable).source())
+    variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
+    click.echo(made(context.find_root().command, {}, PROGRAM, variable).source())

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from webhook.admission.decision import Decision
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests, yaml_stream
 from webhook.cli.manifests.simulate import simulate_under
+from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
 from webhook.mapping.document.schema import API_VERSION, SOME, Strict
@@ -35,6 +36,8 @@ MAPPINGS: Final = "mappings"
 STORED: Final = "expected.yaml"
 REPORT: Final = "report.txt"
 EXPECTATION: Final = "expect.yaml"
+OF_A_CASE: Final = (POD, STORED, REPORT, EXPECTATION)
+"""Files by which a folder is a case."""
 KNOWN: Final = frozenset({POD, NAMESPACE, SETTINGS, MAPPINGS, STORED, REPORT, EXPECTATION})
 
 PolicyWith: TypeAlias = Callable[[Sequence[Document], Document | None], Policy]
@@ -97,7 +100,7 @@ class CaseResult:
 
 
 def cases_in(places: Sequence[Path]) -> list[Path]:
-    """Find the folders of cases, in these folders and below.
+    """Find the folders of cases, in these folders and below; one with another file of a case lacks its manifest.
 
     Raises:
         Failure: a folder does not exist, or has no case.
@@ -106,7 +109,7 @@ def cases_in(places: Sequence[Path]) -> list[Path]:
     for place in places:
         if not place.is_dir():
             raise Failure([f"{place}: {'is no folder' if place.exists() else 'no such folder'}"])
-        cases = sorted(each.parent for each in place.rglob(POD))
+        cases = sorted({each.parent for name in OF_A_CASE for each in place.rglob(name)})
         if not cases:
             raise Failure([f"{place}: no case: a case is a folder with a {POD}"])
         found.update(dict.fromkeys(cases))
@@ -119,12 +122,13 @@ def judged_case(folder: Path, policy_with: PolicyWith, *, update: bool = False) 
     Args:
         folder: its folder.
         policy_with: returns the policy with the case's own mappings and settings.
-        update: write ``expected.yaml`` and ``report.txt`` anew, instead of comparing them; `EXPECTATION` is compared anyway.
+        update: write ``expected.yaml`` and ``report.txt`` anew, instead of comparing them, unless a person wrote an
+            `EXPECTATION` in their place, which is compared anyway.
     """
     try:
         ran = run_case(folder, policy_with)
         expectation = _expectation(folder / EXPECTATION)
-        if update:
+        if update and (expectation is None or (folder / REPORT).exists()):
             _record(folder, ran)
         return CaseResult(str(folder), tuple(_failures(folder, ran, expectation)))
     except MappingError as error:
@@ -147,13 +151,15 @@ def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
     """
     policy = _policy_in(folder, policy_with)
     namespaces = _read(folder / NAMESPACE)
-    names = [each.data.get("metadata", {}).get("name") for each in namespaces]
-    simulated = simulate_under(
-        [*namespaces, *_read(folder / POD)], policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE
-    )
+    names = [mapping_or_empty(each.data.get("metadata")).get("name") for each in namespaces]
+    pod_file = folder / POD
+    manifests = [*namespaces, *read_manifests(pod_file.read_bytes(), str(pod_file))]
+    simulated = simulate_under(manifests, policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE)
     if simulated.errors:
         raise ManifestError(simulated.errors[0])
     pods = [(each, pod) for each in simulated.objects for pod in each.pods]
+    if not pods:
+        raise OSError(0, "contains no pod, and nothing with pods", str(pod_file))
     several = len(pods) > 1
     parts = [
         (f"{each.title}{f' {pod.path}' if pod.path else ''}:\n" if several else "") + report(pod.decision)
