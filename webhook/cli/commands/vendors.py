@@ -4,7 +4,6 @@ Keys, guards and sources, for a terminal or as a page; documents as YAML.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -15,6 +14,7 @@ from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
+from webhook.cli.reports import json_text
 from webhook.cli.terminal import columns
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard
@@ -55,7 +55,7 @@ from webhook.reasons import Denied
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json: whole documents.",
+    help="json: whole documents; with --matrix, --sources or --guards, what the table has.",
 )
 @click.option(
     "--cluster",
@@ -87,9 +87,9 @@ def vendors(
         raise click.UsageError("--to needs NAME and --matrix")
     what = _what(name, matrix=matrix, sources=sources, guards=guards)
     if output == "json":
-        if markdown or what != "vendors":
-            raise click.UsageError("-o json prints documents: remove the other options of the output")
-        click.echo(_as_json(policy.vendors.values() if name is None else [_called(policy, name)]), nl=False)
+        if markdown or to:
+            raise click.UsageError(f"-o json and {'--markdown' if markdown else '--to'} are different: remove one")
+        click.echo(json_text(_data_of(policy, what, None if name is None else _called(policy, name))), nl=False)
         return
     if name is None:
         click.echo(_of_all(policy, what, markdown=markdown, origin=source.in_cluster), nl=False)
@@ -114,10 +114,20 @@ def _called(policy: Policy, name: str) -> Vendor:
     return vendor
 
 
-def _as_json(found: Iterable[Vendor]) -> str:
-    """Format whole documents, with where each is from."""
-    data = [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+def _data_of(policy: Policy, what: str, vendor: Vendor | None) -> list[dict[str, Any]]:
+    """Return what is printed as JSON: whole documents with where they are from, or the rows of another table."""
+    if what == "matrix":
+        from webhook.cli.matrix_pages import matrix_data
+
+        return matrix_data(policy, None if vendor is None else vendor.name)
+    if what != "vendors":
+        headings, rows = (
+            (_GUARD_HEADINGS, _guard_cells(policy)) if what == "guards" else (_SOURCE_HEADINGS, _source_cells(policy))
+        )
+        keys = [heading.lower().replace(" ", "_") for heading in headings]
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+    found = policy.vendors.values() if vendor is None else [vendor]
+    return [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
 
 
 def _data(vendor: Vendor) -> dict[str, Any]:
@@ -352,12 +362,15 @@ class _Entry(NamedTuple):
 
 def guards_table(policy: Policy) -> str:
     """Format a table with a row for each entry of each vendor's guard."""
-    rows = [
+    return columns([_GUARD_HEADINGS, *_guard_cells(policy)])
+
+
+def _guard_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
+    yield from (
         (name, *(text.replace("`", "") for text in entry[: len(_GUARD_HEADINGS) - 1]))
         for name, entries, _ in _vendors(policy)
         for entry in entries
-    ]
-    return columns([_GUARD_HEADINGS, *rows])
+    )
 
 
 def guards_page(policy: Policy) -> str:
@@ -462,11 +475,14 @@ found in public. [vendors.md](vendors.md) describes the results. Nothing was run
 
 def sources_table(policy: Policy) -> str:
     """Format a table with a row for each source of each vendor."""
-    rows = [
+    return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
+
+
+def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
+    yield from (
         (name, source.system, _version(source) or "no version", source.date, source.at)
         for name, source, _ in _sources(policy, repeat=True)
-    ]
-    return columns([_SOURCE_HEADINGS, *rows])
+    )
 
 
 def sources_page(policy: Policy) -> str:
