@@ -129,6 +129,29 @@ def test_what_is_let_be_hides_nothing_behind_it(place: str, action: str) -> None
     assert f"[{names[1]}]" in caught.value.finding.field
 
 
+def test_value_that_is_excepted_hides_no_other_annotation() -> None:
+    """The settings except a value of one key."""
+    rules: list[dict[str, Any]] = [{"annotation": name, "unless": []} for name in ("A", "B")]
+    sent = pod() | {"metadata": {"name": "p", "annotations": {"A": "1", "B": "1"}}}
+    with pytest.raises(Denied) as caught:
+        run(guard_pod, sent, Scene([Held(vendor(guard=rules))], settings={"guardExceptions": {"A": ["1"]}}))
+    assert caught.value.finding.field == "metadata.annotations[B]"
+
+
+def test_variable_anywhere_is_seen_behind_a_container_with_a_share() -> None:
+    """Containers without one are looked at wherever they stand."""
+    held = Held(vendor(guard=[{"env": "A", "unless": [], "anywhere": True}]))
+    main: dict[str, Any] = {"name": "a"}
+    others: list[dict[str, Any]] = [{"name": "b", "env": env(("A", "1"))}, {"name": "c"}]
+    for containers, scene in (
+        ([main, *others], [held, None, None]),
+        ([*others, main], [None, None, held]),
+    ):
+        with pytest.raises(Denied) as caught:
+            run(guard_pod, pod(*containers), Scene(scene))
+        assert caught.value.finding.container == "b"
+
+
 def test_a_path_of_the_node_behind_another_volume_is_seen() -> None:
     """Volumes of one name are no valid pod yet, and which of them is stored is not known."""
     rules = [{"hostPath": "/dev", "unless": []}]
