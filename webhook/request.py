@@ -107,8 +107,12 @@ _HEX: Final = 20
 _sorted_json: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
-def template_name(spec: object) -> str:
-    """Return the name of a ResourceClaimTemplate with a ``spec``: what is stored under it can be compared with it alone."""
+def template_name(spec: Mapping[str, Any]) -> str:
+    """Return the name of a ResourceClaimTemplate with a ``spec``: what is stored under it can be compared with it alone.
+
+    The API server adds metadata without anything in it, which does not count.
+    """
+    spec = {key: value for key, value in spec.items() if key != "metadata" or value}
     return f"{CLAIM_PREFIX}{hashlib.sha256(_sorted_json(spec)).hexdigest()[:_HEX]}"
 
 
