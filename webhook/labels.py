@@ -31,6 +31,7 @@ KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
 PATHS: Final = f"{PREFIX}paths"
+CLAIM: Final = f"{PREFIX}claim"
 
 SETTINGS_NAME: Final = "vgpu-webhook-settings"
 """The name of the ConfigMap with the settings, which has no label."""
