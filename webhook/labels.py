@@ -92,7 +92,14 @@ KEYS: Final = (
         None,
         "how the shim gets in, whatever Pod Security permits",
     ),
-    OwnKey(GUARD, "annotation", "namespace", ("deny", "strip", "allow"), None, "what becomes of what lifts a limit"),
+    OwnKey(
+        GUARD,
+        "annotation",
+        "namespace",
+        ("deny", "strip", "allow", "audit"),
+        None,
+        "what becomes of what lifts a limit",
+    ),
     OwnKey(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
     OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
     OwnKey(

@@ -48,10 +48,18 @@ class Resources(View, frozen=True):
     claims: list[Claim] | None = None
 
 
+class Capabilities(View, frozen=True):
+    """``capabilities`` of a security context."""
+
+    add: msgspec.Raw = ABSENT
+
+
 class SecurityContext(View, frozen=True):
     """``securityContext`` of a container."""
 
     privileged: bool | None = None
+    capabilities: Capabilities | None = None
+    proc_mount: str | None = None
 
 
 class Container(View, frozen=True):
@@ -99,6 +107,9 @@ class PodSpec(View, frozen=True):
     os: PodOS | None = None
     resource_claims: list[PodClaim] | None = None
     scheduling_gates: msgspec.Raw = ABSENT
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
+    share_process_namespace: bool | None = None
 
 
 class OwnerReference(View, frozen=True):
@@ -303,6 +314,7 @@ _devices = msgspec.json.Decoder(list[VolumeDevice] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
 _affinity = msgspec.json.Decoder(_Affinity | None)
 _tolerations = msgspec.json.Decoder(list[Toleration] | None)
+_names = msgspec.json.Decoder(list[str] | None)
 _gates = msgspec.json.Decoder(list[_Gate] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
@@ -404,6 +416,15 @@ def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
 def decode_tolerations(raw: msgspec.Raw) -> list[Toleration]:
     """Decode the tolerations of a `PodSpec`."""
     return (_tolerations.decode(raw) or []) if present(raw) else []
+
+
+def capabilities_added(security: SecurityContext) -> list[str]:
+    """Return the capabilities that a security context adds; none if they are no texts: the API server rejects those."""
+    added = ABSENT if security.capabilities is None else security.capabilities.add
+    try:
+        return (_names.decode(added) or []) if present(added) else []
+    except msgspec.ValidationError:
+        return []
 
 
 def gate_names(raw: msgspec.Raw) -> list[str]:

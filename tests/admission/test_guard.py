@@ -329,6 +329,62 @@ def test_scheduler_may_write_its_own_marks() -> None:
     assert marked(Held(OWNED), user="somebody").patch != ()
 
 
+FIELDS: list[dict[str, Any]] = [
+    {"field": "hostPID", "lifts": ["true"]},
+    {"field": "hostIPC", "lifts": ["true"], "action": "warn"},
+    {"field": "capabilities", "lifts": ["ALL", "SYS_ADMIN"]},
+    {"field": "procMount", "lifts": ["unmasked"]},
+    {"field": "runtimeClassName", "lifts": ["kata*"]},
+    {"hostPath": ["/", "/proc", "/proc/*"], "unless": []},
+]
+
+
+@pytest.mark.parametrize(
+    "container, spec, found",
+    [
+        ({}, {"hostPID": True}, "deny"),
+        ({}, {"hostPID": False, "runtimeClassName": "nvidia"}, None),
+        ({}, {"hostIPC": True}, "warn"),
+        ({}, {"runtimeClassName": "kata-qemu"}, "deny"),
+        ({"securityContext": {"capabilities": {"add": ["NET_ADMIN", "cap_sys_admin"]}}}, {}, "deny"),
+        ({"securityContext": {"capabilities": {"add": ["NET_ADMIN"]}}}, {}, None),
+        ({"securityContext": {"procMount": "Unmasked"}}, {}, "deny"),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/x"}]},
+            {"volumes": [{"name": "v", "hostPath": {"path": "/proc"}}]},
+            "deny",
+        ),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/x", "subPath": "data"}]},
+            {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+            None,
+        ),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/x", "subPathExpr": "$(A)"}]},
+            {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+            "deny",
+        ),
+    ],
+)
+@pytest.mark.parametrize("action", [None, "audit", "strip", "allow"])
+def test_fields_and_paths_of_the_node(
+    container: dict[str, Any], spec: dict[str, Any], found: str | None, action: str | None
+) -> None:
+    """Beside a share by each rule's action; never removed; a namespace can have it reported, or allow it."""
+    annotations = {} if action is None else {"vgpu-webhook.io/guard": action}
+    scene = Scene([Held(vendor(guard=FIELDS))], namespace=Namespace("team", annotations=annotations))
+    sent = pod({"name": "main", **container}, **spec)
+    if found == "deny" and action in {None, "strip"}:
+        with pytest.raises(Denied) as caught:
+            run(guard_pod, sent, scene)
+        assert caught.value.finding.reason is Reason.GUARDED
+        return
+    outcome = run(guard_pod, sent, scene)
+    assert outcome.patch == ()
+    assert outcome.reasons == ([Reason.GUARD_KEPT] if found and action != "allow" else [])
+    assert run(guard_pod, sent, Scene([Held(vendor(guard=FIELDS), WHOLE)])).reasons == []
+
+
 MOUNTS: list[dict[str, Any]] = [
     {"mount": "/acme/lib", "from": {"hostPath": "/opt/acme/lib*"}, "action": "allow"},
     {"mount": ["/acme/lib", "/acme/lib/*"], "unless": []},

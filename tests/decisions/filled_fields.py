@@ -34,6 +34,7 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "volume_mounts"): _decoded(views, "_mounts"),
     (Container, "volume_devices"): _decoded(views, "_devices"),
     (Container, "image"): str,
+    (views.Capabilities, "add"): list[str],
     (Container, "command"): list[str],
     (Container, "args"): list[str],
     (Container, "restart_policy"): str,

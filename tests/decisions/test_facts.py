@@ -62,6 +62,8 @@ guard:
 - {mount: [/usr/lib/acme/*], unless: []}
 - {annotation: [guard.acme.example/annotation], lifts: truthy, action: strip}
 - {label: [guard.acme.example/label*], unless: [low]}
+- {field: hostPID, lifts: ["true"]}
+- {hostPath: /proc, unless: []}
 owned: [owned.acme.example/mark*, owned.acme.example/other, {label: owned.acme.example/label}]
 ownedBy: ["system:serviceaccount:acme:scheduler"]
 hints: [hint.acme.example/annotation, hint.acme.example/more*]

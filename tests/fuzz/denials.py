@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_of, whole_counts
-from tests.fuzz.enforcement import is_covered
+from tests.fuzz.enforcement import escapes, is_covered, sandboxed, shows_devices
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX, nearly_read
 from tests.fuzz.oracle.claims import names_a_class
@@ -400,10 +400,21 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
     variables |= {entry["name"] for entry in _variables(trial)} & {"CUDA_DISABLE_CONTROL"}
     metadata = trial.case.pod["metadata"]
     keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip"}
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip", "audit"}
     guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in keys for _, key, _ in SWITCHES)
     guarded = guarded or any(map(is_covered, mounted))
-    return guarded and not allowed
+    return (guarded and not allowed) or _out_of_isolation(trial, {read.name for read in _shares(trial)})
+
+
+def _out_of_isolation(trial: Trial, shares: set[str]) -> bool:
+    """Whether a container that may hold a share reaches out of it, or runs in a sandbox: never removed, so never stripped."""
+    spec = trial.case.pod["spec"]
+    if trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} or not shares:
+        return False
+    containers = [container for container in all_containers(trial.case.pod) if container["name"] in shares]
+    return sandboxed(spec) or any(
+        escapes(spec, container) or shows_devices(spec, container) for container in containers
+    )
 
 
 def _preloaded(trial: Trial, denial: Denial) -> bool:

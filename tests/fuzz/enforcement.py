@@ -18,6 +18,18 @@ LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 FOLDER = "/usr/local/vgpu-shim"
 HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator", "kai"})
 """The vendors under which HAMi-core (``HAMi-core/src``) enforces, which reads its limits from variables."""
+PRELOADED = frozenset({*HAMI_CORE, "ascend", "vcuda", "vgpu-manager"})
+"""The vendors under which a library in the container enforces, which the loader loads from a path of the node."""
+ON_THE_NODE = frozenset({*PRELOADED, "amd", "nvfractions"})
+"""The vendors under which a process of the node, or a file that it mounts, enforces."""
+SANDBOXES = ("gvisor", "runsc", "kata")
+CAPABILITIES = frozenset({"ALL", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "BPF", "DAC_READ_SEARCH"})
+"""What takes a container out of its limits by itself (capabilities(7)); SYS_ADMIN, which profilers need, is reported."""
+NODE_PATH = re.compile(
+    r"/|/(proc|sys/fs/cgroup|var/lib/kubelet)(/.*)?|/(sys|sys/fs|run|var|var/run|var/lib)|/dev/(k?mem|kvm|vfio.*)"
+    r"|/(var/)?run/(containerd|crio|docker|cri-dockerd|k3s).*|/var/lib/(containerd|docker).*"
+)
+"""Paths of the node with what enforces, with sockets that start any container, or with memory and devices."""
 VGPU_MANAGER = re.compile(r"CUDA_MEM_LIMIT.*|CUDA_CORE_LIMIT.*|MANAGER_VISIBLE_DEVICES")
 """The variables of vgpu-manager's library (``vgpu-manager/pkg/deviceplugin/vgpu/vnum_plugin.go``)."""
 OTHERS = {
@@ -84,12 +96,16 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             continue
         got = _sized(trial, got) if read.vendor == "nvidia" else got
         values = effective(after)
-        if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
+        if (
+            trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
+            and read.vendor not in trial.setup.lenient
+        ):
             if (
                 read.vendor != "neuron" or trial.decision.patch
             ):  # not guarded yet: one core by its plugin's key alone, as it was
                 yield from _lifted(after, values, read.vendor or "", got)
             yield from _from_elsewhere(after, read.vendor or "")
+            yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             yield from _covered(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             if not got.whole:
                 yield from _switched_off(trial, read.vendor or "", was.vendor or "", got)
@@ -109,7 +125,7 @@ def _switched_off_beside(trial: Trial) -> Iterator[Finding]:
         for name, got in amounts.items()
         if got is not None and not got.whole and reads[name].vendor in {"nvidia", "volcano"}
     }
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" or "nvidia" in trial.setup.lenient
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} or "nvidia" in trial.setup.lenient
     for _, after in trial.containers() if shares and not allowed else ():
         value = effective(after).get("CUDA_DISABLE_CONTROL")
         if after["name"] not in shares and value is not None and value.lower() in TRUE:
@@ -184,6 +200,47 @@ def _covered(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterat
             yield Finding("6 no mount shows every device", f"{container['name']}: {entry}", vendor)
         if not whole and any(path.is_relative_to(folder) for folder in COVERED.get(vendor, ())):
             yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)
+
+
+def _out_of_isolation(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
+    """A share beside what lets its container reach past the limit, or in which the limiting library cannot live."""
+    if whole:
+        return
+    if vendor in ON_THE_NODE and escapes(spec, container):
+        yield Finding(
+            "6 no share reaches out of its container", f"{container['name']}: {escapes(spec, container)}", vendor
+        )
+    if vendor in PRELOADED and sandboxed(spec):
+        yield Finding("6 no share in a sandbox", f"{container['name']}: {spec['runtimeClassName']}", vendor)
+    if vendor in NVIDIA and shows_devices(spec, container):
+        yield Finding("6 no mount shows every device", f"{container['name']}: {_of_the_node(spec, container)}", vendor)
+
+
+def sandboxed(spec: Json) -> bool:
+    """Whether the runtime class is one of gVisor's or Kata's by its name."""
+    return (spec.get("runtimeClassName") or "").lower().startswith(SANDBOXES)
+
+
+def escapes(spec: Json, container: Json) -> list[str]:
+    """By what a container reaches processes, memory or files of the node."""
+    security = container.get("securityContext") or {}
+    added = (security.get("capabilities") or {}).get("add") or []
+    names = {str(name).upper().removeprefix("CAP_") for name in added}
+    found = ["hostPID"] if spec.get("hostPID") else []
+    found += ["procMount"] if security.get("procMount") == "Unmasked" else []
+    return [*found, *(names & CAPABILITIES), *filter(NODE_PATH.fullmatch, _of_the_node(spec, container))]
+
+
+def shows_devices(spec: Json, container: Json) -> bool:
+    """Whether a container mounts device files of GPUs from the node."""
+    return any(path.startswith("/dev/nvidia") for path in _of_the_node(spec, container))
+
+
+def _of_the_node(spec: Json, container: Json) -> list[str]:
+    """The paths of the node that a container mounts; of a `subPathExpr`, whose value nobody knows, the whole volume."""
+    volumes = {volume["name"]: volume.get("hostPath") for volume in spec.get("volumes") or []}
+    mounts = [mount for mount in container.get("volumeMounts") or [] if volumes.get(mount["name"])]
+    return [_resolved(f"{volumes[mount['name']]['path']}/{mount.get('subPath') or ''}") for mount in mounts]
 
 
 def is_covered(path: str) -> bool:
@@ -323,7 +380,7 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
         return
     if values.get("CUDA_DEVICE_MEMORY_LIMIT") != memory_limit(got):
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_MEMORY_LIMIT')} for {got}", vendor)
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" and core_limit(got) is None
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} and core_limit(got) is None
     if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got) and not allowed:
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_SM_LIMIT')} % for {got}", vendor)
     mounts = [mount for mount in after.get("volumeMounts") or [] if mount["mountPath"].rstrip("/") == FOLDER]

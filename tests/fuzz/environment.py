@@ -146,6 +146,30 @@ VOLUMES: tuple[Any, ...] = (
     [{"name": "vgpu", "hostPath": {"path": "/opt/vgpu"}}],
 )
 
+ISOLATED: tuple[tuple[str, Any], ...] = (
+    *(("hostPID", True), ("hostPID", True), ("hostPID", False), ("hostIPC", True), ("shareProcessNamespace", True)),
+    *(("runtimeClassName", "kata"), ("runtimeClassName", "gVisor"), ("runtimeClassName", "nvidia")),
+)
+"""Fields of a pod by which its containers reach more, or a preloaded library cannot live in them."""
+SECURITY: tuple[Json, ...] = (
+    {"capabilities": {"add": ["NET_ADMIN", "cap_sys_module"]}},
+    {"capabilities": {"add": ["ALL"], "drop": ["ALL"]}},
+    {"capabilities": {"add": ["SYS_ADMIN", "SYS_PTRACE"]}},
+    {"capabilities": {"add": None, "drop": ["SYS_MODULE"]}},
+    {"procMount": "Unmasked"},
+    {"procMount": "Default"},
+)
+NODE_PATHS = (
+    "/",
+    "/proc",
+    "/proc//1/",
+    "/var/lib/kubelet/../kubelet",
+    "/run/containerd/containerd.sock",
+    "/dev",
+    "/mnt",
+)
+"""Paths of the node; with a `subPath` it is another."""
+DEVICE_FILES = ("/dev/nvidia0", "/dev/vfio/7", "/dev/shm")
 
 KAI_MAPS = "runai/shared-gpu-configmap"
 """In which KAI's admission writes what the names of its ConfigMaps begin with (``gpusharing/pod_mutation.go``)."""
@@ -167,6 +191,24 @@ def variables(draw: Draw) -> list[Json]:
             value = draw.pick(PATHS) if kind < 0.4 or draw.chance(0.2) else draw.pick(VALUES)
             found.append({"name": name, "value": value})
     return found
+
+
+def isolate(draw: Draw, pod: Json) -> None:
+    """Adds what takes containers out of their isolation: drawn last, so that all else stays what it was without it."""
+    if not draw.chance(0.08):
+        return
+    spec, container, kind = pod["spec"], draw.pick(pod["spec"]["containers"]), draw.random()
+    if kind < 0.4:
+        name, value = draw.pick(ISOLATED)
+        spec[name] = value
+    elif kind < 0.6:
+        container["securityContext"] = {**(container.get("securityContext") or {}), **draw.pick(SECURITY)}
+    else:
+        path = draw.pick((*NODE_PATHS, *DEVICE_FILES))
+        spec["volumes"] = [*(spec.get("volumes") or []), {"name": "node", "hostPath": {"path": path}}]
+        part: Json = draw.pick(({}, {}, {"subPath": "data"}, {"subPathExpr": "$(A)"}))
+        mounts = container.get("volumeMounts") or []
+        container["volumeMounts"] = [*mounts, {"name": "node", "mountPath": "/node", **part}]
 
 
 def claim(draw: Draw, container: Json) -> None:

@@ -3,6 +3,7 @@
 Said of the decoded pod, not of the form in which facts are kept: it holds whatever becomes of that.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,6 +85,9 @@ WAYS: Mapping[str, Mapping[str, Forgetting]] = {
     "spec.tolerations": RAW,
     "spec.affinity": RAW,
     "spec.schedulingGates": RAW,
+    "spec.hostPID": {"value": _value},
+    "spec.hostIPC": {"value": _value},
+    "spec.shareProcessNamespace": {"value": _value},
     "spec.os": {"value": _value},
     "spec.resourceClaims": LIST,
     "context.namespace.name": {"value": lambda _: ""},
@@ -138,4 +142,4 @@ def _in_struct(struct: Any, path: list[str], forget: Forgetting) -> Any:
 
 
 def _attribute(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return re.sub("[A-Z]+", lambda found: f"_{found[0].lower()}", name)

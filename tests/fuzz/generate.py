@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.fuzz.belongings import belong
 from tests.fuzz.draw import Draw
-from tests.fuzz.environment import around, mark, place, refer
+from tests.fuzz.environment import around, isolate, mark, place, refer
 from tests.fuzz.misspelled import PREFIX, misspell
 from tests.fuzz.policies import SETUPS
 from tests.fuzz.requests import NAMES, VENDORS
@@ -66,6 +66,7 @@ def case_of(seed: int, number: int) -> Case:
     pod = _pod(draw)
     misspell(draw, labels, annotations, pod["metadata"])
     belong(draw, pod)
+    isolate(draw, pod)
     return Case(setup, labels, annotations, user, pod)
 
 
@@ -84,7 +85,7 @@ def _namespace(draw: Draw) -> tuple[dict[str, str], dict[str, str]]:
     elif odd < 0.16:
         annotations[f"{PREFIX}shim"] = draw.pick(("hostPath", "none", "csi"))
     elif odd < 0.2:
-        annotations[f"{PREFIX}guard"] = draw.pick(("deny", "strip", "allow", "wrong"))
+        annotations[f"{PREFIX}guard"] = draw.pick(("deny", "strip", "allow", "audit", "wrong"))
     return labels, annotations
 
 

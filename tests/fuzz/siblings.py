@@ -300,7 +300,14 @@ def _devices(draw: Draw, sibling: Sibling) -> Sibling:
 
 
 def _security(draw: Draw, sibling: Sibling) -> Sibling:
-    values: tuple[Any, ...] = (ABSENT, None, {}, {"privileged": True}, {"privileged": False}, {"privileged": None})
+    values: tuple[Any, ...] = (
+        ABSENT,
+        None,
+        {},
+        {"privileged": True},
+        {"privileged": False},
+        {"capabilities": {"add": ["SYS_MODULE"]}},
+    )
     _put(_container(draw, sibling), "securityContext", draw.pick(values))
     return sibling
 
@@ -345,7 +352,7 @@ def _namespace_annotations(draw: Draw, sibling: Sibling) -> Sibling:
     elif odd < 0.55:
         annotations[f"{PREFIX}shim"] = draw.pick(("hostPath", "none", "csi"))
     elif odd < 0.7:
-        annotations[f"{PREFIX}guard"] = draw.pick(("deny", "strip", "allow", "wrong"))
+        annotations[f"{PREFIX}guard"] = draw.pick(("deny", "strip", "allow", "audit", "wrong"))
     elif odd < 0.9:
         dimension = draw.pick(tuple(DEFAULTS))
         annotations[f"{PREFIX}default-{dimension}"] = draw.pick(DEFAULTS[dimension])
@@ -424,6 +431,9 @@ CHANGES: Mapping[str, Change] = {
     "spec.tolerations": partial(_in, "spec", "tolerations", (ABSENT, *TOLERATIONS)),
     "spec.affinity": _affinity,
     "spec.schedulingGates": partial(_in, "spec", "schedulingGates", GATES),
+    "spec.hostPID": partial(_in, "spec", "hostPID", (ABSENT, None, True, False)),
+    "spec.hostIPC": partial(_in, "spec", "hostIPC", (ABSENT, None, True, False)),
+    "spec.shareProcessNamespace": partial(_in, "spec", "shareProcessNamespace", (ABSENT, None, True, False)),
     "spec.os": partial(_in, "spec", "os", (ABSENT, None, {"name": "linux"}, {"name": "windows"})),
     "spec.resourceClaims": partial(_in, "spec", "resourceClaims", POD_CLAIMS),
     "context.namespace.name": _namespace_name,

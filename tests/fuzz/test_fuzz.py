@@ -19,7 +19,7 @@ from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.reading import read_pod
 from tests.fuzz.oracle.several import OPEN_SUM
 from tests.fuzz.shrink import shrunk
-from webhook.admission import Decision, decide
+from webhook.admission import Decision, decide, guard
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
@@ -171,6 +171,13 @@ def test_what_is_not_reported_is_found(reason: Reason, rule: str, monkeypatch: p
     monkeypatch.setattr(trial, "decide", silent)
     rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
     assert rules == {rule}
+
+
+def test_share_that_reaches_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guard that lets fields and paths of the node pass breaks the rule about them, and no other."""
+    monkeypatch.setattr(guard, "_act", lambda *_: None)
+    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    assert rules == {"6 no share reaches out of its container"}
 
 
 def test_key_that_counts_although_misspelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

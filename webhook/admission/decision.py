@@ -205,6 +205,9 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
             None,
             spec.resource_claims,
             gates,
+            spec.host_pid,
+            spec.host_ipc,
+            spec.share_process_namespace,
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)

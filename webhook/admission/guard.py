@@ -1,12 +1,12 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
-from webhook.mapping.model.guard import Action, GuardPlace, GuardRule, ValueSource
+from webhook.mapping.model.guard import KEPT_PLACES, Action, GuardPlace, GuardRule, ValueSource
 from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import MapEdits, Slot
@@ -14,6 +14,7 @@ from webhook.pod import (
     EnvVar,
     Volume,
     VolumeMount,
+    capabilities_added,
     clean_path,
     decode_devices,
     decode_env,
@@ -28,6 +29,9 @@ from webhook.text import shorten
 
 MAX_MARKS: Final = 256
 """The most marks of schedulers, and variables and the like, that are removed from one pod: an honest copy has a handful."""
+
+MAX_CAPABILITIES: Final = 1024
+"""The most bytes of the capabilities that a container adds: Linux has 41, with names of at most 22 characters."""
 
 MAX_MOUNTS: Final = 1024
 """The most mounts of a container that are compared with guarded paths: honest containers have a handful."""
@@ -47,7 +51,13 @@ def guard_pod(plan: Plan) -> None:
         _guard_keys(plan, plan.edits.annotations, plan.annotations, "annotation")
     if plan.labels:
         _guard_keys(plan, plan.edits.labels, plan.labels, "label")
+    spec = plan.pod.spec
+    if spec.runtime_class_name or spec.host_pid or spec.host_ipc or spec.share_process_namespace:
+        _guard_pod_fields(plan)
+    on_node = b"hostPath" in bytes(spec.volumes)
     for allocation in plan.allocations:
+        if (on_node or allocation.slot.container.security_context is not None) and allocation.share:
+            _guard_isolation(plan, allocation)
         _guard_container(plan, allocation.slot, allocation.vendor, allocation.request)
         _show_devices(plan, allocation)
         if allocation.copy is not None:
@@ -123,7 +133,7 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
             rule = allocation.vendor.guard.catch(key, value, whole=not allocation.share, place=place)
             if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
                 continue
-            action = _action_set(plan) or rule.action
+            action = _action(plan, rule)
             field = f"metadata.{place}s[{key}]"
             if action == "deny":
                 message = (
@@ -139,6 +149,94 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
             if action == "warn":
                 message = f"{place} {_shown(key)} {_possible_effect(share=allocation.share)} and was kept: remove it"
                 plan.findings.append(Finding(Reason.GUARD_KEPT, message, None, field, value))
+
+
+def _guard_pod_fields(plan: Plan) -> None:
+    """Apply the guard to fields of the pod, for every vendor under which some of its containers have a share."""
+    spec = plan.pod.spec
+    switches = {
+        "hostPID": spec.host_pid,
+        "hostIPC": spec.host_ipc,
+        "shareProcessNamespace": spec.share_process_namespace,
+    }
+    values = {name: "true" for name, on in switches.items() if on}
+    if spec.runtime_class_name:
+        values["runtimeClassName"] = spec.runtime_class_name
+    for vendor in {each.vendor.name: each.vendor for each in plan.allocations if each.share}.values():
+        for name, value in values.items():
+            _guard_field(plan, vendor, name, _Kept(f"{name}: {shorten(value, 63)}", f"spec.{name}", value))
+
+
+def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
+    """Apply the guard to the security context of a container with a share, and to what it mounts from the node."""
+    vendor, slot = allocation.vendor, allocation.slot
+    security = slot.container.security_context
+    if security is not None and "field" in vendor.guard.places:
+        field = "securityContext.capabilities.add"
+        capabilities = security.capabilities
+        if capabilities is not None and len(bytes(capabilities.add)) > MAX_CAPABILITIES:
+            message = f"capabilities take more than {MAX_CAPABILITIES} bytes: remove those that Linux has not"
+            raise deny(Reason.TOO_MANY, message, container=slot.name, field=field)
+        added = capabilities_added(security)
+        # Container runtimes take them in any case, some with the kernel's prefix.
+        for name in dict.fromkeys([written.upper().removeprefix("CAP_") for written in added]):
+            _guard_field(plan, vendor, "capabilities", _Kept(f"the capability {name}", field, name), slot)
+        if security.proc_mount:
+            shown = f"procMount: {shorten(security.proc_mount, 63)}"
+            _guard_field(
+                plan, vendor, "procMount", _Kept(shown, "securityContext.procMount", security.proc_mount), slot
+            )
+    if "hostPath" in vendor.guard.places and b"hostPath" in bytes(plan.pod.spec.volumes):
+        _guard_host_paths(plan, allocation)
+
+
+def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
+    """Apply the guard to paths of the node: of a `subPathExpr`, which is not known yet, to those of the whole volume."""
+    vendor, slot = allocation.vendor, allocation.slot
+    mounts = decode_mounts(slot.container.volume_mounts)
+    if len(mounts) > MAX_MOUNTS:
+        message = f"more than {MAX_MOUNTS} mounts beside a hostPath: split the container, or mount fewer"
+        raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
+    for mount in mounts:
+        for volume in plan.volumes().get(mount.name, ()):
+            if volume.host_path is None:
+                continue
+            path = clean_path(f"{volume.host_path.path}/{'' if mount.sub_path_expr else mount.sub_path or ''}")
+            if vendor.guard.guarded(path, "hostPath"):
+                rule = vendor.guard.catch(path, None, place="hostPath")
+                shown = f"the mount of the node's {shorten(path, 100)}"
+                _act(plan, rule, _Kept(shown, f"volumeMounts[{mount.mount_path}]", path), slot)
+
+
+class _Kept(NamedTuple):
+    """What of a pod is never removed: how messages call it, where it stands, its value."""
+
+    shown: str
+    field: str
+    value: str
+
+
+def _guard_field(plan: Plan, vendor: Vendor, name: str, kept: _Kept, slot: Slot | None = None) -> None:
+    if vendor.guard.guarded(name, "field"):
+        _act(plan, vendor.guard.catch(name, kept.value, place="field"), kept, slot)
+
+
+def _act(plan: Plan, rule: GuardRule | None, kept: _Kept, slot: Slot | None) -> None:
+    """Do what a rule for what is never removed says: deny, report or nothing."""
+    shown, field, value = kept
+    action = "allow" if rule is None else _action(plan, rule)
+    container = None if slot is None else slot.name
+    if action == "deny":
+        message = f"{shown} {_effect(share=True)}: remove it, or request whole devices"
+        if field == "spec.runtimeClassName":
+            message = (
+                f"{shown} runs containers in a sandbox, where no library of the node limits a share: "
+                "use another class, or request whole devices"
+            )
+        raise deny(Reason.GUARDED, message, container=container, field=field, value=value)
+    if action == "warn":
+        message = f"{shown} {_possible_effect(share=True)} and was kept: remove it"
+        plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
 
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
@@ -175,7 +273,7 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
         removed = edits.devices_removed if mount is None else edits.mounts_removed
         if rule is None or rule.exception or index in removed:
             continue
-        action = _action_set(plan) or rule.action
+        action = _action(plan, rule)
         if action == "allow":
             continue
         message, field = f"the mount at {shorten(path, 100)} {_effect(share=share)}", f"volumeMounts[{written}]"
@@ -228,7 +326,7 @@ def _guard_variables(
             continue
         if rule.exception:
             continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
-        action = _action_set(plan) or rule.action  # asked only where it matters: what is remembered serves for the rest
+        action = _action(plan, rule)  # asked only where it matters: what is remembered serves for the rest
         if action == "allow":
             continue
         if action == "deny":
@@ -281,14 +379,24 @@ def _count_stripped(plan: Plan) -> None:
         raise deny(Reason.TOO_MANY, message)
 
 
-def _action_set(plan: Plan) -> Action | None:
+def _action(plan: Plan, rule: GuardRule) -> Action:
+    """The action for what a rule catches: the namespace's, or else the rule's own."""
+    action = _action_set(plan)
+    if action == "audit":
+        return "allow" if rule.action == "allow" else "warn"
+    if action is None or (action == "strip" and rule.place in KEPT_PLACES):
+        return rule.action
+    return action
+
+
+def _action_set(plan: Plan) -> Action | Literal["audit"] | None:
     """The action that the namespace's annotation sets; an unknown value is reported and ignored."""
     value = plan.context.namespace.annotations.get(GUARD)
     if value is None:
         return None
-    if value in {"deny", "strip", "allow"}:
+    if value in {"deny", "strip", "allow", "audit"}:
         return cast("Action", value)
-    message = f"the namespace's annotation {GUARD}: {_shown(value)!r} was ignored: write deny, strip or allow"
+    message = f"the namespace's annotation {GUARD}: {_shown(value)!r} was ignored: write deny, strip, allow or audit"
     plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, GUARD, value))
     return None
 

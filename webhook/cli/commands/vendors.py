@@ -284,15 +284,15 @@ def _unit(vendor: Vendor, key: Key) -> str:
 
 
 _GUARD_HEADINGS: Final = ("VENDOR", "GUARDED", "VALUES", "EFFECT", "CONTAINERS")
-_GUARD_PLACES: Final = ("env", "annotation", "label", "mount")
+_GUARD_PLACES: Final = ("env", "annotation", "label", "mount", "field", "hostPath")
 _EFFECTS: Final = {"deny": "denied", "strip": "removed", "warn": "reported", "allow": "permitted"}
 _GUARD_PAGE: Final = """\
 # Guarded variables
 
 <!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
 
-The variables, annotations, labels and mounts (paths in a container, with `*` for any text) that lift the limit of a share or
-show a container the devices of others, and what reads them. [behavior.md](behavior.md#guarding) explains the rules,
+The variables, annotations, labels, fields, mounts (in a container) and hostPaths (on the node) that lift the limit of a share
+or show the devices of others, and what reads them; `*` is any text. [behavior.md](behavior.md#guarding) explains the rules,
 [threats.md](threats.md) what is left to you. `vgpu-webhook vendors NAME` prints the sources.
 
 What is listed is denied with any value, except the shim's own, in containers with a share. After a colon are the only values

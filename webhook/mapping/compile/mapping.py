@@ -7,7 +7,7 @@ from webhook.mapping.compile.keys import FormCompiler, Problems, compile_key
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem
-from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_keys
+from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_class, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.shim import compile_shim
 from webhook.mapping.model.vendor import Default, Key, Owned, Template, Vendor, compile_owned
@@ -85,6 +85,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
             f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
         )
     problems.extend([*guards_own_keys(guard, _own_keys(document, keys), ("guard",))])
+    problems.extend([*guards_own_class(guard, document.place.runtime_class_name, ("guard",))])
     lets_through, found = compile_lets_through(document, keys)
     problems.extend(found)
     return Vendor(

@@ -255,6 +255,12 @@ class Source(Strict):
     host_path: KeyText | None = Field(None, description="of a mount: the path on the node, including the `subPath`")
 
 
+GuardedField: TypeAlias = Literal[
+    "hostPID", "hostIPC", "shareProcessNamespace", "runtimeClassName", "capabilities", "procMount"
+]
+"""A field by which a container reaches what is not its own; of `capabilities` each that it adds is a value."""
+
+
 class Guard(Strict):
     """A variable, annotation, label or mount that could lift the limit, with the values that do; or a built-in list."""
 
@@ -265,6 +271,12 @@ class Guard(Strict):
     label: Texts | None = Field(None, description="instead of `env`: the key of a label of the pod, or several")
     mount: Texts | None = Field(
         None, description="instead of `env`: the path at which a container mounts a volume or device, or several"
+    )
+    field: GuardedField | None = Field(
+        None, description="instead of `env`: a field of the pod or of a container's `securityContext`"
+    )
+    hostPath: Texts | None = Field(  # noqa: N815  (the name of the place, too)
+        None, description="instead of `env`: the path on the node that a container mounts, or several"
     )
     lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
     unless: list[Long] | None = Field(

@@ -27,10 +27,14 @@ from webhook.mapping.model.shim import (
 )
 from webhook.mapping.notation import NameSet, glob_pattern
 
-GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount"]
-"""What is guarded: a variable of a container, an annotation or label of the pod, or the path of a mount in a container."""
+GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount", "field", "hostPath"]
+"""What is guarded: a variable of a container, an annotation or label of the pod, the path of a mount in a container, a field
+of the pod or container, or a path of the node that a container mounts."""
 
-PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount")
+PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount", "field", "hostPath")
+
+KEPT_PLACES: Final[frozenset[GuardPlace]] = frozenset({"field", "hostPath"})
+"""What is never removed: the container would run otherwise than its author meant, a sandbox be gone."""
 
 Action: TypeAlias = Literal["deny", "strip", "warn", "allow"]
 """What is done with a key that lifts a limit."""
@@ -57,7 +61,7 @@ class GuardRule:
         place: what is guarded.
         names: the names or paths, in which ``*`` matches any text.
         truthy: true-like values lift.
-        lifting: these values lift, in any case; None if `harmless` or `sources` decides.
+        lifting: these values lift, in any case, ``*`` for any text; None if `harmless` or `sources` decides.
         harmless: all values but exactly these lift; None if `lifting` or `sources` decides.
         sources: patterns for the names of sources, by kind; None if the value decides.
         action: what is done with a key that lifts.
@@ -81,6 +85,11 @@ class GuardRule:
     def listed(self) -> NameSet:
         """The names, to look one up."""
         return NameSet.of(self.names)
+
+    @cached_property
+    def lifting_values(self) -> NameSet:
+        """What lifts, to look a value up."""
+        return NameSet.of(self.lifting or ())
 
     @property
     def exception(self) -> bool:
@@ -111,7 +120,7 @@ class GuardRule:
         if self.truthy:
             return truthy(value)
         if self.lifting is not None:
-            return value.casefold() in self.lifting
+            return value.casefold() in self.lifting_values
         return self.harmless is None or value not in self.harmless
 
 
@@ -139,6 +148,7 @@ def guard_rule(model: schema.Guard) -> GuardRule:
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.*-]+")
 _KEY: Final = re.compile(r"[A-Za-z0-9_.*/-]+")
+_HOST_PATH: Final = re.compile(r"/|(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.*+@-]+)+")
 _PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.*+@-]+)+")
 
 _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
@@ -146,6 +156,8 @@ _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
     "annotation": (_KEY, "annotations", "write it as `example.com/name`"),
     "label": (_KEY, "labels", "write it as `example.com/name`"),
     "mount": (_PATH, "paths", "begin with `/`; no `/` at the end, no `.` or `..`"),
+    "field": (_NAME, "fields", "write its name"),
+    "hostPath": (_HOST_PATH, "paths", "begin with `/`; no `/` at the end, no `.` or `..`"),
 }
 """What names may look like, what they are called in messages, and a hint."""
 
@@ -200,8 +212,6 @@ class Guards:
             other: another container has the share, so that only rules with `anywhere` hold.
             place: the kind of key.
         """
-        if not self.guarded(name, place):
-            return None
         rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
         held = (rule for rule in rules if (rule.whole or not whole) and (rule.anywhere or not other))
         return next((rule for rule in held if rule.catches(value, source)), None)
@@ -228,6 +238,8 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Fiel
         found = [*_list_problems(written, lists)]
         for model in () if found else (written,) if written.named is None else lists[written.named].guard:
             rule = guard_rule(model)
+            if written.named is not None and rule.names == (LD_AUDIT,) and LD_AUDIT in _led(shim):
+                continue  # the shim's part comes before the user's, as in the loader's other variables
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
         problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
@@ -255,6 +267,13 @@ def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], pa
             if guards.guarded(name, place):
                 message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
                 yield Problem(message, path, "remove it; to deny values of a key, write a form with `deny`")
+
+
+def guards_own_class(guards: Guards, runtime_class: str | None, path: FieldPath) -> Iterator[Problem]:
+    """Report that the guard denies the runtime class that the mapping itself writes."""
+    if runtime_class and guards.catch("runtimeClassName", runtime_class, place="field") is not None:
+        message = f"the runtimeClassName {runtime_class} is guarded, but the mapping itself writes it"
+        yield Problem(message, path, "remove one of them")
 
 
 def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
@@ -289,13 +308,23 @@ def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
         yield Problem("only variables are guarded anywhere", ("anywhere",), "remove it")
     if model.lifts == []:
         yield Problem("an empty list catches nothing", ("lifts",), "write `unless: []` to catch every value")
-    if rule.place == "mount" and (model.lifts is not None or model.unless):
-        yield Problem("a mount has no value", ("mount",), "write `unless: []`, which catches every mount, or `from`")
+    yield from _place_problems(model, rule)
     yield from _source_problems(rule)
     pattern, what, hint = _SPELLINGS[rule.place]
     for name in rule.names:
-        if pattern.fullmatch(name) is None or not name.strip("/*"):
+        if pattern.fullmatch(name) is None or not (name.strip("/*") or name == "/"):
             yield Problem(f"{name!r} is not a name or pattern of {what}", (rule.place,), hint)
+
+
+def _place_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
+    if rule.place in KEPT_PLACES:
+        if model.action == "strip":
+            yield Problem(f"a {rule.place} is never removed", ("action",), "write `deny`, `warn` or `allow`")
+        if model.whole:
+            yield Problem("a whole device has no limit that it lifts", ("whole",), "remove it")
+    if rule.place in {"mount", "hostPath"} and (model.lifts is not None or model.unless):
+        remedy = "write `unless: []`, which catches every mount" + (", or `from`" if rule.place == "mount" else "")
+        yield Problem("a mount has no value", (rule.place,), remedy)
 
 
 def _source_problems(rule: GuardRule) -> Iterator[Problem]:
@@ -312,11 +341,13 @@ def _source_problems(rule: GuardRule) -> Iterator[Problem]:
 def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
     if shim is None or rule.sources is not None:
         return
+    if rule.place == "hostPath":
+        yield from _host_path_problems(rule, shim)
     if rule.place == "mount":
         yield from _mount_problems(rule, shim)
     if rule.place != "env":
         return
-    loader = {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT} & shim.names
+    loader = _led(shim)
     if LD_LIBRARY_PATH in loader:
         loader.add(KEPT_LIBRARY_PATH)
     for pattern in rule.names:
@@ -336,6 +367,11 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
                 )
 
 
+def _led(shim: Shim | None) -> set[str]:
+    """The variables of the loader in which the shim's part comes before the user's."""
+    return set() if shim is None else {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT} & shim.names
+
+
 def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
     # The shim's own mount there is let through, as its own values of variables are.
     paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts} - {PRELOAD_FILE}
@@ -343,6 +379,12 @@ def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
         for path in sorted(NameSet.of([name]).among(paths if shim.mode == "inject" else ())):
             message = f"{name} catches {path}, where the shim itself mounts"
             yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
+
+
+def _host_path_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
+    volumes = [volume for delivery in shim.deliveries for volume in delivery.volumes]
+    for path in sorted(rule.listed.among(volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume)):
+        yield Problem(f"the list catches {path}, which the shim itself mounts", ("hostPath",), "remove it")
 
 
 def _catches(rule: GuardRule, variable: ShimVariable) -> bool:

@@ -468,7 +468,10 @@ class Policy:
         """What is in undecoded volumes or mounts that could meet any vendor's shim or guard."""
         shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
         marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
-        return Marks(sorted(marks.union(*[vendor.guard.marks for vendor in self.vendors.values()])))
+        guards = [vendor.guard for vendor in self.vendors.values()]
+        if any("hostPath" in guard.places for guard in guards):
+            marks.add(b"hostPath")
+        return Marks(sorted(marks.union(*[guard.marks for guard in guards])))
 
     @cached_property
     def installers(self) -> frozenset[str]:
