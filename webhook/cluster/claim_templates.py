@@ -1,12 +1,12 @@
 """The ResourceClaimTemplates that pods need, in memory; missing ones are created, unused ones deleted.
 
-A pod that names a template is not scheduled before the template exists (a controller of Kubernetes makes the pod's claim from
-it), but is admitted without it. So a template that is not known is created before the answer, once for all reviews that wait
-for it. What fails or comes too late then is made up for by `ClaimTemplates.repair`, which reads what a pod needs from its status.
+A pod that names a template is admitted without it, but not scheduled: a controller of Kubernetes makes its claim from the
+template. So one that is not known is created before the answer, once for all reviews that wait for it. `repair` makes up for
+what fails or comes too late: a pod's status says what it needs.
 
-The name of a template is the hash of its content, and content cannot be changed. So one with other content under such a name was
-planted, or an API server has dropped fields that it does not know: without the feature gate ``DRAConsumableCapacity`` it drops
-``capacity``, and a share would become a whole device.
+The name of a template is the hash of its content, which cannot be changed. So one with other content under such a name was
+planted, or an API server has dropped fields: without the feature gate ``DRAConsumableCapacity`` it drops ``capacity``, and a
+share would become a whole device.
 """
 
 import asyncio
@@ -65,7 +65,9 @@ UNUSED: Final = 3600.0
 """Seconds for which no pod must have named it until then."""
 
 
-class ClaimTemplate(NamedTuple):  # STANDIN until the pure half has it
+class ClaimTemplate(NamedTuple):
+    """A template that a pod needs: its name, and the ``spec`` of the object."""
+
     name: str
     spec: dict[str, Any]
 
@@ -208,7 +210,8 @@ class ClaimTemplates:
             return
         # One review that does not wait any longer must not cancel the request for the others.
         done, late = await asyncio.wait(tasks, timeout=SECONDS)
-        self.counts["late"] += len(late)
+        if late:
+            self.counts["late"] += len(late)
         for task in done:
             error = task.exception()
             if isinstance(error, RefusedError):
