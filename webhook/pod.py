@@ -388,10 +388,10 @@ def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
     return (_volumes.decode(raw) or []) if present(raw) else []
 
 
-def config_maps_from(raw: msgspec.Raw) -> list[tuple[int, str]]:
-    """Return the ConfigMaps in the ``envFrom`` of a `Container`, each with its index in the list."""
+def config_maps_from(raw: msgspec.Raw) -> list[str | None]:
+    """Return the ConfigMap of each entry of the ``envFrom`` of a `Container`; None for a Secret."""
     entries = (_env_from.decode(raw) or []) if present(raw) else []
-    return [(i, entry.config_map_ref.name) for i, entry in enumerate(entries) if entry.config_map_ref is not None]
+    return [None if entry.config_map_ref is None else entry.config_map_ref.name for entry in entries]
 
 
 def config_maps_mounted(raw: msgspec.Raw) -> list[tuple[int, str]]:

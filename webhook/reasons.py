@@ -144,6 +144,7 @@ class Reason(enum.Enum):
     HIDDEN = "VGW614", ReasonKind.NOTE
     GUARD_KEPT = "VGW612", ReasonKind.WARNING
     DELIVERY_PASSED_OVER = "VGW615", ReasonKind.NOTE
+    GUARD_BLIND = "VGW616", ReasonKind.WARNING
     ARCHITECTURE_ASSUMED = "VGW618", ReasonKind.NOTE
     INTERNAL_ERROR = "VGW901", ReasonKind.BUG
 

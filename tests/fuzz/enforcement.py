@@ -100,10 +100,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
             and read.vendor not in trial.setup.lenient
         ):
-            if (
-                read.vendor != "neuron" or trial.decision.patch
-            ):  # not guarded yet: one core by its plugin's key alone, as it was
-                yield from _lifted(after, values, read.vendor or "", got)
+            yield from _lifted(after, values, read.vendor or "", got)
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             yield from _covered(trial.stored["spec"], after, read.vendor or "", whole=got.whole)

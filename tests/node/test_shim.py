@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import Object
+from tests.ways_out import CONFIG_MAP, DENIED, NAME, WAYS_OUT
 
 from .pods import Pods, share
 from .releases import Release
@@ -97,6 +98,30 @@ def test_children_of_a_shell_script(pods: Pods) -> None:
     pod = pods.create(share(command=["/bin/sh", "-c", script]))
     pods.finish(pod)
     assert [each["memory"] for each in pods.printed(pod)] == [3000] * 3
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_no_way_out(pods: Pods, release: Release, way: str) -> None:
+    """Each row of the table in ``docs/threats.md``: the pod is denied, or it runs, and with its limit."""
+    client = release.plane.client
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": SETTINGS}, "team")
+    # The API server refuses a class that it does not know before any webhook is called.
+    sandbox = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "gvisor"},
+        "handler": "runsc",
+    }
+    client.create(sandbox)
+    pod = WAYS_OUT[way].pod(GPU_WITH_PATHS)
+    answer = client.create(pod, "team")
+    if way in DENIED:
+        assert answer.status in {403, 422}
+        assert "VGW" in answer.body["message"]
+        return
+    pods.finish(answer.accepted())
+    printed = pods.printed(pod, NAME)[-1]
+    assert (printed["memory"], printed["library"]) == (3000, "library v1")
 
 
 def test_emptied_environment_escapes(pods: Pods) -> None:

@@ -124,7 +124,7 @@ def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:
             allocation.slot.path,
             requested_key(allocation.slot.container, plan.policy) or f"a GPU in the keys of {allocation.source.name}",
         )
-    for slot, _ in plan.left_alone:
+    for slot, _, _ in plan.left_alone:
         key = requested_key(slot.container, plan.policy)
         if key is not None:
             yield slot.path, key

@@ -344,7 +344,8 @@ class Plan:
         claims: what containers claim, by their paths, without those that claim nothing.
         allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
-            read as a single request, or a form with `leave`. The guard treats them like containers with whole devices.
+            read as a single request, or a form with `leave`. The guard treats them like containers with whole devices, and
+            those with True, which a plain device plugin gives less, like shares.
         edits: the changes to the pod.
         findings: warnings for the user, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
@@ -365,7 +366,7 @@ class Plan:
     slots: tuple[Slot, ...]
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
-    left_alone: tuple[tuple[Slot, Vendor], ...] = ()
+    left_alone: tuple[tuple[Slot, Vendor, bool], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)

@@ -120,7 +120,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
         or vendor.guard.meets(mounts_of(slot.container))
-        for slot, vendor in _left_alone(seen, resolution, policy)
+        for slot, vendor, _ in _left_alone(seen, resolution, policy)
     )
     if not acts and not hides:
         found = (*seen.findings, *resolution.findings)
@@ -211,8 +211,8 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
     return plan
 
 
-def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
-    """The containers with resources of a vendor that a resolution does not settle, with that vendor."""
+def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> tuple[tuple[Slot, Vendor, bool], ...]:
+    """The containers with resources of a vendor that a resolution does not settle, with that vendor; whether it is a share."""
     settled = {container.requested.position for container in resolution.settled}
     vendors: dict[int, list[Vendor]] = {}
     requesting = [
@@ -229,7 +229,12 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> tuple[tu
         if position not in vendors:
             name, _, _ = seen.keys.containers[position].resources[0]
             vendors[position] = [policy.vendors[policy.resources.owners(name)[0].vendor]]
-    return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
+    shares = {left.requested.position for left in resolution.left if left.share}
+    return tuple(
+        (seen.slots[position], vendor, position in shares)
+        for position in sorted(vendors)
+        for vendor in vendors[position]
+    )
 
 
 def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocation:

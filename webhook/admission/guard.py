@@ -16,6 +16,7 @@ from webhook.pod import (
     VolumeMount,
     capabilities_added,
     clean_path,
+    config_maps_from,
     decode_devices,
     decode_env,
     decode_mounts,
@@ -32,6 +33,9 @@ MAX_MARKS: Final = 256
 
 MAX_CAPABILITIES: Final = 1024
 """The most bytes of the capabilities that a container adds: Linux has 41, with names of at most 22 characters."""
+
+MOST_NAMED: Final = 2
+"""Variables that the report about ``envFrom`` names."""
 
 MAX_MOUNTS: Final = 1024
 """The most mounts of a container that are compared with guarded paths: honest containers have a handful."""
@@ -58,12 +62,14 @@ def guard_pod(plan: Plan) -> None:
     for allocation in plan.allocations:
         if (on_node or allocation.slot.container.security_context is not None) and allocation.share:
             _guard_isolation(plan, allocation)
-        _guard_container(plan, allocation.slot, allocation.vendor, allocation.request)
+        _guard_container(plan, allocation.slot, allocation.vendor, allocation.request, share=allocation.share)
         _show_devices(plan, allocation)
         if allocation.copy is not None:
-            _guard_container(plan, allocation.slot, allocation.copy, allocation.request)
-    for slot, vendor in plan.left_alone:
-        _guard_container(plan, slot, vendor, None)
+            _guard_container(plan, allocation.slot, allocation.copy, allocation.request, share=allocation.share)
+        if present(allocation.slot.container.env_from):
+            _report_env_from(plan, allocation)
+    for slot, vendor, share in plan.left_alone:
+        _guard_container(plan, slot, vendor, None, share=share)
     if len(plan.slots) > 1:
         _guard_others(plan)
 
@@ -239,13 +245,31 @@ def _act(plan: Plan, rule: GuardRule | None, kept: _Kept, slot: Slot | None) -> 
         plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
 
 
-def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
-    """Apply the guard to variables and mounts of one container; without a request, only to those that show devices."""
-    share = request is not None and not request.whole
+def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
+    """Apply the guard to variables and mounts of one container; without a share, only to those that show devices."""
     if vendor.guard.marks and vendor.guard.meets(mounts_of(slot.container)):
         _guard_mounts(plan, slot, vendor, share=share)
     if vendor.guard.rules and plan.watched(slot):
         _guard_variables(plan, slot, vendor, request, share=share)
+
+
+def _report_env_from(plan: Plan, allocation: Allocation) -> None:
+    """Report that guarded variables may come from where the webhook cannot look."""
+    guard, slot = allocation.vendor.guard, allocation.slot
+    names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
+    if not names or b"{" not in bytes(slot.container.env_from) or _action_set(plan) == "allow":
+        return
+    texts = plan.edits.annotations.current or {}
+    # What the vendor's own webhook refers to is not the user's.
+    own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
+    removed = plan.edits.container(slot).env_from_removed
+    sources = enumerate(config_maps_from(slot.container.env_from))
+    if all(index in removed or (name is not None and name.startswith(own)) for index, name in sources):
+        return
+    more = len(names) - MOST_NAMED
+    shown = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    message = f"envFrom may set {shown}, unseen: take single keys of it in env instead"
+    plan.findings.append(Finding(Reason.GUARD_BLIND, message, slot.name, "envFrom"))
 
 
 def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> None:

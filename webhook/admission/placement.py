@@ -126,8 +126,8 @@ def _of_container(plan: Plan, slot: Slot, prefix: str) -> list[str]:
         if kind == "configMapKeyRef" and name.startswith(prefix):
             plan.edits.container(slot).env_removed.add(index)
             dropped.append(f"env {entry.name}")
-    for index, name in config_maps_from(slot.container.env_from):
-        if name.startswith(prefix):
+    for index, config_map in enumerate(config_maps_from(slot.container.env_from)):
+        if config_map is not None and config_map.startswith(prefix):
             plan.edits.container(slot).env_from_removed.add(index)
             dropped.append("an envFrom")
     return dropped
@@ -368,7 +368,7 @@ def report_belongings(plan: Plan) -> None:
     carried = list(_carried(plan))
     known = {*plan.policy.marks.belongs.among([name for _, name in carried])}
     sources = {allocation.source.name: allocation.source for allocation in translated}.values()
-    serving = [*(allocation.vendor for allocation in plan.allocations), *(vendor for _, vendor in plan.left_alone)]
+    serving = [*(allocation.vendor for allocation in plan.allocations), *(vendor for _, vendor, _ in plan.left_alone)]
     kept = [
         f"{place} {shorten(name, 100)}"
         for place, name in carried

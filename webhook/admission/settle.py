@@ -110,12 +110,14 @@ class Unchanged(msgspec.Struct, frozen=True):
         why: a sentence, for explanations only.
         placed: its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler.
         finding: the warning for the user, if there is one.
+        share: it requests less than whole devices, which the guard keeps as it does others' shares.
     """
 
     requested: ContainerRequest
     why: str
     placed: bool = False
     finding: Finding | None = None
+    share: bool = False
 
 
 def several_bindings(container: ContainerRequest) -> bool:
@@ -261,9 +263,9 @@ def settle(
         _check_copies(container, target, policy)
     if overrides.bare.whole and container.plain and override_source(source, overrides, policy) == "itself":
         why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
-        return Unchanged(container, why)
+        return Unchanged(container, why, share=_is_share(container, policy))
     if overrides.bare.whole and container.plain and (kept := _kept_elsewhere(container, target, overrides)) is not None:
-        return Unchanged(container, kept.message, finding=kept)
+        return Unchanged(container, kept.message, finding=kept, share=_is_share(container, policy))
     namespace = overrides.defaults
     try:
         if without:
@@ -277,6 +279,18 @@ def settle(
     if before:
         settled.findings[:0] = before
     return settled
+
+
+def _is_share(container: ContainerRequest, policy: Policy) -> bool:
+    """Whether what a plain device plugin serves is less than whole devices, such as one core; also if it cannot be read."""
+    keys = container.vendor.keys
+    if all(keys[entry.key_name].dimensions == ("devices",) for entry in container.key_values.values()):
+        return False
+    try:
+        reading = read(container.vendor, container.key_values, {}, policy.largest_card, container.name)
+    except (Denied, LeftAlone):
+        return True
+    return not reading.request.whole
 
 
 def _kept_elsewhere(container: ContainerRequest, target: Vendor, overrides: Overrides) -> Finding | None:

@@ -174,12 +174,17 @@ class Guards:
             may hide any; empty without rules for mounts.
         anywhere: texts of which undecoded JSON contains one if it has a variable of a rule that holds for any container of a
             pod with a share: parts of the names, or an escape; empty without such rules.
+        unseen: the variables that are denied or removed, and that nothing of the shim's comes before, if they come from
+            ``envFrom``; those of rules with `whole` first.
+        unseen_beside_whole: the number of these.
     """
 
     rules: tuple[GuardRule, ...] = ()
     places: Mapping[GuardPlace, NameSet] = field(default_factory=dict)
     marks: tuple[bytes, ...] = ()
     anywhere: tuple[bytes, ...] = ()
+    unseen: tuple[str, ...] = ()
+    unseen_beside_whole: int = 0
 
     def meets(self, raw: bytes) -> bool:
         """Return whether an undecoded list may have a guarded mount; like `WatchedVariables.among`, never wrongly False."""
@@ -247,7 +252,24 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Fiel
     places = {place: reduce(or_, sets) for place, sets in listed.items() if sets}
     marks = {mark for rule in rules for mark in rule.marks}
     names = {max(name.split("*"), key=len).encode() for rule in rules if rule.anywhere for name in rule.names}
-    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names)), problems
+    unseen = _unseen(rules, shim, whole=True)
+    beside_share = [name for name in _unseen(rules, shim, whole=False) if name not in unseen]
+    guards = Guards(
+        tuple(rules), places, _with_escape(marks), _with_escape(names), (*unseen, *beside_share), len(unseen)
+    )
+    return guards, problems
+
+
+def _unseen(rules: Sequence[GuardRule], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
+    """The variables of rules that ``envFrom`` could set: an entry of `env`, such as each of the shim's, comes before it."""
+    written = NameSet.of(() if shim is None or shim.mode == "plugin" else shim.names)
+    names = [
+        name
+        for rule in rules
+        if rule.place == "env" and rule.whole == whole and rule.action in {"deny", "strip"} and rule.sources is None
+        for name in rule.names
+    ]
+    return tuple(name for name in dict.fromkeys(names) if name.rstrip("*") not in written)
 
 
 def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:

@@ -1,0 +1,52 @@
+"""The table of ways out of a share in ``docs/threats.md``: each is tried, and ends as the page says."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ways_out import DONE, ROWS, WAYS_OUT
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.load import load_policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+ROOT = Path(__file__).parents[2]
+TEAM = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
+POLICY = load_policy()
+
+
+def decided(pod: dict[str, Any]) -> Decision:
+    """What becomes of a pod."""
+    return decide(decode_pod(json.dumps(pod).encode()), Context(TEAM, "privileged"), POLICY)
+
+
+def outcome(decision: Decision) -> str:
+    """What the page would say of it."""
+    if decision.denial is not None:
+        return "denied"
+    reasons = {finding.reason for finding in decision.warnings}
+    if Reason.OWNED_STRIPPED in reasons:
+        return "removed"
+    return "reported" if reasons & {Reason.GUARD_KEPT, Reason.GUARD_BLIND} else "kept"
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_it_ends_as_the_page_says(way: str) -> None:
+    """The same pod without it is treated."""
+    assert outcome(decided(WAYS_OUT[way].pod("app"))) == DONE[way]
+
+
+def test_every_other_row_says_how_it_is_known() -> None:
+    """What no single pod shows is not seen or not prevented, or has a test of its own."""
+    tests = {path.name for path in ROOT.glob("tests/**/test_*.py")}
+    functions = {
+        name for path in ROOT.glob("tests/**/test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    for way, done, why in [row for row in ROWS if row[0] not in WAYS_OUT]:
+        named = set(re.findall(r"`(test_[\w.]+)`", why))
+        assert done in {"not seen", "not prevented"} or named
+        assert named <= tests | functions, way
+    assert DONE.keys() > WAYS_OUT.keys()

@@ -1,0 +1,99 @@
+"""What could take a share out of its limit, as parts of a pod; the table in ``docs/threats.md`` says what becomes of each."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+NAME: Final = "main"
+LIMITS: Final = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+CONFIG_MAP: Final = "ways-out"
+"""A ConfigMap with a value for the variable `HIDDEN`, a name that nothing reads, under the key `value`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """The parts that are added to a pod with a share; `beside` is another container."""
+
+    container: Json = field(default_factory=dict)
+    spec: Json = field(default_factory=dict)
+    annotations: Json = field(default_factory=dict)
+    beside: Json | None = None
+
+    def pod(self, image: str) -> Json:
+        """The pod with its share."""
+        main = {"name": NAME, "image": image, "resources": {"limits": LIMITS}, **self.container}
+        beside = [] if self.beside is None else [{"name": "beside", "image": image, **self.beside}]
+        spec = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [main, *beside],
+            **self.spec,
+        }
+        metadata = {"name": "way-out", "annotations": self.annotations}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _env(name: str, value: str) -> Json:
+    return {"env": [{"name": name, "value": value}]}
+
+
+def _mount(path: str) -> WayOut:
+    volumes = [{"name": "own", "emptyDir": {}}]
+    return WayOut({"volumeMounts": [{"name": "own", "mountPath": path}]}, {"volumes": volumes})
+
+
+def _of_node(path: str) -> WayOut:
+    volumes = [{"name": "node", "hostPath": {"path": path}}]
+    return WayOut({"volumeMounts": [{"name": "node", "mountPath": "/node"}]}, {"volumes": volumes})
+
+
+def _adding(capability: str) -> WayOut:
+    return WayOut({"securityContext": {"capabilities": {"add": [capability]}}})
+
+
+_DISABLED: Final = _env("CUDA_DISABLE_CONTROL", "true")
+_REFERENCE: Final = {"configMapKeyRef": {"name": CONFIG_MAP, "key": "value"}}
+
+WAYS_OUT: Final = {
+    "`CUDA_DISABLE_CONTROL: true`, and other variables of the library": WayOut(_DISABLED),
+    "the same in another container, which HAMi's and Volcano's plugins can read": WayOut(beside=_DISABLED),
+    "the same by `valueFrom`": WayOut({"env": [{"name": "CUDA_DISABLE_CONTROL", "valueFrom": _REFERENCE}]}),
+    "the same by `envFrom`": WayOut({"envFrom": [{"configMapRef": {"name": CONFIG_MAP}}]}),
+    "`NVIDIA_VISIBLE_DEVICES: all`": WayOut(_env("NVIDIA_VISIBLE_DEVICES", "all")),
+    "libraries in `LD_PRELOAD`": WayOut(_env("LD_PRELOAD", "/opt/own/libown.so")),
+    "folders in `LD_LIBRARY_PATH`": WayOut(_env("LD_LIBRARY_PATH", "/opt/own")),
+    "`LD_AUDIT`": WayOut(_env("LD_AUDIT", "/opt/own/libown.so")),
+    "`GLIBC_TUNABLES` with which the loader ignores its variables": WayOut(
+        _env("GLIBC_TUNABLES", "glibc.rtld.enable_secure=1")
+    ),
+    "a mount over `/etc/ld.so.preload`": _mount("/etc/ld.so.preload"),
+    "a mount over the shim": _mount("/usr/local/vgpu-shim"),
+    "`privileged`": WayOut({"securityContext": {"privileged": True}}),
+    "capabilities with which a container reaches the kernel (`SYS_MODULE` …)": _adding("SYS_MODULE"),
+    "`SYS_ADMIN`, `SYS_PTRACE`, which profilers need": _adding("SYS_ADMIN"),
+    "`procMount: Unmasked`": WayOut({"securityContext": {"procMount": "Unmasked"}}),
+    "`hostPID`": WayOut(spec={"hostPID": True}),
+    "`hostIPC`, `shareProcessNamespace`": WayOut(spec={"shareProcessNamespace": True}),
+    "hostPath: `/`, `/proc`, of the kubelet, sockets of the container runtime": _of_node("/run/containerd"),
+    "hostPath: `/dev/nvidia*`": _of_node("/dev/nvidia0"),
+    "hostPath: `/dev`": _of_node("/dev"),
+    "annotations of the Container Device Interface": WayOut(annotations={"cdi.k8s.io/all": "nvidia.com/gpu=all"}),
+    "runtime classes of gVisor and Kata Containers": WayOut(spec={"runtimeClassName": "gvisor"}),
+    "`nodeName`, which bypasses the scheduler": WayOut(spec={"nodeName": "node-1"}),
+    "allocation marks of a scheduler": WayOut(
+        annotations={"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,81920,100:;"}
+    ),
+}
+"""By the text of the table."""
+
+_PAGE: Final = (Path(__file__).parents[1] / "docs/threats.md").read_text()
+_TABLE: Final = _PAGE.partition("## Ways out of a share")[2]
+
+ROWS: Final = re.findall(r"^\| (.+?) \| (.+?) \|(.*) \|$", _TABLE, re.MULTILINE)[1:]
+"""The rows of the table: the way, what is done, why."""
+
+DONE: Final = {way: done for way, done, _ in ROWS}
+DENIED: Final = frozenset(way for way, done in DONE.items() if done == "denied")
