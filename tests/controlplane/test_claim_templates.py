@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import hashlib
 import itertools
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,10 +10,11 @@ from typing import Any
 import pytest
 import structlog
 
-from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplate, ClaimTemplates, RefusedError
+from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Answer, Api
 from webhook.cluster.client.connection import connect
 from webhook.labels import CLAIM
+from webhook.request import ClaimTemplate
 
 from .client import Object
 from .own_plane import OwnPlane
@@ -35,17 +34,12 @@ def spec(memory: str = "4Gi") -> dict[str, Any]:
     """What a template says, with all that the API server would fill in."""
     exactly = {"deviceClassName": "gpu.example", "allocationMode": "ExactCount", "count": 1}
     exactly["capacity"] = {"requests": {"memory": memory}}
-    return {"metadata": {}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
-
-
-def name_of(content: Any) -> str:
-    """The name of a template with this content."""
-    return f"vgpu-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]}"
+    return {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
 
 
 def template(memory: str = "4Gi") -> ClaimTemplate:
     """One with its name."""
-    return ClaimTemplate(name_of(spec(memory)), spec(memory))
+    return ClaimTemplate.of(spec(memory))
 
 
 def pod(*names: str) -> Object:
@@ -80,7 +74,7 @@ class Counted:
 async def running(plane: ControlPlane, **more: Any) -> AsyncIterator[tuple[Counted, ClaimTemplates]]:
     """Follow the templates and pods of a control plane."""
     api = Counted(await connect(plane.kubeconfig))
-    templates = ClaimTemplates(api, structlog.get_logger(), name_of, lambda _: [template()], **more)
+    templates = ClaimTemplates(api, structlog.get_logger(), lambda _: [template()], **more)
     tasks = [asyncio.create_task(each.run()) for each in (templates.templates, templates.pods)]
     await templates.templates.synced.wait()
     await templates.pods.synced.wait()

@@ -26,11 +26,10 @@ from structlog.typing import FilteringBoundLogger
 from webhook.cluster.client.api import FIELD_MANAGER, Api, ApiError, ObjectMetadata, StatusError, is_temporary
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
+from webhook.request import CLAIM_API, ClaimTemplate, template_name
 
-GROUP: Final = "/apis/resource.k8s.io/v1"
+GROUP: Final = f"/apis/{CLAIM_API}"
 RESOURCE: Final = "resourceclaimtemplates"
-API_VERSION: Final = "resource.k8s.io/v1"
-KIND: Final = "ResourceClaimTemplate"
 PODS: Final = "/api/v1/pods"
 SELECTOR: Final = {"labelSelector": CLAIM}
 
@@ -63,13 +62,6 @@ KEPT: Final = 24 * 3600.0
 
 UNUSED: Final = 3600.0
 """Seconds for which no pod must have named it until then."""
-
-
-class ClaimTemplate(NamedTuple):
-    """A template that a pod needs: its name, and the ``spec`` of the object."""
-
-    name: str
-    spec: dict[str, Any]
 
 
 class _TemplateObject(msgspec.Struct):
@@ -115,6 +107,11 @@ class _PodView(NamedTuple):
     waiting: tuple[str, ...] = ()
 
 
+def _name_of(spec: dict[str, Any]) -> str:
+    """The name of a template that is stored; the API server adds metadata without anything in it."""
+    return template_name({key: value for key, value in spec.items() if key != "metadata" or value})
+
+
 ENDED: Final = ("Succeeded", "Failed")
 
 _decode = msgspec.json.Decoder(_TemplateObject).decode
@@ -157,7 +154,6 @@ class ClaimTemplates:
     Args:
         api: the API server.
         log: for what fails.
-        name_of: returns the name of a template with a specification.
         templates_in: returns the templates that a pod with annotations needs, as its status says.
         clock: monotonic seconds.
         now: seconds since 1970.
@@ -171,7 +167,6 @@ class ClaimTemplates:
         self,
         api: Api,
         log: FilteringBoundLogger,
-        name_of: Callable[[Any], str],
         templates_in: Callable[[ObjectMetadata], Collection[ClaimTemplate]],
         *,
         config: WatchConfig | None = None,
@@ -181,7 +176,6 @@ class ClaimTemplates:
         self.counts: Counter[str] = Counter()
         self._api = api
         self._log = log
-        self._name_of = name_of
         self._templates_in = templates_in
         self._clock = clock
         self._now = now
@@ -248,8 +242,7 @@ class ClaimTemplates:
             ApiError: nothing is known of it.
         """
         path = f"{GROUP}/namespaces/{quote(namespace, safe='')}/{RESOURCE}"
-        metadata = {"name": needed.name, "labels": {CLAIM: "true"}}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": needed.spec}
+        body = needed.manifest("", {CLAIM: "true"})
         async with self._free:
             answer = await self._api.request(
                 "POST", path, query={"fieldManager": FIELD_MANAGER}, body=msgspec.json.encode(body)
@@ -263,7 +256,7 @@ class ClaimTemplates:
                 if is_temporary(error) or (existed and error.status == HTTPStatus.NOT_FOUND):
                     raise
                 raise RefusedError(_refused(needed.name, error)) from error
-            if self._name_of(found.spec) == needed.name:
+            if _name_of(found.spec) == needed.name:
                 self.counts["existed" if existed else "created"] += 1
                 return
             if existed:
@@ -360,4 +353,4 @@ class ClaimTemplates:
 
     def _view(self, template: _TemplateObject) -> _TemplateView:
         metadata = template.metadata
-        return _TemplateView(self._name_of(template.spec) == metadata.name, metadata.uid, metadata.creation_timestamp)
+        return _TemplateView(_name_of(template.spec) == metadata.name, metadata.uid, metadata.creation_timestamp)

@@ -22,11 +22,12 @@ from certs.report import Report as CertificateNotice
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
+from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
 from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
-from webhook.cluster.client.api import Api, ApiError, ConfigurationError
+from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.client.events import EventQueue, Events, Subject
 from webhook.cluster.configuration.config_maps import (
@@ -68,8 +69,9 @@ from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
-from webhook.pod import Pod
+from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
+from webhook.request import ClaimTemplate
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
     LOOPBACK,
@@ -400,6 +402,11 @@ class InCluster:
         except RefusedError as error:
             return denied(Finding(Reason.CLAIM_REFUSED, f"the pod's claim cannot be made: {error}"))
         return decision
+
+    def _templates_of(self, metadata: ObjectMetadata) -> list[ClaimTemplate]:
+        """The templates that a pod needs, as its status says."""
+        own = claims_in_status(Metadata(annotations=metadata.annotations), self.current.policy)
+        return [each.template for each in own.values()]
 
     def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
