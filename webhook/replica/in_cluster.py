@@ -71,7 +71,6 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
-from webhook.request import ClaimTemplate
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
     LOOPBACK,
@@ -88,6 +87,7 @@ from webhook.replica.run import (
     started,
 )
 from webhook.replica.sweep import Sweep
+from webhook.request import ClaimTemplate
 from webhook.server.logs import Throttle
 from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
