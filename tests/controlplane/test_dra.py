@@ -1,4 +1,4 @@
-"""Requests in any vendor's keys become claims, which Kubernetes' own scheduler allocates: no device plugin, no vendor's scheduler.
+"""Requests in any vendor's keys become claims, which Kubernetes' own scheduler allocates, without a device plugin.
 
 The driver's part, its ResourceSlices, is written by hand; the scheduler and the controller of claims are real.
 """
@@ -52,7 +52,11 @@ REQUESTS = {
 def pod(name: str, *limits: dict[str, Any], **metadata: Any) -> Object:
     """A pod with a container for each of these limits."""
     containers = [
-        {"name": f"c{number}", "image": "app", "resources": {"limits": {key: str(value) for key, value in each.items()}}}
+        {
+            "name": f"c{number}",
+            "image": "app",
+            "resources": {"limits": {key: str(value) for key, value in each.items()}},
+        }
         for number, each in enumerate(limits)
     ]
     spec = {"containers": containers, "terminationGracePeriodSeconds": 0}
@@ -138,7 +142,9 @@ def consumed(plane: ControlPlane, stored: Object) -> list[dict[str, str]]:
     """What each claim of a pod was given of the card."""
     claims = [each["resourceClaimName"] for each in stored["status"]["resourceClaimStatuses"]]
     read = [plane.client.get(GROUP, "resourceclaims", name, TEAM).accepted() for name in claims]
-    return [result["consumedCapacity"] for each in read for result in each["status"]["allocation"]["devices"]["results"]]
+    return [
+        result["consumedCapacity"] for each in read for result in each["status"]["allocation"]["devices"]["results"]
+    ]
 
 
 @pytest.mark.parametrize("vendor", REQUESTS)
@@ -146,7 +152,7 @@ def test_bound_with_what_was_requested(plane: ControlPlane, vendor: str) -> None
     """The claim has exactly that, and the scheduler is Kubernetes' own."""
     created = plane.client.create(pod(f"{vendor}-share", REQUESTS[vendor]), TEAM).accepted()
     assert created["metadata"]["labels"][CLAIM] == "true"
-    assert "limits" not in created["spec"]["containers"][0]["resources"] or not created["spec"]["containers"][0]["resources"]["limits"]
+    assert not created["spec"]["containers"][0]["resources"].get("limits")
     stored = bound(plane, f"{vendor}-share")
     assert (stored["spec"]["nodeName"], stored["spec"]["schedulerName"]) == (NODE, "default-scheduler")
     assert consumed(plane, stored) == [{"cores": "30", "memory": "4Gi"}]
@@ -209,7 +215,7 @@ def denied(plane: ControlPlane, body: Object) -> Answer:
 def test_refusals(plane: ControlPlane) -> None:
     """What no claim can say, and what would never be allocated."""
     percent = pod("percent", {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50})
-    assert "VGW401" in denied(plane, percent).body["message"]
+    assert "VGW402" in denied(plane, percent).body["message"]
     named = pod("named", REQUESTS["vcuda"])
     named["spec"]["nodeName"] = NODE
     assert "VGW504" in denied(plane, named).body["message"]
