@@ -325,7 +325,7 @@ def _bare(vendor: Vendor, devices: Collection[str]) -> str:
         for template in key.templates
         if key.place == "resource" and template.text not in devices
     }
-    of_pod = [template.text for key in vendor.keys.values() if key.place != "resource" for template in key.templates]
+    of_pod = [template.text for key in vendor.keys.values() if not key.of_container for template in key.templates]
     counted = f"{_requests_any(devices)}\n  && !{any_resource(resource_test(names_set(names=others)))}"
     if not of_pod:
         return any_container(counted)

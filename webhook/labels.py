@@ -126,6 +126,7 @@ KEYS: Final = (
         None,
         "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),
+    OwnKey(CLAIM, "label", "pod", ("true",), None, "that it has claims of the webhook's; written by it, never read"),
     OwnKey(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
     OwnKey(
         WRITTEN_BY,

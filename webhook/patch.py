@@ -65,10 +65,12 @@ class ContainerEdits:
 
     Attributes:
         resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
+        claims: names of the pod's claims to add to those of the container.
     """
 
     slot: Slot
     resources: dict[str, Number | None] = field(default_factory=dict)
+    claims: list[str] = field(default_factory=list)
     env_values: dict[int, str] = field(default_factory=dict)
     env_names: dict[int, str] = field(default_factory=dict)
     env_removed: set[int] = field(default_factory=set)
@@ -84,6 +86,8 @@ class ContainerEdits:
         container, path = self.slot.container, self.slot.path
         if self.resources:
             self._write_resources(f"{path}/resources", operations)
+        if self.claims:
+            self._write_claims(f"{path}/resources", operations)
         if self.env_values or self.env_names or self.env_removed or self.env_inserted:
             self._write_env(f"{path}/env", operations)
         if self.env_appended:
@@ -108,6 +112,16 @@ class ContainerEdits:
                     _write_quantity(f"{path}/{side}/{tokens[name]}", quantities.get(name), number, operations)
             elif texts:
                 operations.append({"op": "add", "path": f"{path}/{side}", "value": texts})
+
+    def _write_claims(self, path: str, operations: list[Operation]) -> None:
+        entries = [{"name": name} for name in self.claims]
+        resources = self.slot.container.resources
+        if resources is None and not any(number is not None for number in self.resources.values()):
+            operations.append({"op": "add", "path": path, "value": {"claims": entries}})
+        elif resources is None or resources.claims is None:
+            operations.append({"op": "add", "path": f"{path}/claims", "value": entries})
+        else:
+            operations.extend([{"op": "add", "path": f"{path}/claims/-", "value": entry} for entry in entries])
 
     def _write_env(self, path: str, operations: list[Operation]) -> None:
         touched = {*self.env_values, *self.env_names, *self.env_removed, *self.env_inserted}
@@ -165,6 +179,7 @@ class PodEdits:
         "_containers",
         "_pod",
         "annotations",
+        "claims",
         "fields",
         "first_init_containers",
         "labels",
@@ -183,6 +198,8 @@ class PodEdits:
         self.tolerations: list[Entry] = []
         self.first_init_containers: list[Entry] = []
         """Init containers before those of the pod."""
+        self.claims: list[Entry] = []
+        """Entries of the pod's ``resourceClaims``."""
         self.volumes: list[Entry] = []
         self.volumes_removed: set[int] = set()
         self.fields: dict[str, Any] = {}
@@ -224,6 +241,12 @@ class PodEdits:
         _remove("/spec/volumes", self.volumes_removed, operations)
         if self.volumes:
             _append("/spec/volumes", spec.volumes, self.volumes, operations)
+        if self.claims and spec.resource_claims is not None:
+            operations.extend(
+                [{"op": "add", "path": "/spec/resourceClaims/-", "value": entry} for entry in self.claims]
+            )
+        elif self.claims:
+            operations.append({"op": "add", "path": "/spec/resourceClaims", "value": self.claims})
         if self.tolerations:
             _append("/spec/tolerations", spec.tolerations, self.tolerations, operations)
         for name, value in self.fields.items():

@@ -122,6 +122,22 @@ def canonical(text: str) -> str:
     return exact_text(number)
 
 
+def stored_text(number: int, *, binary: bool) -> str:
+    """Return how the API server stores a quantity: with the largest suffix that leaves a whole number.
+
+    Source: `Quantity.CanonicalizeBytes` in ``k8s.io/apimachinery/pkg/api/resource/quantity.go``.
+
+    Args:
+        number: above 0 or 0.
+        binary: in powers of 1024, if it is a multiple of one.
+    """
+    units = _BINARY if binary and number % KIB == 0 else {"k": 1000, "M": 10**6, "G": 10**9, "T": 10**12}
+    for suffix, size in reversed(units.items()):
+        if number and number % size == 0:
+            return f"{number // size}{suffix}"
+    return str(number)
+
+
 def exact_text(number: Number) -> str:
     """Format a number as digits that parse to the same number; one without a finite expansion (1/3) like `number_text`."""
     if type(number) is int:  # nearly all of them

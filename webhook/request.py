@@ -11,8 +11,10 @@ memory and for cores; there is no separate flag.
 """
 
 import enum
+import hashlib
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -93,3 +95,45 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         memory = "unspecified memory" if self.memory is None else f"memory {self.memory}"
         cores = "unspecified cores" if self.cores is None else f"cores {self.cores}"
         return f"{devices}, each with {memory}, {cores}"
+
+
+CLAIM_API: Final = "resource.k8s.io/v1"
+CLAIM_PREFIX: Final = "vgpu-"
+"""How the names of our ResourceClaimTemplates begin, and of the claims in pods."""
+
+_HEX: Final = 20
+"""Digits of the hash in a name: nobody finds another content for one."""
+
+_sorted_json: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+def template_name(spec: object) -> str:
+    """Return the name of a ResourceClaimTemplate with a ``spec``: what is stored under it can be compared with it alone."""
+    return f"{CLAIM_PREFIX}{hashlib.sha256(_sorted_json(spec)).hexdigest()[:_HEX]}"
+
+
+class ClaimTemplate(msgspec.Struct, frozen=True, gc=False):
+    """A ResourceClaimTemplate that a pod needs, the same for all pods of a namespace that request the same.
+
+    Attributes:
+        name: `template_name` of its ``spec``.
+        spec_json: the ``spec`` as the API server stores it, with every default.
+    """
+
+    name: str
+    spec_json: str
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> "ClaimTemplate":
+        """Return the template with a ``spec``."""
+        return cls(template_name(spec), _sorted_json(spec).decode())
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The ``spec`` as plain data."""
+        return msgspec.json.decode(self.spec_json, type=dict[str, Any])
+
+    def manifest(self, namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+        """Return the object in a namespace; none without a name for it."""
+        metadata = {"name": self.name, **({"namespace": namespace} if namespace else {}), "labels": dict(labels)}
+        return {"apiVersion": CLAIM_API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": self.spec}

@@ -1,19 +1,34 @@
-"""Resource claims of Dynamic Resource Allocation (DRA): recognized and left unchanged, never written here.
+"""Resource claims of Dynamic Resource Allocation (DRA): those of users are left unchanged, ours are written and read again.
+
+Ours are made from templates. The name of one is the hash of its content, which the pod's status describes: so whoever reads
+both knows the request again, without the template.
 
 A claim is an entry of ``spec.resourceClaims`` to which a container refers under ``resources.claims``, or an extended resource
 that names a DeviceClass. The scheduler accounts for what it allocates, and knows nothing of shares: in one container, claim
 and share would each have a GPU of their own.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from webhook.admission.decision import Plan
+from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.policy import Policy
-from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.templates import claim_number, template_of
+from webhook.mapping.requests.values import KeyValue
+from webhook.patch import Slot
+from webhook.pod import DEVICE_CLASS, Container, Metadata, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
-from webhook.reasons import Finding, Reason, deny
+from webhook.reasons import Denied, Finding, Reason, deny
+from webhook.request import CLAIM_PREFIX, ClaimTemplate
 from webhook.text import shorten
+
+MAX_CLAIM: Final = 63
+"""The most characters of a claim's name in a pod, a DNS label."""
 
 MOST_SHOWN: Final = 2
 """The most containers with claims that a message names."""
@@ -89,7 +104,8 @@ def check_claims(plan: Plan) -> None:
             raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
         if claims:
             claiming.append(_Claiming(claims[0], slot.name, beside))
-    if claiming or plan.pod.spec.resource_claims:
+    own = own_claims(plan.pod, plan.policy)
+    if claiming or any(claim.name not in own for claim in plan.pod.spec.resource_claims or ()):
         plan.findings.append(
             Finding(Reason.CLAIM_LEFT_UNCHANGED, _left_unchanged(claiming), field="spec.resourceClaims")
         )
@@ -141,3 +157,111 @@ def _counts(text: QuantityText) -> bool:
 def _shown(name: str) -> str:
     """A name from the pod, cut for messages: honest names are not longer."""
     return shorten(name, 63)
+
+
+class OwnClaim(NamedTuple):
+    """What a claim of ours requests: the vendor that it is written for, its keys, and its template."""
+
+    vendor: Vendor
+    entries: tuple[KeyValue, ...]
+    template: ClaimTemplate
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True):
+    vendor: str = ""
+    target: str | None = None
+    written: dict[str, str] = {}
+    claim: str | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    containers: dict[str, _ContainerStatus] = {}
+
+
+_status = msgspec.json.Decoder(_Status)
+
+
+def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
+    """Return the claims that the status of a pod describes, by the name of their template.
+
+    Who forges a status gains nothing: what it describes is a request in the keys of a mapping, and the name is its hash.
+    """
+    text = (metadata.annotations or {}).get(STATUS, "")
+    if '"claim"' not in text:
+        return {}
+    try:
+        containers = _status.decode(text).containers.values()
+    except msgspec.DecodeError:
+        return {}
+    found = (_described(container, policy) for container in containers if container.claim is not None)
+    return {claim.template.name: claim for claim in found if claim is not None}
+
+
+def _described(container: _ContainerStatus, policy: Policy) -> OwnClaim | None:
+    """The claim of one container; None if its template has another name, as after a change of the mapping."""
+    vendor = policy.vendors.get(container.target or container.vendor)
+    if vendor is None or vendor.claim is None:
+        return None
+    try:
+        entries = tuple(
+            KeyValue(key.name, name, text, claim_number(key, text))
+            for key in vendor.keys.values()
+            if (text := container.written.get(name := key.spellings[0].text)) is not None
+        )
+        reading = read(vendor, {entry.key_name: entry for entry in entries}, {}, policy.largest_card, "")
+        template = template_of(vendor, entries, whole=reading.request.whole)
+    except (QuantityError, Denied):
+        return None
+    return OwnClaim(vendor, entries, template) if template.name == container.claim else None
+
+
+def own_claims(pod: Pod, policy: Policy) -> dict[str, OwnClaim]:
+    """Return the claims of a pod that are made from templates of ours, by their names in the pod."""
+    claims = [each for each in pod.spec.resource_claims or () if each.resource_claim_template_name]
+    if not claims:
+        return {}
+    described = claims_in_status(pod.metadata, policy)
+    return {
+        claim.name: described[claim.resource_claim_template_name or ""]
+        for claim in claims
+        if claim.resource_claim_template_name in described
+    }
+
+
+def write_claims(plan: Plan, wanted: Iterable[tuple[Slot, ClaimTemplate]]) -> None:
+    """Write a claim for each container into the pod.
+
+    Containers with equal requests have claims of their own from one template. An init container has ended before others
+    begin, and a claim lasts as long as the pod: it uses an equal claim of a container, or adds one of its own.
+
+    Args:
+        plan: the pod.
+        wanted: the containers, each with its template.
+    """
+    taken = {claim.name for claim in plan.pod.spec.resource_claims or ()}
+    by_template: dict[str, str] = {}
+    for slot, template in sorted(wanted, key=lambda each: _ends_first(each[0])):
+        shared = by_template.get(template.name) if _ends_first(slot) else None
+        name = shared or _unused(slot.name, taken)
+        plan.edits.container(slot).claims.append(name)
+        plan.edits.labels.values[CLAIM] = "true"
+        if shared is not None:
+            continue
+        taken.add(name)
+        by_template.setdefault(template.name, name)
+        plan.edits.claims.append({"name": name, "resourceClaimTemplateName": template.name})
+        if _ends_first(slot):
+            message = "claimed for as long as the pod lives, beside the others' claims: request the same in a container"
+            plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, slot.name))
+
+
+def _ends_first(slot: Slot) -> bool:
+    """Whether it is an init container that ends, and no sidecar."""
+    return slot.kind == "initContainers" and bytes(slot.container.restart_policy) != b'"Always"'
+
+
+def _unused(container: str, taken: Collection[str]) -> str:
+    """A name for the claim of a container, at most 63 characters long."""
+    name = f"{CLAIM_PREFIX}{container}"[:MAX_CLAIM].rstrip("-")
+    names = (name if number == 1 else f"{name[: MAX_CLAIM - 4]}-{number}" for number in range(1, len(taken) + 2))
+    return next(each for each in names if each not in taken)

@@ -373,6 +373,9 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
         if container_keys.resources:
             _add_resources(containers, position, container_keys, policy)
             check_number_requesting(containers)
+        if container_keys.claimed is not None:
+            _add_claim(containers, position, container_keys, policy)
+            check_number_requesting(containers)
     if keys.labels or keys.annotations or keys.node_selector:
         add_pod_keys(containers, keys, policy)
     requesting = [containers[position] for position in sorted(containers) if _requests_devices(containers[position])]
@@ -409,6 +412,15 @@ def _add_resources(containers: ContainerRequests, position: int, keys: Container
             message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
             raise container.deny(Reason.LIMIT_DIFFERS, message)
         container.add(owner, name, text, number)
+
+
+def _add_claim(containers: ContainerRequests, position: int, keys: ContainerKeys, policy: Policy) -> None:
+    """Add the keys of one container's claim."""
+    assert keys.claimed is not None  # noqa: S101  (by the caller)
+    name, entries = keys.claimed
+    for entry in entries:
+        container = container_in(containers, position, keys, policy.vendors[name], entry.key)
+        container.add(Owner(name, entry.key_name), entry.key, entry.text, entry.number)
 
 
 def _requests_devices(container: ContainerRequest) -> bool:
@@ -459,7 +471,7 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
             continue  # a count of the pod is for all of them
         for entry in group[0].key_values.values():
             key = vendor.keys[entry.key_name]
-            if "devices" in key.dimensions and key.place != "resource" and not (key.per_container or key.listed):
+            if "devices" in key.dimensions and not key.of_container and not (key.per_container or key.listed):
                 message = (
                     f"{entry.key}: {entry.text!r} counts the devices of one container, but {names} request devices: "
                     "keep the request of one"

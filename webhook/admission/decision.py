@@ -30,7 +30,7 @@ from webhook.pod import (
     present,
 )
 from webhook.reasons import Finding, Reason, ReasonKind
-from webhook.request import Request
+from webhook.request import ClaimTemplate, Request
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
@@ -86,6 +86,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         warnings: warnings for the user, in order.
         notes: findings for the status, the audit log and metrics only.
         denial: why it was denied.
+        objects: the ResourceClaimTemplates that the changed pod names, to be in its namespace before it is scheduled.
         status_json: the status annotation; empty for a pod without a GPU request.
         audit: audit annotations: keys are qualified-name parts, values text.
         vendors: the vendors whose keys the pod has, for metrics.
@@ -97,6 +98,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     warnings: tuple[Finding, ...] = ()
     notes: tuple[Finding, ...] = ()
     denial: Finding | None = None
+    objects: tuple[ClaimTemplate, ...] = ()
     status_json: str = ""
     audit: Mapping[str, str] = {}
     vendors: tuple[str, ...] = ()
@@ -228,6 +230,7 @@ def _reduced(
             each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
             each.security_context,
             each.volume_devices if mounts else ABSENT,
+            restart_policy=each.restart_policy,
         )
         if each.name not in installers
         else msgspec.structs.replace(each, resources=extended)
@@ -298,10 +301,12 @@ def size_of(decision: Decision) -> int:
     texts: list[str | bytes] = [decision.patch_json, *decision.audit.values()]
     texts += [] if "status" in decision.audit else [decision.status_json]
     findings = (*decision.warnings, *decision.notes, *(() if denial is None else (denial,)))
+    for template in decision.objects:
+        texts += [template.name, template.spec_json]
     for finding in findings:
         texts += [text for text in (finding.message, finding.field, finding.value, finding.container) if text]
     response = 4 * len(decision.patch_json) // 3 + len(told)
-    return _OBJECTS + _OBJECT * len(findings) + sum(map(getsizeof, texts)) + response
+    return _OBJECTS + _OBJECT * (len(findings) + len(decision.objects)) + sum(map(getsizeof, texts)) + response
 
 
 class Allocation(NamedTuple):
@@ -348,6 +353,7 @@ class Plan:
             those with True, which a plain device plugin gives less, like shares.
         edits: the changes to the pod.
         findings: warnings for the user, in order.
+        templates: by the path of a container, the template of the claim that is written for it.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
         hidden: the containers in which devices are hidden by us, for the status.
         stripped: variables that the guard has removed so far.
@@ -368,6 +374,7 @@ class Plan:
     allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor, bool], ...] = ()
     findings: list[Finding] = field(default_factory=list)
+    templates: dict[str, ClaimTemplate] = field(default_factory=dict)
     deliveries: dict[str, str] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
     stripped: int = 0

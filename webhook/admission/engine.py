@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from webhook import labels
-from webhook.admission.claims import check_claims, nothing_requested
+from webhook.admission.claims import check_claims, nothing_requested, write_claims
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
@@ -26,6 +26,7 @@ from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.templates import template_of
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
@@ -180,6 +181,7 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
         patch_json=_encode(operations) if operations else b"",
         warnings=tuple([finding for finding in findings if not finding.reason.note]),
         notes=tuple([finding for finding in findings if finding.reason.note]),
+        objects=tuple({each.name: each for each in plan.templates.values()}.values()) if plan.templates else (),
         status_json=text,
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
@@ -271,6 +273,14 @@ def _write(plan: Plan, resolution: PodResult) -> None:
     for allocation, settled in zip(plan.allocations, resolution.settled, strict=True):
         if settled.resources:
             edits.container(allocation.slot).resources.update(settled.resources)
+        if settled.claim:
+            whole = settled.request.whole
+            plan.templates[allocation.slot.path] = template_of(settled.target, settled.claim.values(), whole=whole)
+    if plan.templates:
+        moved = [
+            each.slot for each, settled in zip(plan.allocations, resolution.settled, strict=True) if settled.translated
+        ]
+        write_claims(plan, [(slot, plan.templates[slot.path]) for slot in moved if slot.path in plan.templates])
     edits.labels.values.update(resolution.labels)
     edits.annotations.values.update(resolution.annotations)
 
@@ -491,7 +501,8 @@ def _line(name: str, container: Mapping[str, Any]) -> str:
     else:
         amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
     source = f", translated from {container['vendor']}" if "target" in container else ""
-    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}"
+    claim = f", claim of {container['claim']}" if "claim" in container else ""
+    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}{claim}"
 
 
 def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
@@ -507,6 +518,8 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
     for settled in resolution.settled:
         name = settled.requested.name
         containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
+        if settled.claim:
+            containers[name]["claim"] = plan.templates[plan.slots[settled.requested.position].path].name
     hidden = {"hidden": plan.hidden} if plan.hidden else {}
     return {"policy": plan.policy.digest, "containers": containers, **hidden}
 
@@ -538,6 +551,7 @@ def _container(settled: Settled, delivery: str | None, notes: list[str] | None) 
         status["target"] = settled.target.name
     written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
     written |= {key: text for _, key, text in settled.keys}
+    written |= {entry.key: entry.text for entry in settled.claim.values()}
     if written:
         status["written"] = written
     if delivery:

@@ -152,10 +152,11 @@ def _carries(plan: Plan, keys: NameSet) -> bool:
 
 def _requests(plan: Plan, slot: Slot, names: NameSet) -> bool:
     """Whether a container will request a device of the hardware; 0 counts, too, as for the generated policy."""
-    resources, written = slot.container.resources, plan.edits.container(slot).resources
+    edits = plan.edits.container(slot)
+    resources, written = slot.container.resources, edits.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})
     every = {*written, *(name for side in sides for name in side)}
-    claims = resources is not None and bool(resources.claims)
+    claims = bool(edits.claims) or (resources is not None and bool(resources.claims))
     return claims or bool(names.among(name for name in every if written.get(name, 0) is not None))
 
 

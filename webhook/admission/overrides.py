@@ -290,12 +290,15 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
 def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
     """Return the vendor that a request in `vendor`'s keys is written for, and a warning if its hardware is another family.
 
-    The first of: the pod's annotation, the namespace's, the mapping's `translateTo`, the vendor itself if the setting
-    `served` names it, the setting `target` (for vendors of the same hardware family only), the vendor itself.
+    A claim stays with its vendor. Otherwise the first of: the pod's annotation, the namespace's, the mapping's `translateTo`,
+    the vendor itself if the setting `served` names it, the setting `target` (for vendors of the same hardware family only),
+    the vendor itself.
 
     Raises:
         Denied: the annotation names no vendor, or one that is never written.
     """
+    if vendor.claim is not None:  # what is claimed already stays so
+        return vendor, None
     for name, origin in ((overrides.pod_target, "pod"), (overrides.namespace_target, "namespace")):
         if name is not None:
             return _annotated(vendor, name, origin, policy)

@@ -148,7 +148,7 @@ def place_pod(plan: Plan) -> None:
     shares = [allocation for allocation in plan.allocations if allocation.share]
     for allocation in shares:
         _check_privileged(allocation)
-    if shares and plan.pod.spec.node_name:
+    if (shares or plan.templates) and plan.pod.spec.node_name:
         _free_from_node(plan, plan.pod.spec.node_name)
     places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
     _set_scheduler(plan)

@@ -77,13 +77,20 @@ def merge(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) ->
 
 
 def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
-    """Report containers that share one device under the source, and may get several under the target."""
+    """Report containers that share one device under the source, and may get several under the target.
+
+    Raises:
+        Denied: the target has claims, one for each container.
+    """
     together = [
         container for container in settled if container.requested.vendor.together and not container.target.together
     ]
     if len(together) > 1:
         names = ", ".join(container.requested.name for container in together)
         source, target = together[0].requested.vendor.name, together[0].target.name
+        if together[0].target.claim is not None:
+            message = f"{source} puts {names} on one device, and each would get a claim of {target}, perhaps of another"
+            raise together[0].requested.deny(Reason.NO_EQUIVALENT, f"{message}: request in one container")
         yield Finding(
             Reason.SINGLE_DEVICE_LOST,
             f"{source} puts {names} on one device, {target} may use several: request in one container if that matters",
@@ -123,7 +130,7 @@ def _check_spare_counts(
     """Deny a count of the user's that the target would read although it needs none."""
     devices = container.request.devices
     for key in container.target.keys.values():
-        if "devices" not in key.dimensions or key.place == "resource":
+        if "devices" not in key.dimensions or key.of_container:
             continue
         for template in key.spellings:
             text = present[key.place].get(template.text)
@@ -154,7 +161,8 @@ def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
         before = containers[position]
         unchanged = [resource for resource in before.resources if resource[0] not in settled.resources]
         written = [(name, str(number), str(number)) for name, number in settled.resources.items() if number is not None]
-        containers[position] = before._replace(resources=(*unchanged, *written))
+        claimed = (settled.target.name, tuple(settled.claim.values())) if settled.claim else before.claimed
+        containers[position] = before._replace(resources=(*unchanged, *written), claimed=claimed)
     return PodKeys(
         tuple(containers),
         _after(keys.labels, resolution.labels),
@@ -477,6 +485,9 @@ def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: 
 
 def _rewrites(container: Settled, keys: PodKeys) -> bool:
     """Whether a second pass would write other numbers."""
+    claimed = keys.containers[container.requested.position].claimed
+    if claimed is not None and claimed[1] != tuple(container.claim.values()):
+        return True
     resources = {
         name: (limit, request) for name, limit, request in keys.containers[container.requested.position].resources
     }

@@ -52,6 +52,7 @@ class Settled(Struct):
         read_back: the meaning of the keys of a translated request, read alone; None if it is not translated.
         translated: it is written in another vendor's keys.
         resources: resource names to write with their number, or None to remove.
+        claim: the keys of its claim, of a target that has claims; otherwise empty.
         keys: target keys in labels and annotations: (key, name, text).
         dropped: annotations of the source that carried the request.
         findings: warnings for the user.
@@ -64,6 +65,7 @@ class Settled(Struct):
     filled: Defaults
     reading: Reading
     resources: dict[str, Number | None] = {}
+    claim: dict[str, KeyValue] = {}
     keys: list[tuple[Key, str, str]] = []
     dropped: list[str] = []
     findings: list[Finding] = []
@@ -180,6 +182,8 @@ def keep_keys(container: ContainerRequest, reading: Reading, overrides: Override
         container, container.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading
     )
     settled.findings.extend([*reading.findings, *limit_not_kept(reading.form, container)])
+    if container.keys.claimed is not None:
+        settled.claim.update(container.key_values)
     for key_name, number in reading.corrections.items():
         _write_key(settled, reading.form.keys[key_name], number)
     for name in container.promoted:
@@ -266,7 +270,7 @@ def settle(
         return Unchanged(container, why, share=_is_share(container, policy))
     if overrides.bare.whole and container.plain and (kept := _kept_elsewhere(container, target, overrides)) is not None:
         return Unchanged(container, kept.message, finding=kept, share=_is_share(container, policy))
-    namespace = overrides.defaults
+    namespace = overrides.defaults if container.keys.claimed is None else {}
     try:
         if without:
             namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
@@ -499,7 +503,9 @@ class _Settler:
         """
         container, target, request = self._container, self._target, reading.request
         # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
-        defaults = {} if target.inactive else defaults_for(target, target, self._overrides.defaults)[0]
+        # A claim is never filled in.
+        unfilled = target.inactive or target.claim is not None
+        defaults = {} if unfilled else defaults_for(target, target, self._overrides.defaults)[0]
         if self._overrides.bare.whole and container.bare:  # then what is written is a count alone, or all of the memory
             defaults.pop("memory", None)
             defaults.pop("cores", None)
@@ -644,7 +650,9 @@ class _Settler:
                 settled.findings.append(
                     Finding(Reason.KEY_RETIRED, message, self._container.name, entry.key, entry.text)
                 )
-            if key.place == "resource":
+            if key.place == "claim":
+                settled.claim[key_name] = entry
+            elif key.place == "resource":
                 if not self._policy.resources.owners(entry.key):
                     message = f"{target.name} is inactive and no active vendor reads {entry.key}: choose another target"
                     raise self._container.deny(Reason.READ_BACK_DIFFERS, message)

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from webhook.admission.claims import claims_of
+from webhook.admission.claims import claims_of, own_claims
 from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.near_misses import NearMiss
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot, slots
 from webhook.pod import Pod, QuantityText, Resources
 from webhook.quantity import canonical
@@ -45,12 +46,14 @@ class ContainerKeys(NamedTuple):
         init: it runs before the others, or beside them as a native sidecar.
         resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
         perhaps: unknown names that may be the cluster's own names of a key.
+        claimed: the keys of its claim, if that is one of ours: the vendor's name, and the keys.
     """
 
     name: str
     init: bool
     resources: tuple[tuple[str, str | None, str | None], ...]
     perhaps: tuple[str, ...] = ()
+    claimed: tuple[str, tuple[KeyValue, ...]] | None = None
 
 
 class PodKeys(NamedTuple):
@@ -106,6 +109,9 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
     claims: dict[str, tuple[str, ...]] = {}
     containers, keys_left = _container_keys(all_slots, policy, claims, findings)
     has_request = keys_left < MAX_KEYS
+    if claims and pod.spec.resource_claims:
+        containers = _with_own_claims(pod, all_slots, containers, claims, policy)
+        has_request = has_request or any(each.claimed is not None for each in containers)
     metadata, node_selector = pod.metadata, pod.spec.node_selector
     labels = _read_keys(metadata.labels, policy.labels, keys_left) if metadata.labels else ()
     keys_left -= len(labels)
@@ -153,6 +159,27 @@ def _container_keys(
                     )
         containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
     return tuple(containers), keys_left
+
+
+def _with_own_claims(
+    pod: Pod,
+    all_slots: tuple[Slot, ...],
+    containers: tuple[ContainerKeys, ...],
+    claims: dict[str, tuple[str, ...]],
+    policy: Policy,
+) -> tuple[ContainerKeys, ...]:
+    """The containers with the keys of claims that this webhook wrote, which are taken out of `claims`."""
+    own = own_claims(pod, policy)
+    if not own:
+        return containers
+    keys: list[ContainerKeys] = []
+    for slot, container in zip(all_slots, containers, strict=True):
+        claimed = claims.pop(slot.path, ())
+        if others := tuple(name for name in claimed if name not in own):
+            claims[slot.path] = others
+        first = next((own[name] for name in claimed if name in own), None)
+        keys.append(container if first is None else container._replace(claimed=(first.vendor.name, first.entries)))
+    return tuple(keys)
 
 
 def _resource_keys(

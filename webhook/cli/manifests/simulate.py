@@ -34,6 +34,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Reason
+from webhook.request import ClaimTemplate
 from webhook.workloads import Kinds, matches, workloads_of
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class SimulatedObject:
         notes: messages of this command only.
         unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
+        needed: the objects that its pods need besides.
     """
 
     title: str
@@ -113,6 +115,7 @@ class SimulatedObject:
     notes: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
+    needed: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(slots=True)
@@ -121,8 +124,8 @@ class Simulated:
 
     Attributes:
         objects: every object except Namespaces, in order; items of lists separately.
-        documents: the documents to print; lists contain their simulated items.
-        single: whether there was one document, denied or not; Namespaces do not count.
+        documents: the documents to print; lists contain their simulated items. Last come the templates of claims.
+        single: whether there is one document, denied or not; Namespaces do not count.
         unmatched: template paths that matched nothing in any object.
         errors: of each object that could not be read, the problem; it is left out.
     """
@@ -160,6 +163,14 @@ def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: Simu
         printed = _document(obj, outcome, decide, options, namespaces)
         if printed is not None:
             outcome.documents.append(printed)
+    present = [(each.group, each.kind, each.metadata.get("namespace"), each.name) for each in everything]
+    for needed in (needed for each in outcome.objects for needed in each.needed):
+        metadata = needed["metadata"]
+        identity = (GROUP, needed["kind"], metadata.get("namespace"), metadata["name"])
+        if identity not in present:
+            present.append(identity)
+            outcome.documents.append(needed)
+            outcome.single = False
     return outcome
 
 
@@ -233,7 +244,8 @@ def _object(
     rest = tuple(unjudged(obj, places, options.is_key, options.kinds))
     if not places:
         return SimulatedObject(obj.title, obj.data, obj.data, unjudged=rest)
-    name = obj.metadata.get("namespace") or options.namespace or DEFAULT_NAMESPACE
+    written = obj.metadata.get("namespace") or options.namespace
+    name = written or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
     context = Context(
@@ -244,6 +256,7 @@ def _object(
     denials: list[str] = []
     notes: list[str] = []
     pods: list[SimulatedPod] = []
+    needed: list[ClaimTemplate] = []
     for place in places:
         pod, decision, operations, zeros = _place(obj, place, context, decide, options.target)
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
@@ -256,6 +269,7 @@ def _object(
         if operations is None:
             notes.append(where + UNWRITTEN)
         patch.extend(operations or ())
+        needed.extend(decision.objects)
         warnings.extend(where + finding.text for finding in decision.warnings)
         if decision.denial is not None and not decision.allowed:
             denials.append(f"{where}{decision.denial.reason.code}: {decision.denial.sentence}")
@@ -272,6 +286,7 @@ def _object(
         tuple(notes),
         rest,
         tuple(pods),
+        () if denials else tuple(each.manifest(written or "", {labels.CLAIM: "true"}) for each in needed),
     )
 
 

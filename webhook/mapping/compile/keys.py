@@ -8,7 +8,7 @@ from typing import cast
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.schema import Texts
-from webhook.mapping.model.vendor import CONTAINER, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
+from webhook.mapping.model.vendor import CONTAINER, COUNT, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
     Numbers,
     glob_pattern,
@@ -100,18 +100,27 @@ class Problems:
             return None
 
 
-def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Variable], problems: Problems) -> Key:
-    """Compile a key, with its unit."""
+def compile_key(
+    name: str,
+    model: schema.Key,
+    variables: Mapping[str, schema.Variable],
+    problems: Problems,
+    claim: schema.Claim | None = None,
+) -> Key:
+    """Compile a key, with its unit; `claim` is the section of that name."""
     path: FieldPath = ("keys", name)
     by_place: dict[KeyPlace, Texts | None] = {
         "resource": model.resource,
         "label": model.label,
         "annotation": model.annotation,
         "nodeSelector": model.node_selector,
+        "claim": model.claim and f"{claim.device_class if claim is not None else ''}/{model.claim}",
     }
     places = [(place, names) for place, names in by_place.items() if names is not None]
     if len(places) != 1:
-        problems.add(path, "needs exactly one place", "write one of `resource`, `label`, `annotation`, `nodeSelector`")
+        problems.add(
+            path, "needs exactly one place", "write one of `resource`, `label`, `annotation`, `nodeSelector`, `claim`"
+        )
         places = places or [("resource", "")]
     place, names = places[0]
     spellings = tuple(map(Template, _texts(names)))
@@ -139,6 +148,7 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
     if model.ceiling is not None and (kind != "other" or place != "annotation"):
         problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
     unit, sized = _unit(path, model, dimensions, problems)
+    _check_claim(path, model, dimensions, claim, problems)
     return Key(
         name=name,
         place=place,
@@ -163,9 +173,42 @@ def compile_key(name: str, model: schema.Key, variables: Mapping[str, schema.Var
         why=model.why,
         retired=model.retired,
         unreported=model.unreported,
+        claimed=model.claim,
+        unset=model.unset,
+        omitted=model.omitted,
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )
+
+
+def _check_claim(
+    path: FieldPath,
+    model: schema.Key,
+    dimensions: tuple[Dimension, ...],
+    claim: schema.Claim | None,
+    problems: Problems,
+) -> None:
+    """Check that a mapping with a section `claim` has keys of claims only, and others none; each of one dimension."""
+    if (model.claim is None) is not (claim is None):
+        problems.add(
+            path,
+            "a mapping with `claim` has keys with `claim`, and no others",
+            "move one of them to a document of its own",
+        )
+    elif model.claim is None and (model.unset is not None or model.omitted is not None):
+        problems.add(path, "only a key with `claim` has `unset` and `omitted`")
+    elif model.claim is not None and (
+        len(dimensions) != 1 or (dimensions == ("devices",)) is not (model.claim == COUNT)
+    ):
+        problems.add(
+            path,
+            "a claim has a count of devices, and capacities: memory or cores",
+            f"write `claim: {COUNT}, is: devices`",
+        )
+    elif model.claim is not None and (
+        model.total or model.list or model.request_key or (model.unit is None and "unit" in model.model_fields_set)
+    ):
+        problems.add(path, "a capacity is a number for each device, in a known unit")
 
 
 def _kind(written: schema.KeyKind | list[Dimension]) -> tuple[KeyKind, tuple[Dimension, ...]]:

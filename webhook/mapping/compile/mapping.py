@@ -41,7 +41,10 @@ def draft_vendor(
 
 
 def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPath], problems: Problems) -> Vendor:
-    keys = {name: compile_key(name, key, document.variables, problems) for name, key in document.keys.items()}
+    keys = {
+        name: compile_key(name, key, document.variables, problems, document.claim)
+        for name, key in document.keys.items()
+    }
     used = {variable for key in keys.values() for variable in (*key.variables, key.row_of)}
     marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
     variables = compile_variables(document.variables, used, marks, inherited, problems)
@@ -97,7 +100,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         variables=variables,
         forms=forms,
         by_dimension=by_dimension,
-        annotation_keys=not any(key.place == "resource" for key in keys.values()),
+        annotation_keys=not any(key.of_container for key in keys.values()),
         defaults=defaults,
         translate_to=document.translate_to,
         drop=tuple(document.drop),
@@ -115,6 +118,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         owned_by=tuple(document.owned_by),
         lets_through=lets_through,
         privileged_allowed=document.privileged == "allow",
+        claim=document.claim,
         overridden=overridden,
     )
 

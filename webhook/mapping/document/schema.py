@@ -373,7 +373,7 @@ class Ceiling(Strict):
 
 
 class Key(KeyRule):
-    """A key of a pod: exactly one of resource, label, annotation and nodeSelector."""
+    """A key of a pod: exactly one of resource, label, annotation, nodeSelector and claim."""
 
     resource: Texts | None = Field(
         None, description="resource name, or several spellings, of which the first is written"
@@ -382,6 +382,18 @@ class Key(KeyRule):
     annotation: Texts | None = None
     node_selector: Texts | None = Field(
         None, description="key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
+    )
+    claim: Short | None = Field(
+        None,
+        min_length=1,
+        description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it",
+    )
+    unset: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
+        None, description="of a capacity: what is written for a request without a limit of it; without it, nothing"
+    )
+    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
+        None,
+        description="of a capacity: what a claim without it gets from the driver; without it, all that is not shared",
     )
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
@@ -483,6 +495,27 @@ class Place(Strict):
     tolerations: list[Annotated[dict[Short, Long | Whole], Field(max_length=FEW)]] = Field([], max_length=FEW)
     labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
     annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
+
+
+DomainName: TypeAlias = Annotated[
+    str, Field(pattern=r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$", max_length=63)
+]
+"""The name of a driver or of a device class."""
+
+
+class Claim(Strict):
+    """The resource claims of Dynamic Resource Allocation in which the vendor's requests are written."""
+
+    driver: DomainName = Field(description="the driver of the devices")
+    device_class: DomainName = Field(alias="class", description="the DeviceClass of shares")
+    whole_class: DomainName | None = Field(
+        None,
+        description="the DeviceClass of whole devices, which are requested without capacities; without it, `class`",
+    )
+    distinct: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = Field(
+        None,
+        description="the attribute of the driver that differs between all devices: those of a claim are never the same",
+    )
 
 
 class OwnedLabel(Strict):
@@ -608,6 +641,7 @@ class Mapping(Strict):
         default=False, description="true: the vendor's names are not read unless the setting `owners` names it"
     )
     target: bool = Field(default=True, description="false: read only, never written")
+    claim: Claim | None = Field(None, description="requests are written as resource claims, never read from other keys")
     place: Place = Place()
     shim: Shim | None = None
     guard: list[Guard] = Field([], max_length=SOME)

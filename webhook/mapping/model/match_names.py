@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
+from webhook.labels import CLAIM
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.strict_yaml import parse
@@ -74,7 +75,14 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
     made = LetsThrough(
         prefixes=tuple(name.glob for name in prefixes),
         resources=tuple(name.glob for name in (*devices, *foreign["resource"])),
-        keys=tuple(sorted({name.glob for name in (*listed_keys, *foreign["key"])} | narrow)),
+        # A pod whose request became a claim has no key of a vendor any more.
+        keys=tuple(
+            sorted(
+                {name.glob for name in (*listed_keys, *foreign["key"])}
+                | narrow
+                | ({CLAIM} if document.claim else set())
+            )
+        ),
     )
     problems = [
         *(problem for name in devices for problem in _resource_problems(name)),

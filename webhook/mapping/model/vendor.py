@@ -13,8 +13,8 @@ from operator import or_
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.schema import Claim, OwnedLabel, Place, Variable
 from webhook.mapping.document.schema import Mapping as Document
-from webhook.mapping.document.schema import OwnedLabel, Place, Variable
 from webhook.mapping.notation import Expression, NameSet, Numbers, PatternError, expression, literal
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
@@ -202,13 +202,16 @@ if TYPE_CHECKING:
 BUILT_IN: Final = "built-in"
 """The source of documents in the package."""
 
-KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector"]
+KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector", "claim"]
 KeyKind: TypeAlias = Literal["amount", "other", "text", "container"]
+
+COUNT: Final = "count"
+"""What a key with `claim` calls the number of devices; any other name is that of a capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A resource name, label, annotation or node selector that carries a part of a request, with its unit.
+    """A resource name, label, annotation, node selector or part of a claim that carries a part of a request, with its unit.
 
     Attributes:
         place: the kind of name; node selectors are never written.
@@ -230,6 +233,9 @@ class Key:
         why: why the unit has to be configured.
         retired: why current versions of the system no longer read it.
         unreported: why no node reports the resource, so that a pod with it would stay Pending.
+        claimed: of a claim: `count`, or the name of the capacity.
+        unset: of a capacity: the number that is written without a request of it, and means none; None: nothing is written.
+        omitted: of a capacity: the number that a claim without it gets; None: what the form says.
         per_container: the name contains the name of a container.
         variables: the variables of the name, except the container.
         makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
@@ -257,6 +263,9 @@ class Key:
     why: str | None = None
     retired: str | None = None
     unreported: str | None = None
+    claimed: str | None = None
+    unset: int | None = None
+    omitted: int | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
     makes_request: bool = field(init=False)
@@ -265,8 +274,13 @@ class Key:
         if self.kind == "text":
             makes_request = self.row_of is not None and self.per_container
         else:
-            makes_request = self.kind == "amount" and (self.place == "resource" or self.per_container)
+            makes_request = self.kind == "amount" and (self.of_container or self.per_container)
         object.__setattr__(self, "makes_request", makes_request)
+
+    @property
+    def of_container(self) -> bool:
+        """Whether it is part of one container: of its resources, or of a claim of its own."""
+        return self.place in {"resource", "claim"}
 
     @property
     def templates(self) -> tuple[Template, ...]:
@@ -449,6 +463,7 @@ class Vendor:
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
         system: the system whose scheduler and device plugin serve the keys, for messages; the vendor if it is not known.
+        claim: its requests are written as resource claims; None: as keys of pods.
         unreported: its keys that no node reports.
         expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
@@ -479,6 +494,7 @@ class Vendor:
     copies: str | None = None
     owned_by: tuple[str, ...] = ()
     lets_through: LetsThrough = LetsThrough()
+    claim: Claim | None = None
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
     expressed: frozenset[Dimension] = field(init=False)
     unreported: frozenset[str] = field(init=False)

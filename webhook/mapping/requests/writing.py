@@ -8,6 +8,7 @@ import msgspec
 
 from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.templates import claim_text
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
@@ -142,7 +143,9 @@ def _write_form(
             raise NoEquivalent(
                 (f"{spelled} would be {exact_text(number)}, more than any resource can hold (2^63 - 1)",)
             )
-        key_values[name] = KeyValue(name, spelled, exact_text(number), number, binding)
+        key = form.keys[name]
+        text = exact_text(number) if key.claimed is None else claim_text(key, number)
+        key_values[name] = KeyValue(name, spelled, text, number, binding)
     key_values |= {entry.key_name: entry for entry in _texts(form, variables)}
     try:
         reading = read(target, key_values, defaults, largest_card, container, home=True)
@@ -206,7 +209,7 @@ def _number(
     devices = request.devices or 1
     if literal and _counts(form, key):
         return None
-    if counts and key.place != "resource" and _count_implied(form, key, devices, defaults):
+    if counts and not key.of_container and _count_implied(form, key, devices, defaults):
         return None
     values = form.values(key, row)
     number = number_for(key if values is key.values else replace(key, values=values), value, devices)
