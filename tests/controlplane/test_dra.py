@@ -31,7 +31,7 @@ DRIVER = "hami-core-gpu.project-hami.io"
 NODE = "dra-node"
 CARD_GIB = 80
 
-REQUESTS = {
+REQUESTS: dict[str, dict[str, Any]] = {
     "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4096, "nvidia.com/gpucores": 30},
     "volcano": {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 4096, "volcano.sh/vgpu-cores": 30},
     "vcuda": {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 16},

@@ -393,15 +393,15 @@ class InCluster:
 
     async def provide(self, namespace: str, decision: Decision) -> Decision:
         """Create the templates of a changed pod's claims; a denial if that is refused, or not switched on."""
-        try:
-            if self._claim_templates is None:
-                raise RefusedError(
-                    "this webhook creates no ResourceClaimTemplates: install the chart with claims.enabled"
-                )
-            await self._claim_templates.provide(namespace, decision.objects)
-        except RefusedError as error:
-            return denied(Finding(Reason.CLAIM_REFUSED, f"the pod's claim cannot be made: {error}"))
-        return decision
+        why = "this webhook creates no ResourceClaimTemplates: install the chart with claims.enabled"
+        if self._claim_templates is not None:
+            try:
+                await self._claim_templates.provide(namespace, decision.objects)
+            except RefusedError as error:
+                why = str(error)
+            else:
+                return decision
+        return denied(Finding(Reason.CLAIM_REFUSED, f"the pod's claim cannot be made: {why}"))
 
     def _templates_of(self, metadata: ObjectMetadata) -> list[ClaimTemplate]:
         """The templates that a pod needs, as its status says."""
