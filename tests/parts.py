@@ -9,7 +9,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 import pytest
 
-Part: TypeAlias = Literal["node", "image", "release", "workflows"]
+Part: TypeAlias = Literal["node", "image", "release", "workflows", "shells"]
 
 
 def may_skip(part: Part) -> bool:

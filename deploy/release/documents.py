@@ -1,6 +1,5 @@
 """What a release has in words: its notes, from the changelog, the matrix of vendors, and the JSON Schemas of documents."""
 
-import json
 import re
 import subprocess
 import sys
@@ -9,21 +8,15 @@ from pathlib import Path
 from deploy.release import ReleaseError
 from deploy.release.source import Source
 
-_SCHEMAS = """
-import json, sys
-from webhook.mapping.document.settings import Settings, mapping_json_schema
-json.dump({"mapping": mapping_json_schema(), "settings": Settings.model_json_schema(by_alias=True)}, sys.stdout)
-"""
-_HEAD = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+_SCHEMAS = ("mapping", "settings", "test")
 
 
 def write_schemas(source: Source, dist: Path) -> None:
-    """Write the schemas of mappings and settings, as the released code has them, for editors."""
-    command = [sys.executable, "-c", _SCHEMAS]
-    printed = subprocess.run(command, cwd=source.folder, capture_output=True, check=True).stdout  # noqa: S603
-    for name, schema in json.loads(printed).items():
-        document = {**_HEAD, **schema, "title": f"vgpu-webhook {name}"}
-        (dist / f"{name}.schema.json").write_text(json.dumps(document, indent=2) + "\n")
+    """Write the schemas of what people write, as the released code has them, for editors."""
+    for kind in _SCHEMAS:
+        command = [sys.executable, "-m", "webhook", "schema", kind]
+        printed = subprocess.run(command, cwd=source.folder, capture_output=True, check=True).stdout  # noqa: S603
+        (dist / f"{kind}.schema.json").write_bytes(printed)
 
 
 def write_matrix(source: Source, dist: Path) -> None:

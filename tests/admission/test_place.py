@@ -123,6 +123,16 @@ def test_toleration_that_is_there_is_not_added_again(present: dict[str, Any]) ->
     assert placed(pod(tolerations=[present]), Held(vendor(place=place))).patch == ()
 
 
+@pytest.mark.parametrize(
+    "other", [{"value": "no"}, {"value": None}, {"key": "card"}, {"effect": "NoExecute"}, {"operator": "Exists"}]
+)
+def test_toleration_of_something_else_is_not_the_one(other: dict[str, Any]) -> None:
+    """It differs in one member, and both are needed."""
+    toleration = {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    outcome = placed(pod(tolerations=[toleration | other]), Held(vendor(place={"tolerations": [toleration]})))
+    assert outcome.spec["tolerations"] == [toleration | other, toleration]
+
+
 def test_vendors_that_want_different_values_are_refused() -> None:
     """A pod has one value of each field: two mappings that need different ones cannot share it."""
     held = [Held(vendor(name, place={"nodeSelector": {"card": name}})) for name in ("first", "second")]

@@ -522,12 +522,18 @@ def test_no_other_container_can_write_to_the_library() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [{"name": "ACME_LIBRARY", "value": "/mine.so"}, {"name": "ACME_LIBRARY"}, elsewhere("ACME_LIBRARY")]
+    "entry, problem",
+    [
+        ({"name": "ACME_LIBRARY", "value": "/mine.so"}, "has another value"),
+        ({"name": "ACME_LIBRARY"}, "has another value"),
+        (elsewhere("ACME_LIBRARY"), "is set by valueFrom"),
+    ],
 )
-def test_variable_of_our_name_with_another_value_is_refused(entry: dict[str, Any]) -> None:
+def test_variable_of_our_name_with_another_value_is_refused(entry: dict[str, Any], problem: str) -> None:
     """The refusal says what the shim needs; the user's value stays out of the sentence."""
     refused = refusal(pod({"name": "main", "env": [entry]}))
     assert refused.finding.reason is Reason.COLLISION
+    assert f"env ACME_LIBRARY of the pod {problem}, but" in refused.finding.message
     assert "ACME_LIBRARY=/opt/lib/limit.so" in refused.finding.message
     assert "/mine.so" not in refused.finding.message
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cluster.config_maps import vendor
-from webhook.cli.commands.check import as_data, as_github, as_junit, as_sarif, as_text
+from webhook.cli.commands.check import as_json, as_text, formatted
 from webhook.cli.terminal import WIDTH
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import ClusterFacts
@@ -474,8 +474,8 @@ def test_lines_fit() -> None:
 
 def test_data() -> None:
     """The same for programs; it is well unless something is an error."""
-    assert as_data(found(ok("a"), warning("b", "c", hint="d")))["ok"] is True
-    assert as_data(found(ok("a"), error("b", "c", hint="d"))) == {
+    assert json.loads(as_json(found(ok("a"), warning("b", "c", hint="d"))))["ok"] is True
+    assert json.loads(as_json(found(ok("a"), error("b", "c", hint="d")))) == {
         "ok": False,
         "checks": [
             {"name": "api-server", "section": "cluster", "level": "ok", "message": "a", "details": [], "hint": ""},
@@ -558,7 +558,7 @@ def test_junit(run: Run, tmp_path: Path) -> None:
 def test_junit_of_what_xml_forbids() -> None:
     """A parser gets every character that XML permits, and a replacement for others."""
     text = "a\x00b\x1b[31m\ud800\uffff <&\"'> ]]> \U0001f600\tc"
-    (suite,) = ET.fromstring(as_junit(found(error(text, text, hint=text), ok("fine"))))
+    (suite,) = ET.fromstring(formatted(found(error(text, text, hint=text), ok("fine")), "junit"))
     readable = "a\ufffdb\ufffd[31m\ufffd\ufffd <&\"'> ]]> \U0001f600\tc"
     assert suite[0][0].attrib["message"] == readable
     assert suite[0][0].text == f"{readable}\nnext: {readable}"
@@ -594,7 +594,8 @@ def test_github(run: Run, tmp_path: Path) -> None:
 def test_github_escapes() -> None:
     """A runner decodes a command to the same text and name, and nothing in them begins another command."""
     file, text = "a,b:c%2C.yaml", "100 %\r\n::error::x%0A, y: z"
-    (line,) = as_github(found(Result(error("", hint="").level, "", (text,), "", (FileLine(file, 3),)))).splitlines()
+    results = found(Result(error("", hint="").level, "", (text,), "", (FileLine(file, 3),)))
+    (line,) = formatted(results, "github").splitlines()
     command = re.fullmatch(r"::error file=([^,:]*),line=3,title=api-server::(.*)", line)
     assert command is not None
     assert unquote(command[1]) == file
@@ -627,7 +628,7 @@ def test_sarif_of_names() -> None:
     """A relative name is a relative URI; without a file, a result has no location."""
     level = error("", hint="").level
     result = Result(level, "", ("a b/c%.yaml:2: x", "y"), "", (FileLine("a b/c%.yaml", 2), FileLine()))
-    first, second = as_sarif(found(result))["runs"][0]["results"]
+    first, second = json.loads(formatted(found(result), "sarif"))["runs"][0]["results"]
     assert first["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%20b/c%25.yaml"}
     assert (first["message"]["text"], second["message"]["text"]) == ("x", "y")
     assert "locations" not in second

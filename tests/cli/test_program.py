@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,28 @@ def test_usage_errors_exit_with_1(run: Run, arguments: tuple[str, ...]) -> None:
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "Error: " in result.stderr
+
+
+def test_did_you_mean(run: Run) -> None:
+    """A command that is nearly one."""
+    assert "No such command 'mutat'. Did you mean 'mutate'?" in run("mutat").stderr
+    assert "Did you mean" not in run("xyz").stderr
+
+
+def test_no_color(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all commands (https://no-color.org)."""
+    arguments = ("diff", "built-in", "examples/values/hami.yaml", "-f", "examples/pods/01-default-memory.yaml")
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert "\x1b[" in run(*arguments, color=True).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in run(*arguments, color=True).stdout
+
+
+def test_as_a_plugin_of_kubectl() -> None:
+    """Kubectl finds a program `kubectl-vgpu` for `kubectl vgpu`."""
+    program = Path(sys.executable).with_name("kubectl-vgpu")
+    printed = subprocess.run([program, "codes", "--help"], capture_output=True, text=True, check=True)
+    assert printed.stdout.startswith("Usage: kubectl vgpu codes ")
 
 
 def test_python_m_webhook() -> None:

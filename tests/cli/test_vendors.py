@@ -1,13 +1,22 @@
 """The mappings in force, as a table, one by one, and their schema."""
 
+import contextlib
+import fcntl
 import json
+import os
 import re
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
+from webhook.cli.commands.vendors import keys_table
+from webhook.cli.terminal import aligned
 from webhook.mapping.document.schema import Mapping
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
@@ -119,7 +128,7 @@ def test_unknown_vendor(run: Run) -> None:
 
 def test_schema(run: Run) -> None:
     """The keys are those of documents, not of Python."""
-    schema = json.loads(run("vendors", "--schema").stdout)
+    schema = json.loads(run("schema", "mapping").stdout)
     assert schema["$schema"].startswith("https://json-schema.org/")
     whole = schema["$defs"]["Mapping"]
     assert "translateTo" in whole["properties"]
@@ -197,3 +206,53 @@ def test_a_cluster_that_is_not_there(run: Run, tmp_path: Path) -> None:
     result = run("vendors", "--cluster", "--kubeconfig", str(tmp_path / "config"))
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("width", [80, 100, 250])
+def test_the_table_fits_the_terminal(width: int) -> None:
+    """On a terminal no line is longer than it, and nothing is lost; elsewhere a key has one line."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    with subprocess.Popen([sys.executable, "-m", "webhook", "vendors"], stdout=theirs, env=environment) as program:
+        os.close(theirs)
+        seen = b""
+        # Reading fails when nobody has the terminal open any more.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 65536):
+                seen += part
+    os.close(ours)
+    assert program.returncode == 0
+    table = seen.decode().replace("\r", "").split("\n\n")[0].splitlines()
+    whole = [line.rstrip() for line in keys_table(load_policy(), origin=False).split("\n\n")[0].splitlines()]
+    assert max(map(len, table)) <= width
+    assert (table == whole) is (width == 250)
+    assert "".join(sorted("".join(table))).split() == "".join(sorted("".join(whole))).split()
+
+
+def test_narrow_columns() -> None:
+    """The widest cells are wrapped, and each line of a cell is below the one before."""
+    assert aligned([("NAME", "TEXT"), ("a", "one two three four")], 16) == (
+        "NAME  TEXT\na     one two\n       three\n       four\n"
+    )
+    assert aligned([("NAME", "TEXT"), ("a", "one two three four")], None) == "NAME  TEXT\na     one two three four\n"
+
+
+def test_json_of_the_other_tables(run: Run) -> None:
+    """Each row of `--guards` and `--sources`, and each pair of `--matrix`, has its columns by name."""
+    guards = json.loads(run("vendors", "--guards", "-o", "json").stdout)
+    assert {"vendor", "guarded", "values", "effect", "containers"} == guards[0].keys()
+    assert len(guards) == len(run("vendors", "--guards").stdout.splitlines()) - 1
+    sources = json.loads(run("vendors", "--sources", "-o", "json").stdout)
+    assert {"vendor", "system", "version", "checked_on", "at"} == sources[0].keys()
+    pairs = json.loads(run("vendors", "timeslicing", "--matrix", "-o", "json").stdout)
+    assert {each["source"] for each in pairs} == {"timeslicing"}
+    assert {"exact", "denied"} <= {each["outcome"] for each in pairs}
+    assert run("vendors", "--markdown", "-o", "json").exit_code == 1
+
+
+def test_json_of_documents(run: Run) -> None:
+    """Whole documents, of all vendors or of one."""
+    (one,) = json.loads(run("vendors", "nvidia", "-o", "json").stdout)
+    assert (one["vendor"], one["document"]["vendor"]) == ("nvidia", "nvidia")
+    assert one in json.loads(run("vendors", "-o", "json").stdout)

@@ -148,6 +148,26 @@ def plural(kind: str) -> str:
     return f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"
 
 
+def definition(api_version: str, kind: str, *, scope: str = "Namespaced") -> Object:
+    """Return the smallest definition of a custom resource: it stores whatever is in such an object."""
+    group, _, version = api_version.partition("/")
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural(kind)}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"plural": plural(kind), "kind": kind},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
 def read_warnings(headers: Iterable[str]) -> tuple[str, ...]:
     """Return the texts of `Warning` headers (RFC 7234, 5.5); a header may hold several."""
     # http.client reads headers as Latin-1 whatever they are; the API server writes UTF-8.

@@ -1,17 +1,23 @@
 """`serve` in a cluster: it registers itself, follows ConfigMaps and namespaces, and can be missed by whoever has no GPU."""
 
+import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.controlplane.client import Answer, Client
+from tests.controlplane.client import Answer, Client, definition, plural
+from tests.controlplane.examples import FOLDER
 from tests.controlplane.in_cluster import serving
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
+from webhook.workloads import known_workloads, pods_in
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -233,3 +239,117 @@ def test_webhooks_of_later_names_see_what_was_written(
     finally:
         plane.client.delete(GROUP, KIND, name).accepted()
     plane.wait_until(lambda: not refused(create(plane.client, "own", {MEMORY: "3000"})), "no longer called", 30)
+
+
+EXAMPLES = sorted(path.name for path in (FOLDER / "workloads").glob("*.yaml"))
+EXAMPLE_NAMESPACE = "gpu-examples"
+CLUSTER_KINDS = {"Namespace", "ResourceFlavor", "ClusterQueue"}
+GROUPS_OF_THE_API_SERVER = {"", "apps", "batch"}
+SHARES = {
+    "argo-workflow.yaml": {"container": ("4000Mi", "30%")},
+    "indexed-job.yaml": {"part": ("25%", "25%")},
+    "job.yaml": {"train": ("8000Mi", "50%")},
+    "kueue-job.yaml": {"train": ("8000Mi", "unlimited")},
+    "pytorchjob.yaml": {"pytorch": ("8000Mi", "unlimited")},
+    "raycluster.yaml": {"ray-worker": ("50%", "50%")},
+    "vllm.yaml": {"vllm": ("12000Mi", "60%")},
+}
+"""The containers with a share of each example: their memory and cores. That of a workflow has no name there."""
+WITHOUT = {"argo-workflow.yaml": 1, "raycluster.yaml": 1}
+"""How many pods of an example request no GPU."""
+PODS = {"indexed-job.yaml": 4, "pytorchjob.yaml": 2}
+"""How many pods with a share an example has, if not one; of a kind without a controller here, one of each template."""
+
+
+@pytest.fixture(scope="module")
+def kinds(plane: ControlPlane) -> Iterator[None]:
+    """The custom resources of the examples are defined."""
+    objects = [each for name in EXAMPLES for each in example_objects(name)]
+    found = {(each["apiVersion"], each["kind"]) for each in objects if group_of(each) not in GROUPS_OF_THE_API_SERVER}
+    made = [
+        definition(version, kind, scope="Cluster" if kind in CLUSTER_KINDS else "Namespaced") for version, kind in found
+    ]
+    for each in made:
+        plane.client.create(each).accepted()
+    for version, kind in found:
+        plane.wait_until(partial(served, plane, f"/apis/{version}/{plural(kind)}"), f"{kind} is served")
+    yield
+    for each in made:
+        plane.client.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", each["metadata"]["name"])
+
+
+def served(plane: ControlPlane, path: str) -> bool:
+    """Whether the API server lists a collection."""
+    return plane.client.call("GET", path).status == 200
+
+
+def example_objects(name: str) -> list[dict[str, Any]]:
+    """The objects in a file."""
+    return list(yaml.safe_load_all((FOLDER / "workloads" / name).read_text()))
+
+
+def group_of(each: dict[str, Any]) -> str:
+    """The API group of an object."""
+    return str(each["apiVersion"].rpartition("/")[0])
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What kubectl answers."""
+    command = [str(plane.binaries.path("kubectl")), "--kubeconfig", str(plane.kubeconfig), *arguments]
+    environment = {"HOME": str(plane.folder)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def example_pods(plane: ControlPlane, name: str, count: int) -> list[dict[str, Any]]:
+    """The pods of an example, which controllers make; those of kinds without a controller here are made of the templates."""
+    for each in example_objects(name):
+        group, kind = group_of(each), each["kind"]
+        if group == "batch" and each["spec"].get("suspend"):
+            # So Kueue admits it.
+            start = {"spec": {"suspend": False}}
+            plane.client.patch("batch/v1", "jobs", each["metadata"]["name"], start, EXAMPLE_NAMESPACE).accepted()
+        if group in GROUPS_OF_THE_API_SERVER:
+            continue
+        for index, (_, template) in enumerate(pods_in(each, group, kind, known_workloads())):
+            name_of = f"{each['metadata']['name']}-{index}"
+            metadata = {"name": name_of, "labels": template["metadata"].get("labels", {})}
+            if template["spec"].get("containers"):
+                made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+                plane.client.create(made, EXAMPLE_NAMESPACE).accepted()
+
+    def found() -> list[dict[str, Any]] | None:
+        pods = plane.client.list("v1", "pods", EXAMPLE_NAMESPACE)
+        return pods if len(pods) >= count else None
+
+    return plane.wait_until(found, f"{count} pods of {name}")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_apply_as_they_stand(
+    plane: ControlPlane, controllers: ControlPlane, webhook: Process, kinds: None, name: str
+) -> None:
+    """`kubectl apply` takes each file and warns only of the scheduler (VGW509); its pods are stored with their shares."""
+    applied = kubectl(plane, "apply", "--filename", str(FOLDER / "workloads" / name))
+    assert applied.returncode == 0, applied.stderr
+    assert {line.partition(": ")[2].partition(":")[0] for line in applied.stderr.splitlines()} == {"VGW509"}
+    try:
+        pods = example_pods(plane, name, PODS.get(name, 1) + WITHOUT.get(name, 0))
+        shares = [json.loads(text) for each in pods if (text := status_of(each)) is not None]
+        assert len(shares) == PODS.get(name, 1)
+        for each in shares:
+            requests = {container: found["request"] for container, found in each["containers"].items()}
+            assert {key: (one["memory"], one["cores"]) for key, one in requests.items()} == SHARES[name]
+        schedulers = {each["spec"]["schedulerName"] for each in pods if status_of(each) is not None}
+        assert schedulers == {"hami-scheduler"}
+    finally:
+        kubectl(plane, "delete", "--wait=false", "--filename", str(FOLDER / "workloads" / name))
+        for each in plane.client.list("v1", "pods", EXAMPLE_NAMESPACE):
+            plane.client.delete("v1", "pods", each["metadata"]["name"], EXAMPLE_NAMESPACE)
+        gone = lambda: plane.client.get("v1", "namespaces", EXAMPLE_NAMESPACE).status == 404  # noqa: E731
+        plane.wait_until(gone, f"{EXAMPLE_NAMESPACE} is gone", 60)
+
+
+def status_of(each: dict[str, Any]) -> str | None:
+    """What the webhook reports in a pod."""
+    found: str | None = each["metadata"].get("annotations", {}).get("vgpu-webhook.io/status")
+    return found

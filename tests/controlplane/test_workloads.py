@@ -9,6 +9,7 @@ import pytest
 
 from webhook.cluster.registration.desired import API_VERSION, NAME, VALIDATING
 
+from .client import definition
 from .in_cluster import serving
 from .plane import ControlPlane
 from .processes import Process
@@ -60,35 +61,8 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
         yield process
 
 
-NAMES = {"plural": "jobsets", "kind": "JobSet"}
-SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-JOB_SETS: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "jobsets.jobset.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-    },
-    "spec": {
-        "group": "jobset.x-k8s.io",
-        "scope": "Namespaced",
-        "names": NAMES,
-        "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
-    },
-}
-
-
-TRAIN_JOBS: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "trainjobs.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "trainjobs", "kind": "TrainJob"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
-    },
-}
+JOB_SETS = definition("jobset.x-k8s.io/v1alpha2", "JobSet")
+TRAIN_JOBS = definition("example.com/v1", "TrainJob")
 
 
 def template(limits: dict[str, str], **spec: Any) -> Json:

@@ -1,30 +1,28 @@
 """Golden cases: a pod that goes in, the pod that is stored, and what is reported about it, side by side in `cases/`.
 
-A case is a folder: ``pod.yaml``; ``expected.yaml`` unless it is denied; ``report.txt``. It may have a ``namespace.yaml`` (else
-the namespace has opted in and permits everything), a ``settings.yaml`` and a folder ``mappings``. ``--update-golden`` writes
-the last two anew from what the code does now: read the difference before it is committed. A comment `# Trap 6: …` in its pod
+They are cases of `vgpu-webhook test` (`webhook/cli/manifests/cases.py`). ``--update-golden`` writes ``expected.yaml`` and
+``report.txt`` anew from what the code does now: read the difference before it is committed. A comment `# Trap 6: …` in its pod
 ties it to `tests/traps.md`.
 """
 
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import jsonpatch
 import pytest
-from msgspec.structs import astuple
 
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.cli.manifests.files import yaml_text
+from webhook.cli.manifests.cases import judged_case
+from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
-from webhook.reasons import Finding
 
 CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
@@ -39,8 +37,7 @@ FOLDERS = [
     )
     for folder in sorted(CASES.iterdir())
 ]
-DIGEST = "0" * 12
-"""Stands for the policy's digest in expected pods: it changes with every built-in document."""
+BUILT_IN = partial(SourcedPolicy("the built-in mappings", load_policy()).with_documents, partial=False)
 
 
 @cache
@@ -70,47 +67,10 @@ def decided(pod: Any, folder: Path) -> Decision:
     return decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
 
 
-def report(decision: Decision) -> str:
-    """All that is reported, one thing a line: what it is about, with its value; a number that was changed; notes as well."""
-    title = decision.reason.explanation.title
-    if decision.denial is not None:
-        lines = [f"denied, {decision.reason.status}: {title}", _reported(decision.denial)]
-    else:
-        lines = [f"allowed: {title}"]
-    lines += [f"warning: {_reported(finding)}" for finding in decision.warnings]
-    lines += [f"note: {_reported(finding)}" for finding in decision.notes]
-    return "\n".join([*lines, ""])
-
-
-def _reported(finding: Finding) -> str:
-    text = f"{finding.reason.code}: {finding.sentence}"
-    if finding.field is not None:
-        text += f" [{finding.field}{'' if finding.value is None else f' = {finding.value}'}]"
-    if finding.step is not None:
-        text += f" ({', '.join(astuple(finding.step))})"
-    return text
-
-
-def dumped(pod: Any) -> str:
-    """A pod as a person would write it."""
-    return yaml_text(pod)
-
-
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_case(folder: Path, *, update_golden: bool) -> None:
-    """The pod is stored as expected, with exactly these keys."""
-    pod = load_yaml((folder / "pod.yaml").read_text())
-    decision = decided(pod, folder)
-    stored = json.dumps(apply_strictly(pod, decision.patch)).replace(policy_in(folder).digest, DIGEST)
-    expected = None if decision.denial is not None else json.loads(stored)
-    golden, expected_report = folder / "expected.yaml", folder / "report.txt"
-    if update_golden:
-        expected_report.write_text(report(decision))
-        golden.unlink(missing_ok=True)
-        if expected is not None:
-            golden.write_text(dumped(expected))
-    assert report(decision) == expected_report.read_text()
-    assert expected == (load_yaml(golden.read_text()) if golden.exists() else None)
+    """What `vgpu-webhook test` says of it: the pod is stored as expected, with exactly these keys, and this is reported."""
+    assert judged_case(folder, BUILT_IN, update=update_golden).failures == ()
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

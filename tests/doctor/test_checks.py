@@ -1,6 +1,7 @@
 """Every check, with facts for each of its ends."""
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,7 +43,7 @@ from tests.doctor.scene import (
     space,
 )
 from webhook.admission.decision import Namespace
-from webhook.cli.commands.check import as_data, as_text
+from webhook.cli.commands.check import as_json, as_text
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
@@ -450,7 +451,7 @@ def test_what_no_node_offers_comes_first() -> None:
     first, line, *rest = click.unstyle(as_text(examine(facts))).splitlines()
     assert (first, line) == ("target", "‼ resources: no node has a resource of the target timeslicing")
     assert "renameByDefault: true" in " ".join(rest[:3])
-    assert as_data(examine(facts))["checks"][0]["name"] == "resources"
+    assert json.loads(as_json(examine(facts)))["checks"][0]["name"] == "resources"
     partly = result_of(but(outcome=KUNLUN, nodes=[node("n1", "kunlunxin.com/vxpu")]), "resources")
     assert partly.details == (
         "kunlun: kunlunxin.com/xpu, for whole devices: run Kunlunxin's own device plugin on their nodes",

@@ -51,6 +51,7 @@ def assert_rows_are_the_decisions(pod: Json, context: Context, policy: Policy) -
     assert entries.keys() <= {container.name for container in explained.containers}
     steps = 0
     for container in explained.containers:
+        assert "stays unchanged: None" not in lefts(container, "means")
         if container.name in entries:
             assert_container_is_as_reported(container, entries[container.name])
         steps += assert_roundings_are_reported(container, decision)

@@ -171,6 +171,13 @@ def test_what_a_pattern_takes() -> None:
     assert f"{2 * (listed + written)} characters" in room.take(LetsThrough(keys=("b.io/*",)))
 
 
+def test_prefixes_that_are_there_cost_nothing() -> None:
+    """Whichever document had them, the last or an earlier one."""
+    first, second = (LetsThrough(prefixes=(f"{domain}.io/x",)) for domain in "ab")
+    room = Capacity(MatchLoad(2 * (len("a.io/x") + BESIDE), 0, 2))
+    assert [room.take(each) for each in (first, second, first, second)] == [""] * 4
+
+
 def test_more_documents_than_conditions_hold() -> None:
     """The one that no longer fits is reported: the last."""
     texts = [f"{ACME}owned: {keys(300)}\n".replace("acme", f"acme{number}") for number in range(5)]

@@ -1,6 +1,9 @@
 """What a policy remembers is bounded."""
 
+from webhook.admission.decision import size_of
+from webhook.admission.engine import denied
 from webhook.mapping.model.policy import ENTRY, MAX_BYTES, MAX_MET, Memo
+from webhook.reasons import Finding, Reason
 
 
 def test_too_much_is_dropped_at_once() -> None:
@@ -37,3 +40,9 @@ def test_what_occurs_once_is_only_noted() -> None:
     for number in range(MAX_MET):
         memo.met(number)
     assert not memo.met("a")
+
+
+def test_the_message_of_a_denial_counts() -> None:
+    """It is held, and encoded in the response."""
+    short, long = (size_of(denied(Finding(Reason.PRIVILEGED, "x" * length))) for length in (1, 4001))
+    assert long - short >= 2 * 4000

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.vendors import LARGEST, policy, problems, reading
+from tests.mapping.vendors import ACME, LARGEST, policy, problems, reading, vendor
 from webhook.mapping.document.problem import path_text
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
@@ -335,3 +335,16 @@ def test_the_single_and_the_mixed_names_share_their_sizes() -> None:
     """The built-in document of the one extends that of the other."""
     mixed, single = (load_policy().vendors[name].variables["profile"].rows for name in ("mig", "mig-single"))
     assert mixed == single
+
+
+def test_a_row_without_numbers_for_a_form_leaves_it_those_of_the_key() -> None:
+    """`values` of a row may be by form; a form that is not among them has what the key itself permits."""
+    text = ACME.replace(
+        "acme.com/mem, is: memory, unit: 1Mi", '"acme.com/{chip}-mem", is: memory, unit: 1Mi, values: 1..9'
+    )
+    text = text.replace("acme.com/gpu", '"acme.com/{chip}"').replace(
+        "- {name: share", "- {name: many, when: {gpu: 2..}, absent: {memory: all, cores: unlimited}}\n- {name: share"
+    )
+    made = vendor(f"{text}variables: {{chip: {{rows: {{a: {{values: {{mem: {{share: [2, 4]}}}}}}}}}}}}\n")
+    mem, row = made.keys["mem"], made.variables["chip"].rows["a"]
+    assert {form.name: str(form.values(mem, row)) for form in made.forms} == {"many": "1 to 9", "share": "2, 4"}

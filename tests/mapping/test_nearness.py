@@ -102,6 +102,21 @@ def test_choices_are_listed_in_part() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("memory-share", "gpumem"),
+        ("memory-percent", "gpumem-percentage"),
+        ("core-percent", "gpucores"),
+        ("cores-of-all", "gpucores"),
+        ("device-count", "gpu"),
+    ],
+)
+def test_what_a_name_beside_keys_of_a_vendor_is_for(name: str, meant: str) -> None:
+    """A percentage of memory only where the name says so."""
+    assert load_policy().near.find(f"nvidia.com/{name}", ["nvidia"]) == NearMiss(f"nvidia.com/{meant}", sure=False)
+
+
 def test_prefixes_and_known_names_of_a_mapping() -> None:
     """A mapping narrows where it looks, and names what belongs to others."""
     near = policy(f"{ACME}match: {{resources: [acme.com/g]}}\nknown: ['acme.com/gpu-*']\n").near

@@ -1,5 +1,6 @@
 """Writing: the first form of a target that reads back as the request, or the reasons why none does."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from tests.mapping.vendors import ACME, LARGEST, vendor
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.values import number_for
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import ALL, UNLIMITED, Cores, Dimension, Memory, Percent, Request, Size
 
@@ -79,6 +81,15 @@ def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
     assert written(LEGAL, Request(1, Size(mib * MIB), UNLIMITED)).keys["mem"].text == text
     with pytest.raises(NoEquivalent, match="cannot express"):
         written(LEGAL, Request(1, Size(4097 * MIB), UNLIMITED))
+
+
+def test_a_key_expresses_amounts_of_its_own_kind() -> None:
+    """A size is no number of a percentage, nor a percentage one of a size; nor is either one of a key without a unit."""
+    size, percent = LEGAL.keys["mem"], STEPPED.keys["fraction"]
+    unknown = vendor(ACME.replace("unit: 1Mi", "unit: null, why: read the manual")).keys["mem"]
+    assert (number_for(size, Size(2 * GIB), 1), number_for(percent, Percent(50), 1)) == (4, Fraction(1, 2))
+    assert number_for(size, Percent(50), 1) is number_for(percent, Size(2 * GIB), 1) is None
+    assert number_for(unknown, Size(2 * GIB), 1) is number_for(unknown, Percent(50), 1) is None
 
 
 REQUESTS = st.builds(

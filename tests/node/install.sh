@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests of tests/node need from Debian or Ubuntu, and nothing that is there already. It needs root.
+# Installs what the tests need, most of it those of tests/node, from Debian or Ubuntu, and nothing that is there already. It needs root.
 #
 #   sudo tests/node/install.sh
 #
@@ -10,8 +10,9 @@
 #   conntrack   for kube-proxy
 #   iproute2    makes the network namespace that the node lives in
 #   gcc, libc6-dev, musl-tools  build the programs that run in the containers of the tests
+#   zsh, fish   complete commands in tests/cli
 set -eu
-packages='runc buildah debootstrap iptables conntrack iproute2 gcc libc6-dev musl-tools'
+packages='runc buildah debootstrap iptables conntrack iproute2 gcc libc6-dev musl-tools zsh fish'
 
 missing=
 for package in $packages; do

@@ -33,6 +33,7 @@ PARTS = {
     f"vgpu-webhook-{VERSION}-notes.md",
     "mapping.schema.json",
     "settings.schema.json",
+    "test.schema.json",
     "matrix.md",
     "SHA256SUMS",
 }
@@ -149,6 +150,7 @@ def test_schemas_accept_what_the_program_reads(dist: Path) -> None:
     for name, good in (
         ("mapping", {"extends": "nvidia", "defaults": {"memory": "8000Mi"}}),
         ("settings", {"target": "nvidia"}),
+        ("test", {"denied": "VGW303"}),
     ):
         schema = json.loads((dist / f"{name}.schema.json").read_text())
         validator = jsonschema.Draft202012Validator(schema)

@@ -39,7 +39,9 @@ import yaml
 from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
+from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
 from webhook.cli import main
+from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claim_templates
 from webhook.cluster.configuration.config_maps import DocumentKind
@@ -267,7 +269,7 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize("block", YAML, ids=str)
 def test_yaml_is_valid(block: Block) -> None:
-    """Every YAML block is a mapping, a settings document or a Kubernetes object that can be used as it stands."""
+    """Every YAML block is a mapping, settings, an expectation, a pipeline or an object that can be used as it is."""
     (data,) = yaml.safe_load_all(block.text)
     if "vendor" in data or "extends" in data:
         build_policy(parse(block.text, str(block)))
@@ -283,6 +285,12 @@ def test_yaml_is_valid(block: Block) -> None:
             [entry.document for entry in found if entry.kind == "mapping"],
             next((entry.document for entry in found if entry.kind == "settings"), None),
         )
+    elif data.keys() <= {"denied", "warnings", "stored"}:
+        Expectation.model_validate(data)
+    elif "gpu-policy" in data:
+        called = [line.split() for line in data["gpu-policy"]["script"] if line.startswith("vgpu-webhook")]
+        assert called
+        assert all(words[1] in COMMANDS_OF_PROGRAM for words in called)
     elif "kind" in data:
         assert data["apiVersion"]
         assert data["metadata"]["name"]

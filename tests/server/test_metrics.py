@@ -1,12 +1,27 @@
 """What is counted, in Prometheus' format."""
 
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.harness import LEAF, Server, call, get, pod, request, review, serving
+from tests.server.harness import AUTHORITY, LEAF, Server, call, get, pod, request, review, serving
 from webhook.reasons import Reason
 from webhook.server.metrics import MAX_NAMESPACES, OTHERS, Metrics
 from webhook.server.protocol import InFlight, Phase
+
+CLIENTS = """
+import ssl
+from aiohttp import connector
+from webhook.server.metrics import settle_memory
+for settle in (lambda: None, settle_memory):
+    settle()
+    contexts = (context for _, context in sorted(vars(connector).items()) if isinstance(context, ssl.SSLContext))
+    print([(context.verify_mode.name, context.check_hostname, context.cert_store_stats()["x509_ca"]) for context in contexts])
+"""
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -117,3 +132,13 @@ async def test_readiness_is_counted_as_it_is_answered() -> None:
         server.service.lifecycle.phase = Phase.DRAINING
         assert (await get(server, "/readyz")).status == 503
         assert (await samples(server))["vgpu_webhook_ready", ()] == 0
+
+
+def test_no_authority_of_the_machine_is_held(tmp_path: Path) -> None:
+    """Aiohttp loads them where it is imported; a client that names none is still not let down to trust anybody."""
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate_pem)
+    environment = {"SSL_CERT_FILE": str(tmp_path / "ca.crt")}
+    printed = subprocess.check_output([sys.executable, "-c", CLIENTS], text=True, env=environment)
+    before, after = map(ast.literal_eval, printed.splitlines())
+    assert before == [("CERT_NONE", False, 1), ("CERT_REQUIRED", True, 1)]
+    assert after == [("CERT_NONE", False, 0), ("CERT_REQUIRED", True, 0)]

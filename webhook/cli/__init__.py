@@ -1,14 +1,18 @@
 """The command line, ``vgpu-webhook``: a group that imports a command only when it is used.
 
 Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate`, `explain` and `preview` add 2, denied, and
-`check` 2, broken.
+`check` 2, broken,
+and `test` 2, a case that is not as expected.
 """
 
+import difflib
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from webhook import __version__
 
@@ -21,6 +25,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Serve admission reviews over TLS.",
     "mutate": "Print manifests as the cluster would store them.",
     "explain": "Explain what becomes of manifests, or what a key means.",
+    "test": "Test a policy with manifests and what is expected of them.",
+    "diff": "Show what another policy would treat differently.",
+    "schema": "Print the JSON Schema of what people write.",
+    "completion": "Print a script for a shell that completes commands.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",
@@ -45,6 +53,20 @@ class Program(click.Group):
         command = getattr(import_module(f"webhook.cli.commands.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
         return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command; a shell shows its line of the overview, without an import of any."""
+        commands = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -72,8 +94,16 @@ _version = click.version_option(__version__, prog_name=PROGRAM)
 
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @_version
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Translate GPU share requests of pods into the keys that the cluster's vendor reads.
 
     The webhook makes the same decision in a cluster (serve) as offline on manifests (mutate).
     """
+    if os.environ.get("NO_COLOR"):  # https://no-color.org
+        context.color = False
+
+
+def kubectl() -> None:
+    """Run as a plugin of kubectl, which calls a program ``kubectl-vgpu``."""
+    main(prog_name="kubectl vgpu")

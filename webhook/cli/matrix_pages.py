@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from webhook.cli.terminal import columns
 from webhook.mapping.matrix import Cell, Matrix, Rendering, Tried
@@ -127,6 +127,22 @@ def matrix_table(policy: Policy) -> str:
     lines += ["", _LEGEND]
     lines += [f"{target} needs {name} on nodes: {needs}" for target, name, needs in _needs(policy, targets)]
     return "\n".join(lines) + "\n"
+
+
+def matrix_data(policy: Policy, only: str | None = None) -> list[dict[str, Any]]:
+    """Return each pair as data: the outcome of all requests together, and why some are denied.
+
+    Args:
+        policy: the mappings.
+        only: the source to show; None: all.
+    """
+    matrix = Matrix(policy)
+    return [
+        {"source": source, "target": target, "outcome": cell.outcome.value, "why": list(cell.why)}
+        for source in matrix.sources
+        if only in {None, source}
+        for target, cell in sorted(matrix.row(source).items())
+    ]
 
 
 def row_table(policy: Policy, source: str) -> str:

@@ -1,5 +1,8 @@
 """Text for a terminal: aligned columns, labels on the left of wrapped content, and the error for unusable input."""
 
+import itertools
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
@@ -10,11 +13,41 @@ from webhook.text import shown
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Align the cells of rows, separated by two spaces, without trailing spaces."""
+    """Align the cells of rows, separated by two spaces, without trailing spaces; on a terminal, in lines that fit it."""
+    return aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
+
+
+_GAP: Final = "  "
+_NARROW: Final = 8
+"""Characters that a column keeps, however narrow the terminal is."""
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Align the cells of rows.
+
+    Args:
+        rows: the cells.
+        width: the columns of a line; what does not fit is wrapped in its cell, the widest ones first. None: no limit.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+    while width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(widths) > _NARROW:
+        widths[widths.index(max(widths))] -= 1
+    lines = (
+        line
+        for row in rows
+        for line in itertools.zip_longest(
+            *(_cell_lines(cell, size) for cell, size in zip(row, widths, strict=True)), fillvalue=""
+        )
     )
+    return "".join(
+        _GAP.join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )
+
+
+def _cell_lines(cell: str, width: int) -> list[str]:
+    if len(cell) <= width:
+        return [cell]
+    return textwrap.wrap(cell, width, subsequent_indent=" ", break_on_hyphens=False)
 
 
 WIDTH: Final = 100

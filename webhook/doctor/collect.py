@@ -141,13 +141,16 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         return seen
     spaces = [] if isinstance(seen.opted_in, Missing) else [space.name for space in seen.opted_in]
     claims = any(vendor.claim is not None for vendor in targets(seen))
-    ready, (backend, shown), pods, trial, (chosen, classes), slices = await asyncio.gather(
+    ready, (backend, shown), pods, trial, (chosen, classes, slices) = await asyncio.gather(
         _with_readiness(api, seen, every=seen.policy.settings.target is not None),
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
         tried(_trial(api, seen)),
-        asyncio.gather(tried(read_foreign_variables(api, seen)), tried(_device_classes(api))),
-        tried(_of_claims(api, "resourceslices", ResourceSlice) if claims else _nothing()),
+        asyncio.gather(
+            tried(read_foreign_variables(api, seen)),
+            tried(_device_classes(api)),
+            tried(_of_claims(api, "resourceslices", ResourceSlice) if claims else _nothing()),
+        ),
     )
     return dataclasses.replace(
         ready,

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from webhook.mapping.document.problem import MappingError, Problem, bug, problem
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import (
-    EXTENDS,
     Merged,
     follows_from,
     guard_lists,
@@ -138,27 +138,56 @@ def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Probl
         return error.problems
 
 
+class _BuiltIn(Mapping[str, Document]):
+    """The built-in documents by vendor, each read anew from its file, which has the vendor's name.
+
+    Once all are compiled, only documents that extend one need its data: a replica would hold most of a MiB for nothing.
+    """
+
+    def __getitem__(self, vendor: str) -> Document:
+        """Return a document; if it extends another one, merged with it."""
+        if vendor not in _built_in_files():
+            raise KeyError(vendor)
+        document = _built_in(vendor)
+        return replace(document, data=dict(resolve_extends(document, self).data))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_built_in_files())
+
+    def __len__(self) -> int:
+        return len(_built_in_files())
+
+
 @cache
+def _built_in_files() -> Mapping[str, Traversable]:
+    folder = resources.files("webhook.mapping") / "builtin"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return {file.name.removesuffix(".yaml"): file for file in files if file.name.endswith(".yaml")}
+
+
+@lru_cache(maxsize=1)
+def _built_in(vendor: str) -> Document:
+    (document,) = parse(_built_in_files()[vendor].read_text(), BUILT_IN)
+    return document
+
+
 def builtin() -> Mapping[str, Document]:
     """Return the built-in documents by vendor; those that extend another one are merged with it."""
-    folder = resources.files("webhook.mapping") / "builtin"
-    documents = {
-        document.data["vendor"]: document
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".yaml")
-        for document in parse(file.read_text(), BUILT_IN)
-    }
-    whole = {name: document for name, document in documents.items() if EXTENDS not in document.data}
-    return {
-        name: replace(document, data=dict(resolve_extends(document, whole).data))
-        for name, document in documents.items()
-    }
+    return _BuiltIn()
+
+
+def builtin_vendors() -> Mapping[str, Vendor]:
+    """Return the vendors of the built-in documents, by name."""
+    return {name: vendor for name, (vendor, _) in _compiled().items()}
 
 
 @cache
-def builtin_vendors() -> Mapping[str, Vendor]:
-    """Return the vendors of the built-in documents, by name."""
-    return {name: vendor_of(Merged(document.data, document)) for name, document in builtin().items()}
+def _compiled() -> Mapping[str, tuple[Vendor, str]]:
+    """Return the vendor of each built-in document, and the text of its data."""
+    return {
+        name: (vendor_of(Merged(document.data, document)), _text_of(document.data))
+        for name, document in builtin().items()
+    }
 
 
 _NAMING: Final = frozenset({"translateTo", "copies", "target", "served", "owners"})
@@ -274,7 +303,10 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
     Raises:
         MappingError: vendors contradict each other, or the settings (whose problems have the source `SETTINGS`).
     """
-    texts = {**_builtin_texts(), **{name: _text_of(prepared.merged.data) for name, prepared in own.items()}}
+    texts = {
+        **{name: text for name, (_, text) in _compiled().items()},
+        **{name: _text_of(prepared.merged.data) for name, prepared in own.items()},
+    }
     return compile_policy(vendors_with(own), settings, _digest_of(texts, settings))
 
 
@@ -321,11 +353,6 @@ def _digest_of(mappings: Mapping[str, str], settings: Settings) -> str:
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
     whole = {"mappings": mappings, "lists": _text_of_lists(), "settings": dumped}
     return hashlib.sha256(_text_of(whole).encode()).hexdigest()[:12]
-
-
-@cache
-def _builtin_texts() -> Mapping[str, str]:
-    return {name: _text_of(document.data) for name, document in builtin().items()}
 
 
 @cache

@@ -4,19 +4,14 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 """
 
 import datetime as dt
-import json
-import re
 import textwrap
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 import click
 
-from webhook import __version__
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
 from webhook.cli.terminal import WIDTH, Failure
 from webhook.doctor.result import Check, FileLine, Level, Result
 
@@ -33,7 +28,7 @@ BROKEN: Final = 2
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "junit", *FILE_FORMATS]),
+    type=click.Choice(["text", "json", *REPORTS]),
     help="The report; github and sarif only with files.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
@@ -91,7 +86,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     if files and output is None:
         _print_lines(found, title)
     else:
-        click.echo(format_results(found, output or "text", title), nl=False)
+        click.echo(formatted(found, output or "text", title), nl=False)
     if any(result.level is Level.ERROR for _, result in found):
         raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
 
@@ -153,23 +148,9 @@ _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # no
 _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 
 
-def format_results(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
-    """Format the results as `output` says; `policy` says under which policy files were checked."""
-    if output == "junit":
-        return as_junit(found)
-    if output == "github":
-        return as_github(found)
-    if output == "text":
-        return as_text(found) if policy is None else f"policy: {policy}\n\n{as_text(found)}"
-    data = as_sarif(found) if output == "sarif" else as_data(found)
-    if output == "json" and policy is not None:
-        data = {"policy": policy, **data}
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
+def as_text(found: Sequence[tuple[Check[Any], Result]], policy: str | None = None) -> str:
     """Format sections with a line for each check; `click.echo` strips the colors if stdout is not a terminal."""
-    lines: list[str] = []
+    lines = [] if policy is None else [f"policy: {policy}"]
     section = ""
     for check, result in found:
         if check.section != section:
@@ -179,8 +160,8 @@ def as_text(found: Sequence[tuple[Check[Any], Result]]) -> str:
     return "\n".join([*lines, "", _summary([result for _, result in found])]) + "\n"
 
 
-def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
-    """Return the same as data for JSON."""
+def as_json(found: Sequence[tuple[Check[Any], Result]], policy: str | None = None) -> str:
+    """Format the same as JSON."""
     checks = [
         {
             "name": check.name,
@@ -192,105 +173,38 @@ def as_data(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
         }
         for check, result in found
     ]
-    return {"ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks}
+    under = {} if policy is None else {"policy": policy}
+    return json_text({**under, "ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks})
 
 
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 forbids, also as a reference (its production 2, ``Char``)."""
-
-
-def as_junit(found: Sequence[tuple[Check[Any], Result]]) -> str:
-    """Format a test case for each check, by the schema of Jenkins' xUnit plugin; details of a warning are its output."""
-    failed = sum(result.level is Level.ERROR for _, result in found)
-    counts = {"tests": str(len(found)), "failures": str(failed), "errors": "0"}
-    suites = ET.Element("testsuites", counts)
-    suite = ET.SubElement(suites, "testsuite", {"name": "vgpu-webhook check", **counts, "skipped": "0"})
-    for check, result in found:
-        case = ET.SubElement(suite, "testcase", {"classname": f"check.{check.section}", "name": check.name})
-        advice = [f"next: {result.hint}"] if result.hint else []
-        if result.level is Level.ERROR:
-            attributes = {"message": _xml(result.message), "type": check.name}
-            ET.SubElement(case, "failure", attributes).text = _xml("\n".join([*result.details, *advice]))
-        elif result.details or result.level is Level.WARNING:
-            lines = [f"{result.level.value}: {result.message}", *result.details, *advice]
-            ET.SubElement(case, "system-out").text = _xml("\n".join(lines))
-    ET.indent(suites)
-    document: bytes = ET.tostring(suites, "us-ascii", xml_declaration=True)
-    return document.decode() + "\n"
-
-
-def _xml(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
-
-
-_SEVERITY: Final = {
-    Level.OK: ("notice", "note"),
-    Level.WARNING: ("warning", "warning"),
-    Level.ERROR: ("error", "error"),
+TEXTS: Final[Mapping[str, Callable[[Sequence[tuple[Check[Any], Result]], str | None], str]]] = {
+    "text": as_text,
+    "json": as_json,
 }
-"""The level of a detail in workflow commands, and in SARIF."""
+"""The formats beside those of `REPORTS`; with files, they say under which policy these were checked."""
 
 
-def as_github(found: Sequence[tuple[Check[Any], Result]]) -> str:
-    """Format a workflow command for each detail; they are escaped as in ``@actions/core``, ``command.ts``."""
-    lines = []
-    for check, result, text, place in _findings(found):
-        at = {"file": place.file, "line": place.line or 1} if place.file else {}
-        properties = ",".join(f"{key}={_property(str(value))}" for key, value in {**at, "title": check.name}.items())
-        lines.append(f"::{_SEVERITY[result.level][0]} {properties}::{_command(text)}\n")
-    return "".join(lines)
+def formatted(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
+    """Format results; `policy` says under which policy files were checked."""
+    return TEXTS[output](found, policy) if output in TEXTS else REPORTS[output](_report_of(found))
 
 
-def _command(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _command(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def as_sarif(found: Sequence[tuple[Check[Any], Result]]) -> dict[str, Any]:
-    """Return a log of SARIF 2.1.0 as data: each check is a rule, each detail a result."""
-    rules = [{"id": check.name, "shortDescription": {"text": check.question}} for check, _ in found]
-    indexes = {check.name: index for index, (check, _) in enumerate(found)}
-    results = [
-        {
-            "ruleId": check.name,
-            "ruleIndex": indexes[check.name],
-            "level": _SEVERITY[result.level][1],
-            "message": {"text": f"{text} ({result.hint})" if result.hint else text},
-            **({"locations": [_location(place)]} if place.file else {}),
-        }
-        for check, result, text, place in _findings(found)
-    ]
-    driver = {"name": "vgpu-webhook", "version": __version__, "rules": rules}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
-
-
-def _location(place: FileLine) -> dict[str, Any]:
-    file = Path(place.file)
-    uri = file.as_uri() if file.is_absolute() else quote(file.as_posix())
-    physical = {"artifactLocation": {"uri": uri}, "region": {"startLine": place.line or 1}}
-    return {"physicalLocation": physical}
-
-
-_NO_FILES: Final = {"stdin", "built-in"}
-"""Sources of documents, as messages name them, that are not files."""
-
-
-def _findings(found: Sequence[tuple[Check[Any], Result]]) -> Iterator[tuple[Check[Any], Result, str, FileLine]]:
-    """Yield each detail of files without its place, and its place if that is in a file that can be opened."""
+def _report_of(found: Sequence[tuple[Check[Any], Result]]) -> CommandReport:
+    """Return a report: each check is a rule and a test case; details of a warning are its output."""
+    cases = []
     for check, result in found:
-        for text, place in zip(result.details, result.at, strict=True):
-            if not place.file or place.file in _NO_FILES:
-                yield check, result, text, FileLine()
-                continue
-            start = f"{place.file}: " if text.startswith(f"{place.file}: ") else f"{place.file}:{place.line}: "
-            yield check, result, text.removeprefix(start), place
+        advice = [f"next: {result.hint}"] if result.hint else []
+        failed = result.level is Level.ERROR
+        failures = [result.message, *result.details, *advice] if failed else []
+        told = not failed and (result.details or result.level is Level.WARNING)
+        output = [f"{result.level.value}: {result.message}", *result.details, *advice] if told else []
+        cases.append((check.section, check.name, failures, output))
+    lines = [
+        ReportLine(check.name, result.level, text, at, result.hint)
+        for check, result in found
+        for text, at in zip(result.details, result.at or [FileLine()] * len(result.details), strict=True)
+    ]
+    return CommandReport("check", {check.name: check.question for check, _ in found}, cases, lines)
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:

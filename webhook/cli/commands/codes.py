@@ -1,8 +1,9 @@
 """``vgpu-webhook codes``: explains each reason code and its remedy; also generates ``docs/codes.md``."""
 
 import difflib
+import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import click
@@ -42,10 +43,13 @@ _GROUPS: Final[Mapping[ReasonKind, str]] = {
 @click.command()
 @click.argument("code", metavar="[VGW###]", required=False)
 @click.option("--markdown", is_flag=True, help="Print docs/codes.md.")
-def codes(code: str | None, markdown: bool) -> None:
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def codes(code: str | None, markdown: bool, output: str) -> None:
     """Explain the reason codes that warnings, denials, logs and metrics carry."""
     if markdown:
         click.echo(as_markdown(), nl=False)
+    elif output == "json":
+        click.echo(_as_json(Reason if code is None else [_known(code)]), nl=False)
     elif code is None:
         rows = [(reason.code, reason.kind.value, reason.explanation.title) for reason in Reason]
         click.echo(columns([("CODE", "KIND", "TITLE"), *rows]), nl=False)
@@ -74,6 +78,22 @@ def _explained(reason: Reason) -> str:
         *textwrap.wrap(f"What to do: {explanation.remedy}", 100),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _as_json(found: Iterable[Reason]) -> str:
+    data = [
+        {
+            "code": reason.code,
+            "name": reason.slug,
+            "kind": reason.kind.value,
+            **({"status": reason.status} if reason.status else {}),
+            "title": reason.explanation.title,
+            "meaning": reason.explanation.meaning,
+            "remedy": reason.explanation.remedy,
+        }
+        for reason in found
+    ]
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_markdown() -> str:

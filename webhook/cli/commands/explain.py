@@ -1,7 +1,6 @@
 """``vgpu-webhook explain``: explains how manifests are changed and why, or what a key means."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -206,4 +205,4 @@ def _print_json(data: Mapping[str, Any], sourced: "SourcedPolicy") -> None:
 
 def _print(text: str, sourced: "SourcedPolicy") -> None:
     click.echo(sourced.line)
-    click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)
+    click.echo(text, nl=False)

@@ -2,9 +2,9 @@
 
 import difflib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import click
 
@@ -12,9 +12,11 @@ from webhook.cli.manifests.files import manifests_in, yaml_stream, yaml_text
 from webhook.cli.manifests.simulate import Simulated, simulate_under
 from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase, json_text
 from webhook.cluster.registration.match_conditions import sent_names
-
-Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
+from webhook.doctor.result import FileLine, Level
+from webhook.mapping.document.problem import Problem
+from webhook.reasons import BY_CODE
 
 
 @click.command()
@@ -23,10 +25,11 @@ Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
     "-o",
     "--output",
     "output",
-    type=click.Choice(["yaml", "json", "patch", "diff"]),
+    type=click.Choice(["yaml", "json", "patch", "diff", *REPORTS]),
     default="yaml",
     show_default=True,
-    help="patch: one JSON Patch per object, each on a line; diff: unified differences.",
+    help="patch: one JSON Patch per object, each on a line; diff: unified differences. Reports of what stderr shows "
+    "otherwise: junit, each object a test case; github, annotations; sarif, for code scanning.",
 )
 def mutate(
     *,
@@ -36,7 +39,7 @@ def mutate(
     target: str | None,
     template_paths: tuple[str, ...],
     strict: bool,
-    output: Format,
+    output: str,
 ) -> None:
     """Print manifests as the cluster would store them.
 
@@ -74,8 +77,11 @@ def mutate(
     check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
-    click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
-    _print_messages(outcome)
+    if output in REPORTS:
+        click.echo(REPORTS[output](_report_of(outcome, [*problems, *outcome.errors], strict=strict)), nl=False)
+    else:
+        click.echo(FORMATS[output](outcome), nl=False)
+        _print_messages(outcome)
     end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
 
 
@@ -98,11 +104,11 @@ def as_yaml(outcome: Simulated) -> str:
     return yaml_stream(outcome.documents)
 
 
-def as_json(outcome: Simulated) -> str:
+def _as_json(outcome: Simulated) -> str:
     """Format the document; a ``List`` if there were several, even if fewer remain."""
     if not outcome.single:
-        return _json({"apiVersion": "v1", "kind": "List", "items": outcome.documents})
-    return "".join(map(_json, outcome.documents))
+        return json_text({"apiVersion": "v1", "kind": "List", "items": outcome.documents})
+    return "".join(map(json_text, outcome.documents))
 
 
 def as_patch(outcome: Simulated) -> str:
@@ -113,27 +119,72 @@ def as_patch(outcome: Simulated) -> str:
 
 def as_diff(outcome: Simulated) -> str:
     """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
-    return "".join(line for each in outcome.objects for line in _diff(each.title, each.before, each.after))
+    return "".join(line for each in outcome.objects for line in unified(each.title, each.before, each.after))
 
 
-FORMATS: Final[Mapping[Format, Callable[[Simulated], str]]] = {
+FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
     "yaml": as_yaml,
-    "json": as_json,
+    "json": _as_json,
     "patch": as_patch,
     "diff": as_diff,
 }
 
 
-def _json(data: Any) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+NOT_READ: Final = "not-read"
+NOT_JUDGED: Final = "not-judged"
+NOTE: Final = "note"
+OTHERS: Final = {
+    NOT_READ: "documents that cannot be read",
+    NOT_JUDGED: "requests for a GPU that are in no pod",
+    NOTE: "what only this command reports",
+}
+"""The rules of a report beside the reason codes."""
 
 
-def _diff(title: str, before: dict[str, Any], after: dict[str, Any] | None) -> Iterator[str]:
+def _report_of(outcome: Simulated, problems: Sequence[Problem], *, strict: bool) -> CommandReport:
+    """Return a report: each object is a test case, which fails if it is denied; each reason is a rule.
+
+    Args:
+        outcome: the result for all documents.
+        problems: what could not be read.
+        strict: whether a request that nothing judges is an error.
+    """
+    cases: list[TestCase] = [(each.source, NOT_READ, [str(each)], ()) for each in problems]
+    lines = [ReportLine(NOT_READ, Level.ERROR, str(each), FileLine(each.source, each.line)) for each in problems]
+    for each in outcome.objects:
+        beyond = [
+            ReportLine(NOT_JUDGED, Level.ERROR if strict else Level.WARNING, text, each.at) for text in each.unjudged
+        ]
+        found = [
+            ReportLine(
+                NOTE if message.reason is None else message.reason.code,
+                message.level,
+                message.text,
+                FileLine(each.at.file, message.line),
+            )
+            for message in each.messages
+        ]
+        told = [*found, *beyond]
+        failures = [line.text for line in told if line.level is Level.ERROR]
+        cases.append((each.at.file, each.title, failures, [line.text for line in told]))
+        lines += [replace(line, text=f"{each.title}: {line.text}") for line in told]
+    codes = dict.fromkeys(line.rule for line in lines)
+    rules = {rule: OTHERS.get(rule) or BY_CODE[rule].explanation.title for rule in codes}
+    return CommandReport("mutate", rules, cases, lines)
+
+
+def unified(
+    title: str,
+    before: dict[str, Any],
+    after: dict[str, Any] | None,
+    named: tuple[str, str] = ("as written", "as stored"),
+) -> Iterator[str]:
+    """Yield the lines of a unified difference of an object, in YAML and in color; none without one."""
     if after is None or after == before:
         return
     old, new = (yaml_text(data).splitlines() for data in (before, after))
     for number, line in enumerate(
-        difflib.unified_diff(old, new, f"{title} as written", f"{title} as stored", lineterm="")
+        difflib.unified_diff(old, new, f"{title} {named[0]}", f"{title} {named[1]}", lineterm="")
     ):
         if number < 2:  # noqa: PLR2004  (the two lines of the heading)
             yield click.style(line, bold=True) + "\n"

@@ -1,13 +1,12 @@
-"""``vgpu-webhook vendors``: prints the mappings in force, a whole one, or the schema of mappings.
+"""``vgpu-webhook vendors``: prints the mappings in force, or a whole one.
 
 Keys, guards and sources, for a terminal or as a page; documents as YAML.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -15,10 +14,10 @@ from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
+from webhook.cli.reports import json_text
 from webhook.cli.terminal import columns
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard
-from webhook.mapping.document.settings import mapping_json_schema
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.policy import Policy, shared_names
@@ -50,7 +49,14 @@ from webhook.reasons import Denied
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
 )
 @click.option("--guards", is_flag=True, help="Show what the guard of each mapping watches, and what is done about it.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: whole documents; with --matrix, --sources or --guards, what the table has.",
+)
 @click.option(
     "--cluster",
     is_flag=True,
@@ -65,7 +71,7 @@ def vendors(
     markdown: bool,
     sources: bool,
     guards: bool,
-    schema: bool,
+    output: str,
     cluster: bool,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
@@ -75,25 +81,57 @@ def vendors(
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
     With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
-    if schema:
-        click.echo(json.dumps(mapping_json_schema(), indent=2))
-        return
     source = replace(source, cluster=cluster)
     policy = sourced_policy(source).policy
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
     what = _what(name, matrix=matrix, sources=sources, guards=guards)
+    if output == "json":
+        if markdown or to:
+            raise click.UsageError(f"-o json and {'--markdown' if markdown else '--to'} are different: remove one")
+        click.echo(json_text(_data_of(policy, what, None if name is None else _called(policy, name))), nl=False)
+        return
     if name is None:
         click.echo(_of_all(policy, what, markdown=markdown, origin=source.in_cluster), nl=False)
         return
-    vendor = policy.vendor_called(name)
-    if vendor is None:
-        hint = nearest_known(name, policy.vendors)
-        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
+    vendor = _called(policy, name)
     if matrix:
         click.echo(_pairs(policy, vendor.name, to), nl=False)
         return
     click.echo(as_document(vendor, list(names_shared_by(policy, vendor.name))), nl=False)
+
+
+def _called(policy: Policy, name: str) -> Vendor:
+    """Return the vendor of a name.
+
+    Raises:
+        click.BadParameter: there is none; it names the one that was probably meant.
+    """
+    vendor = policy.vendor_called(name)
+    if vendor is None:
+        hint = nearest_known(name, policy.vendors)
+        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
+    return vendor
+
+
+def _data_of(policy: Policy, what: str, vendor: Vendor | None) -> list[dict[str, Any]]:
+    """Return what is printed as JSON: whole documents with where they are from, or the rows of another table."""
+    if what == "matrix":
+        from webhook.cli.matrix_pages import matrix_data
+
+        return matrix_data(policy, None if vendor is None else vendor.name)
+    if what != "vendors":
+        headings, rows = (
+            (_GUARD_HEADINGS, _guard_cells(policy)) if what == "guards" else (_SOURCE_HEADINGS, _source_cells(policy))
+        )
+        keys = [heading.lower().replace(" ", "_") for heading in headings]
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+    found = policy.vendors.values() if vendor is None else [vendor]
+    return [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
+
+
+def _data(vendor: Vendor) -> dict[str, Any]:
+    return vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str:
@@ -324,12 +362,15 @@ class _Entry(NamedTuple):
 
 def guards_table(policy: Policy) -> str:
     """Format a table with a row for each entry of each vendor's guard."""
-    rows = [
+    return columns([_GUARD_HEADINGS, *_guard_cells(policy)])
+
+
+def _guard_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
+    yield from (
         (name, *(text.replace("`", "") for text in entry[: len(_GUARD_HEADINGS) - 1]))
         for name, entries, _ in _vendors(policy)
         for entry in entries
-    ]
-    return columns([_GUARD_HEADINGS, *rows])
+    )
 
 
 def guards_page(policy: Policy) -> str:
@@ -434,11 +475,14 @@ found in public. [vendors.md](vendors.md) describes the results. Nothing was run
 
 def sources_table(policy: Policy) -> str:
     """Format a table with a row for each source of each vendor."""
-    rows = [
+    return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
+
+
+def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
+    yield from (
         (name, source.system, _version(source) or "no version", source.date, source.at)
         for name, source, _ in _sources(policy, repeat=True)
-    ]
-    return columns([_SOURCE_HEADINGS, *rows])
+    )
 
 
 def sources_page(policy: Policy) -> str:
@@ -475,7 +519,7 @@ def as_document(vendor: Vendor, notes: Iterable[str] = ()) -> str:
         vendor: the vendor.
         notes: lines for the comment at the beginning, after the source.
     """
-    text = yaml_text(vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    text = yaml_text(_data(vendor))
     head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
     return f"{head}{marked(text, vendor.overridden)}"
 

@@ -29,11 +29,12 @@ from webhook.cli.manifests.workloads import (
 )
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
+from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
 from webhook.workloads import Kinds, matches, workloads_of
 
@@ -90,32 +91,65 @@ class SimulatedPod:
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """What is reported of an object.
+
+    Attributes:
+        level: an error for a denial, a warning that applying it would show, or ok for a note of this command only.
+        text: the message, after the title of the object.
+        line: the line of its file.
+        reason: why; None for what the webhook never reports.
+    """
+
+    level: Level
+    text: str
+    line: int | None
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SimulatedObject:
     """The result for one object.
 
     Attributes:
         title: its name in messages.
+        at: where it begins.
         before: the object as it was read.
         after: as it would be stored; None if it was denied.
         patch: the operations between them.
-        warnings: the warnings that applying it would show.
-        denials: why it was denied; empty if it was not.
-        notes: messages of this command only.
+        messages: what is reported of it.
         unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
         needed: the objects that its pods need besides.
     """
 
     title: str
+    at: FileLine
     before: dict[str, Any]
     after: dict[str, Any] | None
     patch: tuple[Operation, ...] = ()
-    warnings: tuple[str, ...] = ()
-    denials: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
     unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
     needed: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings that applying it would show."""
+        return self._texts(Level.WARNING)
+
+    @property
+    def denials(self) -> tuple[str, ...]:
+        """Why it was denied; empty if it was not."""
+        return self._texts(Level.ERROR)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Messages of this command only."""
+        return self._texts(Level.OK)
+
+    def _texts(self, level: Level) -> tuple[str, ...]:
+        return tuple(each.text for each in self.messages if each.level is level)
 
 
 @dataclass(slots=True)
@@ -242,8 +276,9 @@ def _object(
 ) -> SimulatedObject:
     places = pod_places(obj, options.template_paths, options.kinds)
     rest = tuple(unjudged(obj, places, options.is_key, options.kinds))
+    at = FileLine(obj.manifest.source, obj.manifest.line(obj.path))
     if not places:
-        return SimulatedObject(obj.title, obj.data, obj.data, unjudged=rest)
+        return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
     written = obj.metadata.get("namespace") or options.namespace
     name = written or DEFAULT_NAMESPACE
     if not isinstance(name, str):
@@ -251,43 +286,115 @@ def _object(
     context = Context(
         namespaces.get(name) or Namespace(name, {options.opt_in: "enabled"}), pod_security_default="privileged"
     )
+    missing = f"unchanged: namespace {name} lacks the label {options.opt_in}: enabled"
     patch: list[Operation] = []
-    warnings: list[str] = []
-    denials: list[str] = []
-    notes: list[str] = []
+    messages: list[Message] = []
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
         pod, decision, operations, zeros = _place(obj, place, context, decide, options.target)
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
-        where = f"{path_text(place.path)}: " if len(places) > 1 else ""
-        warnings.extend(f"{path_text(place.field(path))} has no value: read as 0" for path in zeros)
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
-        if not options.sends(pod) and (findings := _findings(decision)):
-            notes.extend(where + text for text in (NOT_SENT, *findings))
-            continue
-        if operations is None:
-            notes.append(where + UNWRITTEN)
-        patch.extend(operations or ())
-        needed.extend(decision.objects)
-        warnings.extend(where + finding.text for finding in decision.warnings)
-        if decision.denial is not None and not decision.allowed:
-            denials.append(f"{where}{decision.denial.reason.code}: {decision.denial.sentence}")
-        if decision.reason is Reason.NOT_OPTED_IN:
-            notes.append(f"{where}unchanged: namespace {name} lacks the label {options.opt_in}: enabled")
-    after = None if denials else _applied(obj.data, patch)
+        messages += [
+            Message(
+                Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0", _line(obj, place.field(path))
+            )
+            for path in zeros
+        ]
+        where = f"{path_text(place.path)}: " if len(places) > 1 else ""
+        sent = options.sends(pod)
+        messages += [
+            replace(each, text=f"{where}{each.text}")
+            for each in _messages(obj, place, decision, missing=missing, sent=sent, written=operations is not None)
+        ]
+        if sent or not _findings(decision):
+            patch.extend(operations or ())
+            needed.extend(decision.objects)
+    denied = any(each.level is Level.ERROR for each in messages)
+    after = None if denied else _applied(obj.data, patch)
     return SimulatedObject(
         obj.title,
+        at,
         obj.data,
         after,
-        () if denials else tuple(patch),
-        tuple(warnings),
-        tuple(denials),
-        tuple(notes),
+        () if denied else tuple(patch),
+        tuple(messages),
         rest,
         tuple(pods),
-        () if denials else tuple(each.manifest(written or "", {labels.CLAIM: "true"}) for each in needed),
+        () if denied else tuple(each.manifest(written or "", {labels.CLAIM: "true"}) for each in needed),
     )
+
+
+def _messages(
+    obj: KubeObject,
+    place: PodPlace,
+    decision: Decision,
+    *,
+    missing: str,
+    sent: bool,
+    written: bool,
+) -> Iterator[Message]:
+    """Yield what is reported of one pod.
+
+    Args:
+        obj: the object with it.
+        place: its place there.
+        decision: the decision about it.
+        missing: what is reported if its namespace has not opted in.
+        sent: whether the cluster would send it to the webhook.
+        written: whether the object has a place for all that would be written.
+    """
+    start = _line(obj, place.path)
+    if not sent and (findings := _findings(decision)):
+        yield from (Message(Level.OK, text, start) for text in (NOT_SENT, *findings))
+        return
+    if not written:
+        yield Message(Level.OK, UNWRITTEN, start)
+    for finding in decision.warnings:
+        yield Message(Level.WARNING, finding.text, _line_of(obj, place, finding), finding.reason)
+    if (denial := decision.denial) is not None and not decision.allowed:
+        text = f"{denial.reason.code}: {denial.sentence}"
+        yield Message(Level.ERROR, text, _line_of(obj, place, denial), denial.reason)
+    if decision.reason is Reason.NOT_OPTED_IN:
+        yield Message(Level.OK, missing, start)
+
+
+def _line(obj: KubeObject, path: FieldPath) -> int | None:
+    return obj.manifest.line((*obj.path, *path))
+
+
+def _line_of(obj: KubeObject, place: PodPlace, finding: Finding) -> int | None:
+    """Return the line of the field that a finding is about; else that of its container, or of the pod."""
+    start = _container(place.pod, finding.container)
+    for path in (*_fields(place.pod, start, finding.field or ""), start):
+        line = obj.manifest.lines.get((*obj.path, *place.field(path)))
+        if line is not None:
+            return line
+    return _line(obj, place.path)
+
+
+def _container(pod: Mapping[str, Any], name: str | None) -> FieldPath:
+    found = (
+        path
+        for kind in ("containers", "initContainers")
+        for path, container in matches(pod, ("spec", kind, "*"))
+        if name is not None and mapping_or_empty(container).get("name") == name
+    )
+    return next(found, ("spec",))
+
+
+def _fields(pod: Mapping[str, Any], start: FieldPath, field: str) -> Iterator[FieldPath]:
+    """Yield where a field of a finding may be: in its container, whose path is `start`, or in the pod."""
+    key = field.partition("[")[2].removesuffix("]") or field.rpartition(" ")[2]
+    yield from ((*start, "resources", kind, key) for kind in ("limits", "requests"))
+    for kind in ("env", "volumeMounts"):
+        for path, entry in matches(pod, (*map(str, start), kind, "*")):
+            if key in {mapping_or_empty(entry).get("name"), mapping_or_empty(entry).get("mountPath")}:
+                yield path
+    yield from (("metadata", kind, key) for kind in ("annotations", "labels"))
+    yield ("spec", "nodeSelector", key)
+    yield tuple(field.split("."))
+    yield (*start, *field.split("."))
 
 
 def _findings(decision: Decision) -> list[str]:

@@ -131,7 +131,7 @@ class _LocalName:
         """Return whether the name, too, contains the value of the variable, as a part of its own."""
         if self.template is None:
             return True
-        before, _, rest = self.template.text.rpartition("/")[2].partition("{")
+        before, _, rest = self.template.text.partition("{")
         after = rest.partition("}")[2]
         left = "" if before[-1:].isalnum() else "(?<![0-9A-Za-z])"
         right = "" if after[:1].isalnum() else "(?![0-9A-Za-z])"

@@ -68,7 +68,7 @@ def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, 
 
 
 MAX_BYTES: Final = 3 * MIB // 2
-"""Bytes of all results together. A replica that has answered 16 connections has 78 MiB, and is to stay below 80.
+"""Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
 
 Results for a hundred and fifty ordinary templates or more fit: of templates that request alike there is one result.
 """

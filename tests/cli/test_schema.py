@@ -1,0 +1,163 @@
+"""``vgpu-webhook schema``, checked by another implementation of JSON Schema; and ``completion``, by the shells."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.cli.conftest import Run
+from tests.parts import skip_part
+from webhook.cli import COMMANDS, main
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.load import builtin
+
+CASES = Path(__file__).parents[1] / "cases"
+
+
+def validator(run: Run, kind: str) -> jsonschema.Draft202012Validator:
+    """The checker of a kind of documents."""
+    schema = json.loads(run("schema", kind).stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"https://vgpu-webhook.io/schemas/v1alpha1/{kind}.schema.json"
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_mappings(run: Run) -> None:
+    """Every built-in one is valid, and those of the cases."""
+    checker = validator(run, "mapping")
+    documents = [document.data for document in builtin().values()]
+    documents += [yaml.safe_load(file.read_text()) for file in CASES.glob("*/mappings/*.yaml")]
+    assert len(documents) > 50
+    for document in documents:
+        checker.validate(document)
+
+
+def test_settings(run: Run) -> None:
+    """Those of the cases are valid."""
+    checker = validator(run, "settings")
+    documents = [yaml.safe_load(file.read_text()) for file in CASES.glob("*/settings.yaml")]
+    assert len(documents) > 20
+    for document in documents:
+        checker.validate(document)
+
+
+def test_documents_of_the_pages(run: Run) -> None:
+    """Mappings and settings in the documentation are valid."""
+    blocks = [
+        yaml.safe_load(text)
+        for page in (CASES.parents[1] / "docs").glob("*.md")
+        for text in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    ]
+    for kind, known in (
+        ("mapping", {"vendor", "extends"}),
+        ("settings", set(Settings.model_json_schema()["properties"])),
+    ):
+        found = [each for each in blocks if each.get("kind") in {None, kind.capitalize()} and known & each.keys()]
+        assert found
+        for document in found:
+            validator(run, kind).validate(document)
+
+
+@pytest.mark.parametrize(
+    "kind, wrong",
+    [
+        ("mapping", {"extends": "nvidia", "keyz": {}}),
+        ("mapping", {"apiVersion": "vgpu-webhook.io/v1alpha1", "kind": "Mapping", "vendor": "x"}),
+        ("settings", {"tarqet": "nvidia"}),
+        ("settings", {"timeoutSeconds": 0}),
+        ("test", {"denied": "401"}),
+        ("test", {"warning": []}),
+    ],
+)
+def test_what_is_wrong_is_found(run: Run, kind: str, wrong: dict[str, Any]) -> None:
+    """As the program finds it."""
+    assert not validator(run, kind).is_valid(wrong)
+
+
+def test_expectations(run: Run) -> None:
+    """All that the page shows."""
+    validator(run, "test").validate({"denied": "VGW303", "warnings": ["VGW101"], "stored": {"spec": {}}})
+
+
+ASKED = {
+    "bash": "COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+    '_vgpu_webhook_completion vgpu-webhook; printf "%s\\n" "${{COMPREPLY[@]}}"',
+    "fish": "complete --do-complete '{line}'",
+}
+"""How a shell is asked what it would complete, after the script is read."""
+
+
+@pytest.mark.parametrize("shell", [*ASKED])
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("vgpu-webhook mu", {"mutate"}),
+        ("vgpu-webhook schema s", {"settings"}),
+        ("vgpu-webhook check --str", {"--strict"}),
+    ],
+)
+def test_shells_complete(run: Run, tmp_path: Path, shell: str, line: str, expected: set[str]) -> None:
+    """The shell itself completes commands, arguments and options, also as a plugin of kubectl prints the script."""
+    script = completion_of(run, tmp_path, shell)
+    options = {"bash": ["--norc", "--noprofile"], "fish": ["--no-config"]}[shell]
+    command = [shell, *options, "-c", f"source {script}; {ASKED[shell].format(line=line)}"]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True, timeout=60)
+    assert {each.partition("\t")[0] for each in done.stdout.splitlines()} == expected
+
+
+def test_zsh_completes(run: Run, tmp_path: Path) -> None:
+    """Typed on a terminal: the tab key makes `codes` of `cod`, and the command runs."""
+    script = completion_of(run, tmp_path, "zsh")
+    typed = f"autoload -Uz compinit; compinit -D -u; source {script}\nvgpu-webhook cod\tVGW303\nexit\n"
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        ["zsh", "-f", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(tmp_path),
+        start_new_session=True,
+    ) as zsh:
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        seen = b""
+        # Reading fails when nobody has the terminal open any more.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                seen += part
+        os.close(ours)
+        assert zsh.wait(60) == 0
+    assert b"VGW303: more than any device has" in seen
+
+
+def completion_of(run: Run, folder: Path, shell: str) -> Path:
+    """A file with the script of a shell, which has to be installed."""
+    if shutil.which(shell) is None:
+        skip_part("shells", f"{shell} is not installed")
+    script = folder / "script"
+    script.write_text(run("completion", shell).stdout)
+    return script
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What a shell has: the program on its path."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(home), "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+
+
+def test_commands_are_completed_with_their_lines() -> None:
+    """As in the overview; no command is imported for it."""
+    asked = {"COMP_WORDS": "vgpu-webhook c", "COMP_CWORD": "c", "_VGPU_WEBHOOK_COMPLETE": "fish_complete"}
+    done = CliRunner().invoke(main, prog_name="vgpu-webhook", env=asked)
+    lines = [line.removeprefix("plain,").split("\t") for line in done.stdout.splitlines()]
+    assert lines == [[name, line] for name, line in COMMANDS.items() if name.startswith("c")]

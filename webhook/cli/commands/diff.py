@@ -1,0 +1,148 @@
+"""``vgpu-webhook diff``: what another policy would treat differently, before it is in force."""
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from webhook.cli.commands.mutate import unified
+from webhook.cli.manifests.cases import DIGEST, MAPPINGS, SETTINGS, report
+from webhook.cli.manifests.files import manifests_in
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
+from webhook.cli.options import PolicyOptions, check_template_paths, end
+from webhook.cli.policy_source import sourced_policy
+from webhook.cluster.registration.match_conditions import sent_names
+from webhook.mapping.model.policy import Policy
+
+BUILT_IN: Final = "built-in"
+DIFFERENT: Final = 2
+"""Exit code if something would be treated differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTreatment:
+    """An object that two policies treat differently: what each reports about its pods, and what each stores."""
+
+    title: str
+    reports: tuple[str, str]
+    stored: tuple[dict[str, Any] | None, dict[str, Any] | None]
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new")
+@click.option(
+    "-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, required=True, help="Manifests. Repeatable."
+)
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.  [default: default]")
+@click.option("--template-path", "template_paths", metavar="PATH", multiple=True, help="As for mutate.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def diff(
+    *,
+    old: str,
+    new: str,
+    files: tuple[str, ...],
+    namespace: str | None,
+    template_paths: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show what the policy NEW would treat differently from the policy OLD, of these manifests.
+
+    A policy is a file of values for the chart; a folder with settings.yaml, with a folder mappings, or with both; or
+    built-in, for the built-in mappings and default settings.
+
+    \b
+    Exit codes: 0 nothing differs
+                1 usage, or input that cannot be read (the rest is shown)
+                2 something differs
+
+    \b
+    Examples:
+      vgpu-webhook diff values.yaml new-values.yaml -f manifests/
+      vgpu-webhook diff built-in policy/ -f pod.yaml -o json
+    """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
+    policies = _policy(old), _policy(new)
+    manifests, problems = manifests_in(files)
+    before, after = (
+        simulate_under(manifests, each, namespace=namespace, template_paths=template_paths, match=sent_names(each))
+        for each in policies
+    )
+    check_template_paths(before)
+    found = list(treated_otherwise(policies[0], before, policies[1], after))
+    click.echo(_as_json(found) if output == "json" else _as_text(found, len(before.objects)), nl=False)
+    end(manifests, problems, before, denied=False, strict=False)
+    if found:
+        raise click.exceptions.Exit(DIFFERENT)
+
+
+def _policy(name: str) -> Policy:
+    """Load the policy that an argument names.
+
+    Raises:
+        Failure: a document cannot be read, or is invalid.
+        click.BadParameter: there is no such policy.
+    """
+    place = Path(name)
+    if name == BUILT_IN:
+        return sourced_policy(PolicyOptions()).policy
+    if place.is_file():
+        return sourced_policy(PolicyOptions(values=(place,))).policy
+    mappings, settings = (part if part.exists() else None for part in (place / MAPPINGS, place / SETTINGS))
+    if mappings is None and settings is None:
+        raise click.BadParameter(
+            f"{name!r} is no file of values, no folder with {SETTINGS} or {MAPPINGS}, and not {BUILT_IN}"
+        )
+    return sourced_policy(PolicyOptions(mappings=mappings, settings=settings)).policy
+
+
+def treated_otherwise(old: Policy, before: Simulated, new: Policy, after: Simulated) -> Iterator[OtherTreatment]:
+    """Yield the objects that are treated differently: the same manifests under two policies, whose digests do not count."""
+    for first, second in zip(before.objects, after.objects, strict=True):
+        reports = _report(first), _report(second)
+        stored = _stored(first, old), _stored(second, new)
+        if reports[0] != reports[1] or stored[0] != stored[1]:
+            yield OtherTreatment(first.title, reports, stored)
+
+
+def _stored(simulated: SimulatedObject, policy: Policy) -> dict[str, Any] | None:
+    if simulated.after is None:
+        return None
+    text = json.dumps(simulated.after).replace(policy.digest, DIGEST)
+    stored: dict[str, Any] = json.loads(text)
+    return stored
+
+
+def _report(simulated: SimulatedObject) -> str:
+    several = len(simulated.pods) > 1
+    notes = "".join(f"note: {note}\n" for note in simulated.notes)
+    return notes + "".join((f"{pod.path}:\n" if several else "") + report(pod.decision) for pod in simulated.pods)
+
+
+def _as_text(found: Sequence[OtherTreatment], objects: int) -> str:
+    parts = []
+    for each in found:
+        old, new = (text.splitlines() for text in each.reports)
+        told = "".join(f"{line}\n" for line in difflib.ndiff(old, new) if not line.startswith("?"))
+        parts.append(f"{click.style(each.title, bold=True)}\n{told}")
+        if None not in each.stored:
+            parts.append("".join(unified(each.title, each.stored[0] or {}, each.stored[1], ("before", "then"))))
+        parts.append("\n")
+    return "".join([*parts, f"{len(found)} of {objects} objects would be treated differently\n"])
+
+
+def _as_json(found: Sequence[OtherTreatment]) -> str:
+    data = [
+        {
+            "object": each.title,
+            **{
+                name: {"report": text.splitlines(), "stored": stored}
+                for name, text, stored in zip(("old", "new"), each.reports, each.stored, strict=True)
+            },
+        }
+        for each in found
+    ]
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

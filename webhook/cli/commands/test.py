@@ -1,0 +1,93 @@
+"""``vgpu-webhook test``: runs cases, folders of manifests with what is expected of them; for pipelines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from webhook.cli.manifests.cases import POD, CaseResult, cases_in, judged_case
+from webhook.cli.options import PolicyOptions, policy_options
+from webhook.cli.policy_source import sourced_policy
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
+from webhook.doctor.result import FileLine, Level
+
+FAILED: Final = 2
+"""Exit code if a case is not as expected."""
+
+
+@click.command()
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@policy_options
+@click.option("--update", is_flag=True, help="Record what becomes of each case: report.txt and expected.yaml.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", *REPORTS]),
+    default="text",
+    show_default=True,
+    help="The report.",
+)
+def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, output: str) -> None:
+    """Test a policy with cases: folders with manifests and what is expected of them.
+
+    A case is a folder with a pod.yaml (a pod, a workload, or several). Beside it:
+
+    \b
+      namespace.yaml               its namespace; without it, one that has opted in
+      settings.yaml, mappings/     documents over the policy of the options
+      expect.yaml                  what you expect: denied, warnings, stored; `vgpu-webhook schema test`
+      expected.yaml, report.txt    what is stored and reported, as --update has recorded it
+
+    \b
+    Exit codes: 0 every case is as expected
+                1 usage, or a folder has no case
+                2 a case is not as expected, or cannot be read
+
+    \b
+    Examples:
+      vgpu-webhook test policies/
+      vgpu-webhook test policies/ --values values.yaml -o junit > report.xml
+    """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
+    policy_with = partial(sourced_policy(source).with_documents, partial=False)
+    results = [judged_case(folder, policy_with, update=update) for folder in cases_in(folders)]
+    click.echo(TEXTS[output](results) if output in TEXTS else REPORTS[output](_report(results)), nl=False)
+    if any(result.failures for result in results):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _as_text(results: Sequence[CaseResult]) -> str:
+    """Format each case that is not as expected, and the number of the others."""
+    failed = [result for result in results if result.failures]
+    lines = [
+        line
+        for result in failed
+        for line in (
+            click.style(f"× {result.name}", fg="red"),  # noqa: RUF001  (a cross)
+            *(f"    {line}" for failure in result.failures for line in failure.splitlines()),
+            "",
+        )
+    ]
+    return "\n".join([*lines, f"{len(results)} cases: {len(results) - len(failed)} as expected, {len(failed)} not", ""])
+
+
+def _as_json(results: Sequence[CaseResult]) -> str:
+    """Format the same as JSON."""
+    cases: list[dict[str, Any]] = [{"name": result.name, "failures": list(result.failures)} for result in results]
+    return json_text({"ok": not any(result.failures for result in results), "cases": cases})
+
+
+def _report(results: Sequence[CaseResult]) -> CommandReport:
+    """Return a report with a test case for each; what fails is annotated at the beginning of its manifest."""
+    cases = [(str(Path(each.name).parent), Path(each.name).name, each.failures, ()) for each in results]
+    lines = [
+        ReportLine("case", Level.ERROR, text, FileLine(f"{each.name}/{POD}", 1))
+        for each in results
+        for text in each.failures
+    ]
+    return CommandReport("test", {"case": "is each case as expected"}, cases, lines)
+
+
+TEXTS: Final[Mapping[str, Callable[[Sequence[CaseResult]], str]]] = {"text": _as_text, "json": _as_json}
+"""The formats beside those of `REPORTS`."""

@@ -1,0 +1,160 @@
+"""Reports for other programs, which several commands write: one table of formats, `REPORTS`."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from webhook import __version__
+from webhook.doctor.result import FileLine, Level
+
+TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
+"""Class name, name, what failed (nothing: it passed; the first is the message), and other output."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLine:
+    """One thing that is reported.
+
+    Attributes:
+        rule: what it violates, a key of `CommandReport.rules`.
+        level: its severity; ok: a note.
+        text: the message, perhaps with its place before it.
+        at: its place.
+        hint: what to do next; empty if there is nothing to do.
+    """
+
+    rule: str
+    level: Level
+    text: str
+    at: FileLine
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReport:
+    """What a command found.
+
+    Attributes:
+        command: its name.
+        rules: what was looked at, with a description.
+        cases: what passed and failed.
+        lines: all that was found.
+    """
+
+    command: str
+    rules: Mapping[str, str]
+    cases: Sequence[TestCase]
+    lines: Sequence[ReportLine]
+
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 forbids, also as a reference (its production 2, ``Char``)."""
+
+
+def _junit(report: CommandReport) -> str:
+    """Format test cases by the schema of Jenkins' xUnit plugin."""
+    failed = sum(bool(failures) for _, _, failures, _ in report.cases)
+    counts = {"tests": str(len(report.cases)), "failures": str(failed), "errors": "0"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": f"vgpu-webhook {report.command}", **counts, "skipped": "0"})
+    for group, name, failures, output in report.cases:
+        attributes = {"classname": _xml(f"{report.command}.{group}"), "name": _xml(name)}
+        case = ET.SubElement(suite, "testcase", attributes)
+        if failures:
+            message, *rest = failures
+            failure = ET.SubElement(case, "failure", {"message": _xml(message), "type": _xml(name)})
+            failure.text = _xml("\n".join(rest))
+        elif output:
+            ET.SubElement(case, "system-out").text = _xml("\n".join(output))
+    ET.indent(suites)
+    document: bytes = ET.tostring(suites, "us-ascii", xml_declaration=True)
+    return document.decode() + "\n"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
+_SEVERITY: Final = {
+    Level.OK: ("notice", "note"),
+    Level.WARNING: ("warning", "warning"),
+    Level.ERROR: ("error", "error"),
+}
+"""The level of a line in workflow commands, and in SARIF."""
+
+
+def _github(report: CommandReport) -> str:
+    """Format a workflow command for each line; they are escaped as in ``@actions/core``, ``command.ts``."""
+    lines = []
+    for each in _placed(report.lines):
+        at = {"file": each.at.file, "line": each.at.line or 1} if each.at.file else {}
+        properties = ",".join(f"{key}={_property(str(value))}" for key, value in {**at, "title": each.rule}.items())
+        lines.append(f"::{_SEVERITY[each.level][0]} {properties}::{_command(each.text)}\n")
+    return "".join(lines)
+
+
+def _command(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _command(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _sarif(report: CommandReport) -> str:
+    """Format a log of SARIF 2.1.0."""
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in report.rules.items()]
+    indexes = {name: index for index, name in enumerate(report.rules)}
+    results = [
+        {
+            "ruleId": each.rule,
+            "ruleIndex": indexes[each.rule],
+            "level": _SEVERITY[each.level][1],
+            "message": {"text": f"{each.text} ({each.hint})" if each.hint else each.text},
+            **({"locations": [_location(each.at)]} if each.at.file else {}),
+        }
+        for each in _placed(report.lines)
+    ]
+    driver = {"name": "vgpu-webhook", "version": __version__, "rules": rules}
+    return json_text(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "results": results}],
+        }
+    )
+
+
+def json_text(data: Any) -> str:
+    """Format data as JSON."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _location(place: FileLine) -> dict[str, Any]:
+    file = Path(place.file)
+    uri = file.as_uri() if file.is_absolute() else quote(file.as_posix())
+    physical = {"artifactLocation": {"uri": uri}, "region": {"startLine": place.line or 1}}
+    return {"physicalLocation": physical}
+
+
+_NO_FILES: Final = {"stdin", "built-in"}
+"""Sources of documents, as messages name them, that are not files."""
+
+
+def _placed(lines: Sequence[ReportLine]) -> Iterator[ReportLine]:
+    """Yield each line without its place in the text, and with a place only if that is in a file that can be opened."""
+    for each in lines:
+        if not each.at.file or each.at.file in _NO_FILES:
+            yield replace(each, at=FileLine())
+            continue
+        start = f"{each.at.file}: " if each.text.startswith(f"{each.at.file}: ") else f"{each.at.file}:{each.at.line}: "
+        yield replace(each, text=each.text.removeprefix(start))
+
+
+REPORTS: Final[Mapping[str, Callable[[CommandReport], str]]] = {"junit": _junit, "github": _github, "sarif": _sarif}
+"""The formats of reports."""
