@@ -143,7 +143,7 @@ class SharedDevice(View, frozen=True):
     """A device of a ResourceSlice; its capacities by name, whatever they are."""
 
     allow_multiple_allocations: bool | None = None
-    capacity: dict[str, msgspec.Raw] | None = None
+    capacity: dict[str, object] | None = None
 
 
 class _SliceSpec(View, frozen=True):

@@ -220,11 +220,11 @@ def shim(facts: ClusterFacts) -> Result:
 
 def drivers(facts: ClusterFacts) -> Result:
     """Can the drivers of the target's resource claims give shares?"""
+    classes = {each.metadata.name for each in known(facts.device_classes, "the DeviceClasses", "list deviceclasses")}
+    slices = known(facts.resource_slices, "the ResourceSlices", "list resourceslices")
     chosen = [vendor for vendor in targets(facts) if vendor.claim is not None]
     if not chosen:
         return ok("the target writes no resource claims")
-    classes = {each.metadata.name for each in known(facts.device_classes, "the DeviceClasses", "list deviceclasses")}
-    slices = known(facts.resource_slices, "the ResourceSlices", "list resourceslices")
     lines = [line for vendor in chosen for line in _lacking(vendor, classes, slices)]
     if lines:
         return error(
