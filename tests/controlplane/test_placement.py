@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import VENDORS, policy_for, requests, translated
+from tests.decisions.test_any_to_any import SOURCES, policy_for, requests, translated
 from webhook.mapping.model.vendor import Vendor
 
 from .client import Object
@@ -58,7 +58,7 @@ def samples() -> Iterator[Sample]:
     policy = policy_for()
     pairs = [
         (source, target)
-        for source, target in itertools.permutations(VENDORS, 2)
+        for source, target in itertools.permutations(SOURCES, 2)
         if in_resources(policy.vendors[target]) and not policy.vendors[target].inactive
         if in_resources(policy.vendors[source]) and not policy.vendors[source].inactive
     ]

@@ -11,6 +11,7 @@ from tests.decisions.test_any_to_any import (
     CONFIGURED,
     DOCUMENTS,
     REASONS,
+    SOURCES,
     STANDBY,
     VENDORS,
     check_least,
@@ -59,7 +60,7 @@ def _policy_with_cards(source: str) -> Policy:
 
 @pytest.mark.timeout(3600)
 @few_or_all
-@pytest.mark.parametrize("source", VENDORS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: int) -> None:
     """Only a unit that the target lacks is converted, to the least number that is enough and valid there."""
     policy = policy_with_cards(source)

@@ -23,6 +23,7 @@ from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
+from webhook.reasons import Reason
 
 CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
@@ -86,6 +87,9 @@ def test_case_holds_what_always_holds(folder: Path) -> None:
     again = decided(stored, folder)
     assert again.denial is None
     assert again.patch == ()
+    assert again.objects == decision.objects
+    codes = {finding.reason for finding in (*again.warnings, *again.notes)}
+    assert not decision.objects or Reason.CLAIM_BESIDE_REQUEST not in codes
     for path, resources in resources_written(stored, decision):
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         assert (path in limits) == (path in requests)
@@ -98,7 +102,7 @@ def resources_written(pod: Any, decision: Decision) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for operation in decision.patch:
         spec, kind, index, *rest = operation["path"].split("/")[1:] + [""] * 3
-        if spec != "spec" or not rest or rest[0] != "resources":
+        if spec != "spec" or not rest or rest[0] != "resources" or rest[1] == "claims":
             continue
         resources = pod["spec"][kind][int(index)]["resources"]
         names = [rest[2]] if len(rest) > 2 and rest[2] else list(operation["value"].get("limits", operation["value"]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
+from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.explanation.names import look_up
@@ -125,7 +125,7 @@ def _names(case: dict[str, Any]) -> list[str]:
     return [name for place in ("limits", "labels", "annotations") for name in case.get(place, {})]
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("vendor", SOURCES)
 def test_every_known_name_has_a_source(vendor: str) -> None:
     """Each entry of `known` is held by a case of its own, in which its removal or a misspelling of it is seen."""
     names = [name for case in KNOWN.get(vendor, ()) for name in _names(case)]
@@ -136,7 +136,7 @@ def test_every_known_name_has_a_source(vendor: str) -> None:
     assert held == set(_known(vendor))
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("vendor", SOURCES)
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
     cases = load_yaml((KEYS / f"{vendor}.yaml").read_text())

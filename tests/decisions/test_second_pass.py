@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
+from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, SOURCES, TARGET, VENDORS
 from tests.depth import few_or_all, partners
 from tests.generators.requests import requesting_pods
 from tests.strict_patch import apply_strictly
@@ -67,7 +67,7 @@ def assert_at_rest(pod: Json, context: Context, policy: Policy) -> bool:
 
 
 @few_or_all
-@pytest.mark.parametrize("source", VENDORS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_every_target_and_scheduler(source: str, most: int) -> None:
     """The scheduler that the pod names may belong to the source, the target, whoever reads the written keys, or nobody."""
     context = Context(Namespace("team", OPTED_IN), pod_security_default="privileged")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
+from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
@@ -148,7 +148,7 @@ def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Polic
 
 
 @few_or_all
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("vendor", SOURCES)
 def test_steps_of_keys(vendor: str, most: int) -> None:
     """The requests of every vendor's pages, to every target."""
     for pod, policy in words_of(vendor, most):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
+from tests.decisions.test_any_to_any import CONTEXT, POLICY, SOURCES, STANDBY, TARGET, VENDORS, policy_for
 from tests.decisions.test_keys import KEYS, pod_of
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
@@ -250,7 +250,7 @@ def faults(source: str, most: int, tally: Counter[str]) -> Iterator[tuple[str, s
 
 
 @few_or_all
-@pytest.mark.parametrize("source", VENDORS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_every_order(source: str, most: int) -> None:
     """No denial, no second change, nothing lost; and what is left out is said, and little."""
     tally = Counter[str]()
@@ -276,7 +276,7 @@ def test_whole_card_by_hami(target: str) -> None:
 
 
 @few_or_all
-@pytest.mark.parametrize("source", VENDORS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_bystander_hides_devices(source: str, most: int) -> None:
     """HAMi's webhook with `overwriteEnv`, where it serves neither: what it hides is shown again, and reported after that."""
     hiding = partial(hami, configured=Configured(overwrite_env=True))

@@ -86,13 +86,14 @@ def cell_of(tried: Iterable[Tried]) -> Cell:
 class Matrix:
     """All pairs of vendors of a policy, each derived on demand.
 
-    Both vendors of a pair count as active; if they share a resource name, only the source does.
+    Both vendors of a pair count as active; if they share a resource name, only the source does. Nobody writes pods for a vendor
+    with claims, so that it is a target only.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._vendors = {name: _Corners(vendor, policy.largest_card) for name, vendor in policy.vendors.items()}
         self._cells: dict[tuple[str, str], Cell] = {}
-        self.sources: Final = tuple(self._vendors)
+        self.sources: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.claim is None)
         self.targets: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.target)
 
     def cell(self, source: str, target: str) -> Cell:
