@@ -311,6 +311,9 @@ def _steps(
     if reading is None or settled is None or plan is None:  # left, or denied: nothing is written
         return {**rows, **lost}
     rows["written"] = list(_written(settled)) or [("nothing", "")]
+    if settled.claim:
+        template = plan.templates[plan.slots[requested.position].path]
+        rows["claim"] = [(f"of the ResourceClaimTemplate {template.name}", "in the namespace of the pod")]
     removed = (*(key for key, number in settled.resources.items() if number is None), *settled.dropped)
     rows |= _present("removed", ((key, "") for key in removed))
     rows |= _present("rounded", _rounded(settled))
@@ -401,6 +404,9 @@ def _written(settled: Settled) -> Iterator[ExplainedRow]:
             key = form.keys[names.owners(name)[0].key_name]
             meaning = worth(vendor, key, number)
             yield f"{name}: {exact_text(number)}", f"{meaning}; {_why(settled, name, key)}"
+    for entry in settled.claim.values() if settled.translated else ():
+        key = form.keys[entry.key_name]
+        yield f"{entry}", f"{worth(vendor, key, entry.number)}; {_why(settled, entry.key, key)}"
     for key, name, text in settled.keys:
         meaning, why = _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
         yield _spelled(key.place, name, text), f"{meaning}; {why}" if meaning else why

@@ -86,8 +86,8 @@ def cell_of(tried: Iterable[Tried]) -> Cell:
 class Matrix:
     """All pairs of vendors of a policy, each derived on demand.
 
-    Both vendors of a pair count as active; if they share a resource name, only the source does. Nobody writes pods for a vendor
-    with claims, so that it is a target only.
+    Both vendors of a pair count as active; if they share a resource name, only the source does. A vendor with claims is only a
+    target: in its keys nobody writes pods.
     """
 
     def __init__(self, policy: Policy) -> None:

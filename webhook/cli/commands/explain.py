@@ -118,7 +118,7 @@ def _objects(
     known, match = claims_in(manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        notes = (*each.notes, *each.unjudged, *known.notes(each.pods))
+        notes = (*each.notes, *each.unjudged, *known.notes(each.pods, policy))
         explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
         pods = (
             (pod.path, why if match is None or sends(pod.pod, match) else unsent(why, NOT_SENT))

@@ -370,14 +370,12 @@ def _conflicts(files: ReadFiles) -> Iterator[Found]:
 
 
 def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
-    """Find claims beside requests whose device class only other manifests reveal: that of a claim, or of a resource name."""
-    others = policy.settings.other_device_classes
+    """Find claims of GPUs beside requests, as only other manifests reveal their class: of a claim, or of a resource name."""
     if policy.settings.resource_claims == "warn":
         return
-    served = {
-        key: name for key, name in known.served.items() if not policy.resources.owners(key) and name not in others
-    }
-    of_claims = {name for name, classes in known.by_claim(pod).items() if not set(classes).issubset(others)}
+    of_gpus = known.of_gpus(policy)
+    served = {key: name for key, name in known.served.items() if not policy.resources.owners(key) and name in of_gpus}
+    of_claims = {name for name, classes in known.by_claim(pod).items() if not of_gpus.isdisjoint(classes)}
     for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
         key = requested_key(container, policy)
         names = [name for name in claims_of(container, served) if name in served or name in of_claims]

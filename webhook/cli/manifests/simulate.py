@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -32,9 +33,11 @@ from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.templates import read_template
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Denied, Finding, Reason
 from webhook.request import ClaimTemplate
 from webhook.workloads import Kinds, matches, workloads_of
 
@@ -534,16 +537,42 @@ class ManifestClaims:
         served: extended resource → the DeviceClass that serves it.
         claims: kind and name of a claim, or of a template of claims → the device classes that it requests.
         sources: DeviceClass → its file.
+        specs: kind and name of a claim, or of a template of claims → the content of a template of it.
     """
 
     served: Mapping[str, str]
     claims: Mapping[tuple[str, str], tuple[str, ...]]
     sources: Mapping[str, str]
+    specs: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
-    def notes(self, pods: Iterable[SimulatedPod]) -> tuple[str, ...]:
+    def notes(self, pods: Iterable[SimulatedPod], policy: Policy) -> tuple[str, ...]:
         """Describe the claims of pods, as far as they are known."""
-        notes = (note for simulated in pods for note in (*self.classes(simulated.pod), *self._served(simulated.pod)))
+        notes = (
+            note
+            for simulated in pods
+            for note in (
+                *self.classes(simulated.pod),
+                *self._requests(simulated.pod, policy),
+                *self._served(simulated.pod),
+            )
+        )
         return tuple(dict.fromkeys(notes))
+
+    def of_gpus(self, policy: Policy) -> frozenset[str]:
+        """Return the classes of GPUs: those of mappings, and those that serve a key; without those of `otherDeviceClasses`."""
+        serving = {name for resource, name in self.served.items() if policy.resources.owners(resource)}
+        return (policy.device_classes | serving).difference(policy.settings.other_device_classes)
+
+    def _requests(self, pod: Pod, policy: Policy) -> Iterator[str]:
+        """Describe what the claims of a pod request, if they are such as this webhook writes."""
+        for claim, name in _named(pod):
+            found = read_template(self.specs.get(name), policy.vendors.values())
+            if found is None:
+                continue
+            key_values = {entry.key_name: entry for entry in found.entries}
+            with suppress(Denied):
+                reading = read(found.vendor, key_values, {}, policy.largest_card, claim)
+                yield f"the claim {claim} requests {reading.request}, by {found.vendor.name}"
 
     def classes(self, pod: Pod) -> Iterator[str]:
         """Describe the device classes of a pod's claims."""
@@ -552,15 +581,7 @@ class ManifestClaims:
 
     def by_claim(self, pod: Pod) -> dict[str, tuple[str, ...]]:
         """Return the device classes of a pod's claims, as far as they are known."""
-        found: dict[str, tuple[str, ...]] = {}
-        for claim in pod.spec.resource_claims or ():
-            for kind, name in (
-                ("ResourceClaimTemplate", claim.resource_claim_template_name),
-                ("ResourceClaim", claim.resource_claim_name),
-            ):
-                if classes := self.claims.get((kind, name or "")):
-                    found[claim.name] = classes
-        return found
+        return {claim: classes for claim, name in _named(pod) if (classes := self.claims.get(name))}
 
     def _served(self, pod: Pod) -> Iterator[str]:
         for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
@@ -569,11 +590,21 @@ class ManifestClaims:
                     yield f"container {container.name}: {name} is served by the DeviceClass {self.served[name]}"
 
 
+def _named(pod: Pod) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the claims of a pod, each with the kind and name of its object."""
+    for claim in pod.spec.resource_claims or ():
+        if claim.resource_claim_template_name:
+            yield claim.name, ("ResourceClaimTemplate", claim.resource_claim_template_name)
+        elif claim.resource_claim_name:
+            yield claim.name, ("ResourceClaim", claim.resource_claim_name)
+
+
 def claims_in(manifests: Iterable[Manifest]) -> ManifestClaims:
     """Collect the DeviceClasses and claims in manifests; other objects are skipped."""
     served: dict[str, str] = {}
     claims: dict[tuple[str, str], tuple[str, ...]] = {}
     sources: dict[str, str] = {}
+    specs: dict[tuple[str, str], Any] = {}
     for obj in _objects(manifests):
         if obj.group != GROUP:
             continue
@@ -584,8 +615,9 @@ def claims_in(manifests: Iterable[Manifest]) -> ManifestClaims:
             sources[obj.name] = obj.manifest.source
         elif obj.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
             inner = spec if obj.kind == "ResourceClaim" else mapping_or_empty(spec.get("spec"))
+            specs[obj.kind, obj.name] = {"spec": inner}
             claims[obj.kind, obj.name] = tuple(dict.fromkeys(_classes(mapping_or_empty(inner.get("devices")))))
-    return ManifestClaims(served, claims, sources)
+    return ManifestClaims(served, claims, sources, specs)
 
 
 def _objects(manifests: Iterable[Manifest]) -> Iterator[KubeObject]:

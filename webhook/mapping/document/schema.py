@@ -512,6 +512,11 @@ class Claim(Strict):
         None,
         description="the DeviceClass of whole devices, which are requested without capacities; without it, `class`",
     )
+    further_classes: list[DomainName] = Field(
+        [],
+        max_length=FEW,
+        description="other DeviceClasses of these devices: beside them, nobody requests a share by keys",
+    )
     distinct: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = Field(
         None,
         description="the attribute of the driver that differs between all devices: those of a claim are never the same",

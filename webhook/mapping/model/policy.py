@@ -489,6 +489,13 @@ class Policy:
         )
 
     @cached_property
+    def device_classes(self) -> frozenset[str]:
+        """The DeviceClasses of GPUs, as far as mappings name them: what others are of is not known."""
+        claims = [vendor.claim for vendor in self.vendors.values() if vendor.claim is not None]
+        named = (name for each in claims for name in (each.device_class, each.whole_class, *each.further_classes))
+        return frozenset(name for name in named if name is not None)
+
+    @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
         """The vendors whose keys are read."""
         return tuple(vendor for vendor in self.vendors.values() if not vendor.inactive)
