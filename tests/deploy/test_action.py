@@ -34,6 +34,8 @@ def test_hooks_call_commands() -> None:
         assert program == "vgpu-webhook"
         assert command in COMMANDS
         assert hook["id"] == f"vgpu-webhook-{command}"
+        # Documents are checked together, and not in batches of files.
+        assert hook.get("require_serial") or not hook.get("pass_filenames", True)
 
 
 @pytest.mark.parametrize("expect, status", [("warnings: [VGW101, VGW509]", 0), ("denied: VGW401", 2)])
