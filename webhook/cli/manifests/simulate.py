@@ -392,7 +392,7 @@ def _fields(pod: Mapping[str, Any], start: FieldPath, field: str) -> Iterator[Fi
     yield from ((*start, "resources", kind, key) for kind in ("limits", "requests"))
     for kind in ("env", "volumeMounts"):
         for path, entry in matches(pod, (*map(str, start), kind, "*")):
-            if key in {mapping_or_empty(entry).get("name"), mapping_or_empty(entry).get("mountPath")}:
+            if key in (mapping_or_empty(entry).get("name"), mapping_or_empty(entry).get("mountPath")):
                 yield path
     yield from (("metadata", kind, key) for kind in ("annotations", "labels"))
     yield ("spec", "nodeSelector", key)
