@@ -76,6 +76,21 @@ def test_what_the_api_server_stores_as_a_whole_number(text: str) -> None:
     assert decision.status["containers"]["main"]["written"]["volcano.sh/vgpu-number"] == "3"
 
 
+@pytest.mark.parametrize(
+    "annotation, kind",
+    [
+        ("gpu-fraction", "a decimal number: write one such as 0.5"),
+        ("gpu-memory", "a whole number: write digits only"),
+    ],
+)
+def test_amount_in_an_annotation_that_is_none(annotation: str, kind: str) -> None:
+    """The denial says what the key counts in."""
+    denial = decided(asking({}, {annotation: "half"})).denial
+    assert denial is not None
+    assert denial.reason is Reason.BAD_QUANTITY
+    assert denial.message == f"{annotation}: 'half' is not {kind}"
+
+
 @pytest.mark.parametrize("text", ["1500m", "1073741824.5", "1073741824000000001n"])
 def test_fraction_in_an_annotation(text: str) -> None:
     """An annotation that is a quantity counts whole bytes, too."""
