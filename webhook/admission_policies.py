@@ -31,7 +31,7 @@ from webhook.cluster.registration.match_conditions import (
     names_set,
     resource_test,
 )
-from webhook.labels import ENABLED, INJECT, MODE, OPT_OUT, ROLLOUT, SHIM, TARGET, WRITTEN_BY
+from webhook.labels import CLAIM, ENABLED, INJECT, MODE, OPT_OUT, ROLLOUT, SHIM, TARGET, WRITTEN_BY
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import LD_LIBRARY_PATH, LD_PRELOAD
 from webhook.mapping.model.vendor import Vendor
@@ -123,7 +123,7 @@ def hide_objects(policy: Policy, version: str) -> list[Object]:
     names = names_set(
         prefixes=(prefix for each in through for prefix in each.prefixes),
         names=(name for each in through for name in each.resources),
-        keys=(key for each in through for key in each.keys),
+        keys=(key for each in through for key in each.keys if key != CLAIM),
     )
     requests = any_resource(resource_test(names))
     hiding = list_text(HIDING)

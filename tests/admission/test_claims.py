@@ -1,6 +1,7 @@
 """Resource claims beside GPU requests: where they are denied, what is reported, and a second pass after another webhook."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,10 +9,14 @@ import pytest
 from tests.mapping.vendors import policy
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.load import load_policy
+from webhook.admission.claims import claims_in_status
+from webhook.admission.judge import judge_pod
+from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import DEVICE_CLASS, decode_pod
+from webhook.pod import DEVICE_CLASS, Metadata, decode_pod
 from webhook.reasons import MAX_WARNING, Reason
+from webhook.request import template_name
 
 POLICY = load_policy()
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}
@@ -158,3 +163,110 @@ def test_percentage_that_another_webhook_leaves() -> None:
     assert left["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpumem-percentage": "50"}
     (reported,) = [each for each in decided(left).warnings if each.reason is Reason.CLAIM_LEFT_UNCHANGED]
     assert "nvidia.com/gpumem-percentage" in reported.message
+
+
+WRITES = load_policy(target="dra-hami")
+
+
+def stored(data: dict[str, Any], in_force: Policy = WRITES) -> dict[str, Any]:
+    """A pod as it is stored."""
+    written: dict[str, Any] = apply_strictly(data, decided(data, in_force).patch)
+    return written
+
+
+def test_a_remembered_decision_needs_the_same_objects() -> None:
+    """From the second pod of a template on the decision is remembered: those need the template, too."""
+    decisions = [decided(pod({"limits": SHARE}), WRITES) for _ in range(4)]
+    assert decisions[3] is decisions[2]
+    (template,) = decisions[0].objects
+    assert [decision.objects for decision in decisions] == [(template,)] * 4
+    assert template.name == template_name(template.spec)
+
+
+def test_only_a_changed_pod_needs_objects() -> None:
+    """Where nothing is written, nothing is needed: in an audited namespace, and of a denied pod."""
+    data = pod({"limits": SHARE})
+    assert decided(data, WRITES).objects
+    assert decided(data, WRITES, mode="audit").objects == decided(data, WRITES, mode="warn").objects == ()
+    denied = decided(pod({"limits": SHARE}, nodeName="n"), WRITES)
+    assert (denied.reason, denied.objects) == (Reason.NODE_NAME, ())
+
+
+def test_what_is_claimed_stays() -> None:
+    """Neither another target nor a namespace's default changes a claim of ours; whoever judges agrees."""
+    data = stored(pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}))
+    for in_force, annotations in (
+        (load_policy(target="nvidia"), {}),
+        (WRITES, {"vgpu-webhook.io/target": "kai", "vgpu-webhook.io/default-cores": "30"}),
+    ):
+        context = Context(Namespace("team", OPTED_IN, annotations), "privileged")
+        view = decode_pod(json.dumps(data).encode())
+        decision = decide(view, context, in_force)
+        assert (decision.reason, decision.patch) == (Reason.ALREADY_RIGHT, ())
+        assert not {Reason.CLAIM_LEFT_UNCHANGED, Reason.CLAIM_BESIDE_REQUEST} & {
+            each.reason for each in decision.warnings
+        }
+        assert judge_pod(view, context, in_force).allowed
+
+
+def test_a_request_added_to_a_claim_is_denied() -> None:
+    """Another webhook that writes keys beside our claim would give the container two devices."""
+    data = stored(pod({"limits": SHARE}))
+    data["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+    denial = decided(data, WRITES).denial
+    assert denial is not None
+    assert denial.reason is Reason.TWO_VENDORS
+
+
+def test_a_status_describes_only_what_its_name_says() -> None:
+    """A forged status yields no template: not with other numbers, another vendor, no quantity, or no JSON."""
+    data = stored(pod({"limits": SHARE}))
+    status = data["metadata"]["annotations"]["vgpu-webhook.io/status"]
+
+    def found(text: str) -> list[str]:
+        return [*claims_in_status(Metadata(annotations={"vgpu-webhook.io/status": text}), WRITES)]
+
+    (name,) = found(status)
+    assert data["spec"]["resourceClaims"] == [{"name": "vgpu-c0", "resourceClaimTemplateName": name}]
+    for old, new in (
+        ('"4000Mi"', '"40000Mi"'),
+        ('"dra-hami"', '"dra-nvidia"'),
+        ('"dra-hami"', '"nvidia"'),
+        ('"4000Mi"', '"much"'),
+        ("}}}", "}}"),
+        (name, f"{name}0"),
+    ):
+        assert old in status
+        forged = status.replace('"memory":"4000Mi"', '"memory":"1Mi"', 1).replace(old, new)
+        assert found(forged) == []
+
+
+def test_names_of_claims_are_labels() -> None:
+    """Long names are cut, never twice the same, and the user's come first."""
+    long = "a" * 63
+    data = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "resourceClaims": [{"name": "vgpu-b", "resourceClaimTemplateName": "mine"}],
+            "containers": [
+                {"name": name, "resources": {"limits": dict(SHARE)}}
+                for name in (long, f"{long[:-1]}b", "b", f"{'c' * 57}-d")
+            ],
+        },
+    }
+    names = [claim["name"] for claim in stored(data)["spec"]["resourceClaims"]]
+    assert len(set(names)) == len(names) == 5
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name) for name in names)
+    assert names[0] == "vgpu-b"
+
+
+def test_devices_are_not_hidden_from_a_claim() -> None:
+    """A container whose request becomes a claim requests devices."""
+    settings = parse("target: dra-nvidia\nhideDevices: true\n", "settings")[0]
+    data = pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}, {})
+    written = stored(data, build_policy([], settings))
+    env = [
+        {each["name"]: each["value"] for each in container.get("env", ())}
+        for container in written["spec"]["containers"]
+    ]
+    assert ["NVIDIA_VISIBLE_DEVICES" in each for each in env] == [False, True]

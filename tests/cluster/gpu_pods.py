@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tests.unprobed import unprobed_policy
+from webhook.labels import CLAIM
 from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Key, Vendor
@@ -53,6 +54,9 @@ def requesting_pods(policy: Policy) -> Iterator[ContainerRequest]:
         for vendor_key in vendor.keys.values():
             for key in spellings(vendor, vendor_key):
                 title = f"{vendor.name} {vendor_key.place} {key}"
+                if vendor_key.place == "claim":  # it has no key, but the label
+                    yield ContainerRequest(title, pod(labels={CLAIM: "true"}))
+                    continue
                 if vendor_key.place != "resource":
                     carried = {key: "1"}
                     yield ContainerRequest(

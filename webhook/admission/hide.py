@@ -12,7 +12,7 @@ import msgspec
 
 from webhook.admission.decision import Plan
 from webhook.admission.overrides import Overrides, target_of
-from webhook.labels import STATUS
+from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
@@ -115,7 +115,9 @@ def _hiding(policy: Policy) -> Hiding | None:
     vendors = tuple(vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"})
     through = [vendor.lets_through for vendor in vendors]
     resources = {name for each in through for name in (*(f"{prefix}*" for prefix in each.prefixes), *each.resources)}
-    return Hiding(variables, vendors, NameSet.of(resources), NameSet.of(key for each in through for key in each.keys))
+    # Its own claims are of containers, and not of the whole pod.
+    keys = {key for each in through for key in each.keys} - {CLAIM}
+    return Hiding(variables, vendors, NameSet.of(resources), NameSet.of(keys))
 
 
 def _variables(vendors: Iterable[Vendor]) -> dict[str, str]:

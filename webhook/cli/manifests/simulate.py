@@ -282,8 +282,8 @@ def _object(
     at = FileLine(obj.manifest.source, obj.manifest.line(obj.path))
     if not places:
         return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
-    written = obj.metadata.get("namespace") or options.namespace
-    name = written or DEFAULT_NAMESPACE
+    stated = obj.metadata.get("namespace") or options.namespace
+    name = stated or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
     context = Context(
@@ -324,7 +324,7 @@ def _object(
         tuple(messages),
         rest,
         tuple(pods),
-        () if denied else tuple(each.manifest(written or "", {labels.CLAIM: "true"}) for each in needed),
+        () if denied else tuple(each.manifest(stated or "", {labels.CLAIM: "true"}) for each in needed),
     )
 
 
@@ -392,7 +392,7 @@ def _fields(pod: Mapping[str, Any], start: FieldPath, field: str) -> Iterator[Fi
     yield from ((*start, "resources", kind, key) for kind in ("limits", "requests"))
     for kind in ("env", "volumeMounts"):
         for path, entry in matches(pod, (*map(str, start), kind, "*")):
-            if key in (mapping_or_empty(entry).get("name"), mapping_or_empty(entry).get("mountPath")):
+            if key in {mapping_or_empty(entry).get("name"), mapping_or_empty(entry).get("mountPath")}:
                 yield path
     yield from (("metadata", kind, key) for kind in ("annotations", "labels"))
     yield ("spec", "nodeSelector", key)
