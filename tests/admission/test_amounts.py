@@ -126,6 +126,12 @@ def test_no_count_is_beyond_any_node(limits: Json, target: str | None) -> None:
     assert decided(asking(limits, {} if target is None else {TARGET: target})).reason is Reason.TOO_LARGE
 
 
+@pytest.mark.parametrize("limits", [{"elasticgpu.io/gpu-core": "409600"}, {"nvidia.com/gpu": "4096"}], ids=str)
+def test_as_many_devices_as_a_node_may_have(limits: Json) -> None:
+    """The bound itself is a count like any other."""
+    assert decided(asking(limits)).reason is not Reason.TOO_LARGE
+
+
 @pytest.mark.parametrize("name", ["elasticgpu.io/gpu-core", "aws.amazon.com/neuroncore"])
 def test_amounts_of_0_alone(name: str) -> None:
     """The message says what makes no request, where nothing but amounts of 0 is specified."""
