@@ -272,7 +272,6 @@ def report(decision: Decision) -> str:
         lines = [f"allowed: {title}"]
     lines += [f"warning: {_reported(finding)}" for finding in decision.warnings]
     lines += [f"note: {_reported(finding)}" for finding in decision.notes]
-    lines += [f"template: {template.name} {template.spec_json}" for template in decision.objects]
     return "\n".join([*lines, ""])
 
 
