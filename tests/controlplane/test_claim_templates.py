@@ -34,7 +34,7 @@ def spec(memory: str = "4Gi") -> dict[str, Any]:
     """What a template says, with all that the API server would fill in."""
     exactly = {"deviceClassName": "gpu.example", "allocationMode": "ExactCount", "count": 1}
     exactly["capacity"] = {"requests": {"memory": memory}}
-    return {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    return {"metadata": {}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
 
 
 def template(memory: str = "4Gi") -> ClaimTemplate:

@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.decisions.test_cases import CASES, decided
+from tests.yaml_text import load_yaml
+from webhook.request import ClaimTemplate, template_name
+
 from .cluster import Cluster, annotated, comparable, denial
 from .examples import Example
 
@@ -71,3 +75,39 @@ def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> 
     assert comparable(answer.accepted()) == cluster.untreated(pod)
     assert not annotated(answer.body)
     assert answer.warnings == ()
+
+
+AMOUNTS = {"memory": ("1Mi", "1023Mi", "1Gi", "1000Gi", "1Ti", "512Ki"), "cores": ("0", "1", "100", "1k")}
+
+
+@CLASSES
+def test_templates_are_stored_under_the_hash_of_what_is_stored(cluster: Cluster) -> None:
+    """Those of all golden cases, and amounts of each kind: the API server fills nothing in and rewrites nothing."""
+    pods = {folder: load_yaml((folder / "pod.yaml").read_text()) for folder in sorted(CASES.glob("claim-*"))}
+    templates = {each.name: each for folder, pod in pods.items() for each in decided(pod, folder).objects}
+    assert len(templates) > 8
+    some = next(iter(templates.values()))
+    for name, amounts in AMOUNTS.items():
+        for amount in amounts:
+            spec = some.spec
+            spec["spec"]["devices"]["requests"][0]["exactly"]["capacity"]["requests"][name] = amount
+            template = ClaimTemplate.of(spec)
+            templates[template.name] = template
+    for template in templates.values():
+        manifest = template.manifest("shares", {"vgpu-webhook.io/claim": "true"})
+        stored = cluster.plane.client.create(manifest, dry_run=True, strict=True).accepted()
+        assert template_name(stored["spec"]) == template.name, stored["spec"]
+
+
+@CLASSES
+@pytest.mark.parametrize("target", ["dra-nvidia", "dra-hami", "dra-vgpu-manager"])
+def test_a_request_becomes_a_claim(cluster: Cluster, target: str) -> None:
+    """The API server stores the pod, and both webhooks agree about it."""
+    example = claiming(
+        SHARE, {"limits": {"tencent.com/vcuda-core": "30", "tencent.com/vcuda-memory": "15"}}, claims=False
+    )
+    example.manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": target}
+    stored = cluster.submit(example).accepted()
+    assert [claim["name"] for claim in stored["spec"]["resourceClaims"]] == ["vgpu-c0", "vgpu-c1"]
+    for container in stored["spec"]["containers"]:
+        assert container["resources"] == {"claims": [{"name": f"vgpu-{container['name']}"}]}

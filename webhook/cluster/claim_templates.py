@@ -107,11 +107,6 @@ class _PodView(NamedTuple):
     waiting: tuple[str, ...] = ()
 
 
-def _name_of(spec: dict[str, Any]) -> str:
-    """The name of a template that is stored; the API server adds metadata without anything in it."""
-    return template_name({key: value for key, value in spec.items() if key != "metadata" or value})
-
-
 ENDED: Final = ("Succeeded", "Failed")
 
 _decode = msgspec.json.Decoder(_TemplateObject).decode
@@ -256,7 +251,7 @@ class ClaimTemplates:
                 if is_temporary(error) or (existed and error.status == HTTPStatus.NOT_FOUND):
                     raise
                 raise RefusedError(_refused(needed.name, error)) from error
-            if _name_of(found.spec) == needed.name:
+            if template_name(found.spec) == needed.name:
                 self.counts["existed" if existed else "created"] += 1
                 return
             if existed:
@@ -353,4 +348,4 @@ class ClaimTemplates:
 
     def _view(self, template: _TemplateObject) -> _TemplateView:
         metadata = template.metadata
-        return _TemplateView(_name_of(template.spec) == metadata.name, metadata.uid, metadata.creation_timestamp)
+        return _TemplateView(template_name(template.spec) == metadata.name, metadata.uid, metadata.creation_timestamp)

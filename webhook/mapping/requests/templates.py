@@ -46,7 +46,7 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
     devices: dict[str, Any] = {"requests": [{"name": REQUEST, "exactly": exactly}]}
     if claim.distinct is not None:
         devices["constraints"] = [{"requests": [REQUEST], "distinctAttribute": f"{claim.driver}/{claim.distinct}"}]
-    return ClaimTemplate.of({"spec": {"devices": devices}})
+    return ClaimTemplate.of({"metadata": {}, "spec": {"devices": devices}})
 
 
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
