@@ -64,6 +64,7 @@ WAYS_OUT: Final = {
     "the same by `envFrom`": WayOut({"envFrom": [{"configMapRef": {"name": CONFIG_MAP}}]}),
     "`NVIDIA_VISIBLE_DEVICES: all`": WayOut(_env("NVIDIA_VISIBLE_DEVICES", "all")),
     "libraries in `LD_PRELOAD`": WayOut(_env("LD_PRELOAD", "/opt/own/libown.so")),
+    "`LD_PRELOAD` by `valueFrom`": WayOut({"env": [{"name": "LD_PRELOAD", "valueFrom": _REFERENCE}]}),
     "folders in `LD_LIBRARY_PATH`": WayOut(_env("LD_LIBRARY_PATH", "/opt/own")),
     "`LD_AUDIT`": WayOut(_env("LD_AUDIT", "/opt/own/libown.so")),
     "`GLIBC_TUNABLES` with which the loader ignores its variables": WayOut(

@@ -114,6 +114,7 @@ class Reason(enum.Enum):
     UNDONE = "VGW326", ReasonKind.DENIAL, 403
     OWNED_CHANGED = "VGW613", ReasonKind.DENIAL, 403
     INVALID_DOCUMENT = "VGW327", ReasonKind.DENIAL
+    CLAIM_REFUSED = "VGW329", ReasonKind.DENIAL, 403
     UNKNOWN_TARGET = "VGW401", ReasonKind.DENIAL
     NO_EQUIVALENT = "VGW402", ReasonKind.DENIAL
     READ_BACK_DIFFERS = "VGW403", ReasonKind.DENIAL

@@ -76,6 +76,21 @@ def test_what_the_api_server_stores_as_a_whole_number(text: str) -> None:
     assert decision.status["containers"]["main"]["written"]["volcano.sh/vgpu-number"] == "3"
 
 
+@pytest.mark.parametrize(
+    "annotation, kind",
+    [
+        ("gpu-fraction", "a decimal number: write one such as 0.5"),
+        ("gpu-memory", "a whole number: write digits only"),
+    ],
+)
+def test_amount_in_an_annotation_that_is_none(annotation: str, kind: str) -> None:
+    """The denial says what the key counts in."""
+    denial = decided(asking({}, {annotation: "half"})).denial
+    assert denial is not None
+    assert denial.reason is Reason.BAD_QUANTITY
+    assert denial.message == f"{annotation}: 'half' is not {kind}"
+
+
 @pytest.mark.parametrize("text", ["1500m", "1073741824.5", "1073741824000000001n"])
 def test_fraction_in_an_annotation(text: str) -> None:
     """An annotation that is a quantity counts whole bytes, too."""
@@ -109,6 +124,12 @@ def test_fraction_in_an_annotation(text: str) -> None:
 def test_no_count_is_beyond_any_node(limits: Json, target: str | None) -> None:
     """Said, or derived from cores of whole cards: a size that was written for a number."""
     assert decided(asking(limits, {} if target is None else {TARGET: target})).reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("limits", [{"elasticgpu.io/gpu-core": "409600"}, {"nvidia.com/gpu": "4096"}], ids=str)
+def test_as_many_devices_as_a_node_may_have(limits: Json) -> None:
+    """The bound itself is a count like any other."""
+    assert decided(asking(limits)).reason is not Reason.TOO_LARGE
 
 
 @pytest.mark.parametrize("name", ["elasticgpu.io/gpu-core", "aws.amazon.com/neuroncore"])

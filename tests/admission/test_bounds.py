@@ -21,7 +21,7 @@ from webhook.admission.eligibility import (
     MAX_RESOURCES,
 )
 from webhook.admission.shim import MAX_PATHS
-from webhook.admission.survey import MAX_UNKNOWN
+from webhook.admission.survey import MAX_CONTAINERS, MAX_UNKNOWN
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
@@ -182,6 +182,10 @@ def split_paths(length: int) -> list[dict[str, Any]]:
 
 
 LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
+    "containers": (
+        MAX_CONTAINERS,
+        lambda n: {"spec": {"initContainers": many(n // 2), "containers": [share(), *many(n - n // 2 - 1)]}},
+    ),
     "labels": (MAX_ENTRIES, lambda n: {"metadata": {"labels": named(n)}}),
     "annotations": (MAX_ENTRIES, lambda n: {"metadata": {"annotations": named(n)}}),
     "node selector": (MAX_ENTRIES, lambda n: {"spec": {"nodeSelector": named(n)}}),
@@ -232,6 +236,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
 
 _KEY = f"a key of the pod has {MAX_KEY + 1} characters"
 TOLD: dict[str, tuple[str, str]] = {
+    "containers": (f"the pod has {MAX_CONTAINERS + 1} containers", "spec.containers"),
     "labels": ("the pod has 1025 labels", "metadata.labels"),
     "annotations": ("the pod has 1025 annotations", "metadata.annotations"),
     "node selector": ("the pod has 1025 node selector keys", "spec.nodeSelector"),

@@ -177,6 +177,8 @@ def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> 
         assert limits(sent) == written
         assert Reason.DEVICE_MEMORY_ASSUMED not in {finding.reason for finding in decided(sent).warnings}
     assert for_device_size(Request(1, ALL, ALL), 40 * GIB) is None
+    assert for_device_size(Request(1, Size(40 * GIB), Percent(30)), 40 * GIB) == Request(1, ALL, Percent(30))
+    assert for_device_size(Request(1, Size(40 * GIB + 1), Percent(30)), 40 * GIB) is None
 
 
 @pytest.mark.trap(number=23)

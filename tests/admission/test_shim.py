@@ -306,6 +306,17 @@ def test_several_directories_go_first_in_their_order() -> None:
     assert with_env(("LD_LIBRARY_PATH", "/opt/x:/opt/y:/a"), held=held).patch == ()
 
 
+def test_a_search_path_in_a_variable_of_its_own_for_a_library_of_the_plugin() -> None:
+    """It is written although nothing is delivered, and the pod's own search path stays as it is."""
+    path = {"variable": "ACME_PATH", "prefix": ["/opt/x", "/opt/y"]}
+    held = Held(vendor(shim={"limit": "plugin", "delivery": ["none"], "libraryPath": path}))
+    outcome = with_env(("LD_LIBRARY_PATH", "/mine"), held=held)
+    assert outcome.env() == {"LD_LIBRARY_PATH": "/mine", "ACME_PATH": "/opt/x:/opt/y"}
+    with pytest.raises(Denied) as caught:
+        with_env(("ACME_PATH", "/mine"), held=held)
+    assert caught.value.finding.reason is Reason.COLLISION
+
+
 def test_several_directories_go_before_a_search_path_from_elsewhere() -> None:
     """Every directory of the mapping, and the user's after them."""
     found = with_env(elsewhere("LD_LIBRARY_PATH"), held=Held(PLUGIN)).env()["LD_LIBRARY_PATH"]

@@ -119,6 +119,7 @@ async def test_the_first_ca_is_served_at_once() -> None:
     replica = Replica(World())
     await replica.reconcile()
     assert replica.kinds == [ReportKind.MADE, ReportKind.SERVED]
+    assert replica.reports[0].message == "current CA, serving certificate"
     assert signed_by(replica.leaf, stored(replica.world).cas[0])
     assert replica.keeper.served.is_set()
 

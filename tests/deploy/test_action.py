@@ -1,6 +1,7 @@
 """What runs the program in other people's pipelines: hooks for pre-commit, and the GitHub Action."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.actionlint import actionlint
+from tests.parts import skip_part
 from webhook.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +34,8 @@ def test_hooks_call_commands() -> None:
         assert program == "vgpu-webhook"
         assert command in COMMANDS
         assert hook["id"] == f"vgpu-webhook-{command}"
+        # Documents are checked together, and not in batches of files.
+        assert hook.get("require_serial") or not hook.get("pass_filenames", True)
 
 
 @pytest.mark.parametrize("expect, status", [("warnings: [VGW101, VGW509]", 0), ("denied: VGW401", 2)])
@@ -54,3 +59,40 @@ def test_steps_of_the_action(tmp_path: Path, expect: str, status: int) -> None:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         ended.append(subprocess.run(command, env={**os.environ, "PATH": path, **env}, check=False).returncode)
     assert ended == [0, status]
+
+
+WORKFLOW = """
+on: push
+jobs:
+  policies:
+    runs-on: ubuntu-latest
+    steps:
+    - uses: ./deploy/action
+      with: {files: mappings, cases: cases, options: --values values.yaml}
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.controlplane
+@pytest.mark.parametrize(
+    "file, old, new, found",
+    [
+        ("use.yml", "", "", None),
+        ("use.yml", "cases: cases", "casses: cases", 'input "casses" is not defined in action "vgpu-webhook"'),
+        ("action.yml", "using: composite", "using: composit", 'invalid runner name "composit"'),
+        ("action.yml", "description: Checks", "about: Checks", 'description is required in metadata of "vgpu-webhook"'),
+    ],
+)
+def test_a_workflow_that_uses_the_action(tmp_path: Path, file: str, old: str, new: str, found: str | None) -> None:
+    """Actionlint finds nothing wrong with the action, its inputs and how they are set; and it would find mistakes."""
+    if shutil.which("go") is None:
+        skip_part("workflows", "actionlint is built with Go")
+    places = {"use.yml": tmp_path / ".github/workflows/use.yml", "action.yml": tmp_path / "deploy/action/action.yml"}
+    texts = {"use.yml": WORKFLOW, "action.yml": (ROOT / "deploy/action/action.yml").read_text()}
+    (tmp_path / ".git").mkdir()
+    for name, place in places.items():
+        place.parent.mkdir(parents=True)
+        place.write_text(texts[name].replace(old, new) if name == file else texts[name])
+    done = subprocess.run([actionlint()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if found is None else 1), done.stdout + done.stderr
+    assert (found or "") in done.stdout

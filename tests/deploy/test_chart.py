@@ -222,6 +222,11 @@ def test_rights_are_the_least(helm: Chart) -> None:
     assert rules(helm.render(VALUES["secret"]), names) == always | everywhere | watched | written
     swept = rights("", "list", "pods") | rights(NAMESPACE, "get create patch update", "leases", "vgpu-webhook-sweep")
     assert rules(helm.render({"sweep": True}), names) == always | everywhere | secret | watched | written | swept
+    claiming = rights("", "get list watch create delete", "resourceclaimtemplates") | rights(
+        "", "get list watch", "pods"
+    )
+    with_claims = helm.render({"claims": {"enabled": True}, "sweep": True})
+    assert rules(with_claims, names) == always | everywhere | secret | watched | written | swept | claiming
     quiet = {"ownerEvents": False}
     of_default = rights("default", "create get update", "events")
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written
@@ -390,3 +395,17 @@ def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: P
     rendered = helm.render({"registration": {"mode": "static"}}, *values)
     for document in yaml.safe_load_all(printed):
         assert one(rendered, document["kind"])["webhooks"] == document["webhooks"]
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_device_class_of_shares(helm: Chart, *, guard: bool) -> None:
+    """Only devices that are shared; unguarded where Kueue counts, and none without a driver."""
+    rendered = helm.render({"claims": {"enabled": True, "driver": "gpu.example.com", "guard": guard}})
+    made = one(rendered, "DeviceClass")
+    expression = "device.driver == 'gpu.example.com'" + (" && device.allowMultipleAllocations == true" if guard else "")
+    assert made["metadata"]["name"] == "share.gpu.example.com"
+    assert made["spec"] == {"selectors": [{"cel": {"expression": expression}}]}
+    assert not [each for each in helm.render({"claims": {"enabled": True}}) if each["kind"] == "DeviceClass"]
+    assert not [
+        each for each in helm.render({"claims": {"driver": "gpu.example.com"}}) if each["kind"] == "DeviceClass"
+    ]

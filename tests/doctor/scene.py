@@ -35,6 +35,7 @@ from webhook.doctor.facts import (
     HandshakeResult,
     Node,
     ReportedEvent,
+    ResourceSlice,
     Scheduler,
     StoredCertificates,
     Workload,
@@ -115,6 +116,16 @@ def device_class(name: str, resource: str | None = None) -> DeviceClass:
     return msgspec.convert({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}, DeviceClass)
 
 
+def resource_slice(driver: str, *capacities: str, shared: bool = True) -> ResourceSlice:
+    """A ResourceSlice with one device."""
+    device = {
+        "name": "card",
+        "allowMultipleAllocations": shared,
+        "capacity": {name: {"value": "1"} for name in capacities},
+    }
+    return msgspec.convert({"metadata": {"name": "s"}, "spec": {"driver": driver, "devices": [device]}}, ResourceSlice)
+
+
 def event(reason: str, kind: str, name: str, message: str, **more: Any) -> ReportedEvent:
     """A Warning Event of the webhook."""
     data = {"reason": reason, "involvedObject": {"kind": kind, "name": name}, "message": message, **more}
@@ -176,6 +187,7 @@ HEALTHY = ClusterFacts(
     placed=PLACED,
     variables=[],
     device_classes=[],
+    resource_slices=[],
     reported=[],
 )
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,7 @@ from tests.doctor.scene import (
     outcome,
     pod,
     registered,
+    resource_slice,
     result_of,
     secret,
     space,
@@ -46,7 +48,15 @@ from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, ClusterFacts, DryRun, ForeignVariable, HandshakeResult, Scheduler
+from webhook.doctor.facts import (
+    Backend,
+    ClusterFacts,
+    DryRun,
+    ForeignVariable,
+    HandshakeResult,
+    ResourceSlice,
+    Scheduler,
+)
 from webhook.doctor.result import Level, Missing
 from webhook.labels import STATUS
 from webhook.pod import Pod
@@ -167,6 +177,18 @@ def unfinished(**age: float) -> dict[str, Any]:
 def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     """What the URL shows."""
     return [HandshakeResult(ADDRESS, end, "why", leaf)]
+
+
+DRIVER = "hami-core-gpu.project-hami.io"
+
+
+def with_claims(*slices: ResourceSlice, classes: Sequence[str] = (DRIVER,)) -> ClusterFacts:
+    """A cluster whose target writes claims."""
+    return but(
+        outcome=outcome(settings="target: dra-hami"),
+        device_classes=[device_class(name) for name in classes],
+        resource_slices=slices,
+    )
 
 
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
@@ -348,6 +370,10 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("claims", WARNING, "serves a key of the policy", but(device_classes=[device_class("a", "nvidia.com/gpu")])),
     ("claims", WARNING, "1 container with both a claim", but(pods={"team": [CLAIMING], "more": REFUSED})),
     ("claims", WARNING, "1 container with", but(device_classes=[device_class("a", "b.example/nic")], pods={"team": [BESIDE]})),
+    ("drivers", OK, "the target writes no resource claims", HEALTHY),
+    ("drivers", OK, "and may be shared", with_claims(resource_slice(DRIVER, "memory", "cores"))),
+    ("drivers", ERROR, "would stay Pending", with_claims()),
+    ("drivers", WARNING, "could not be read", replace(with_claims(), resource_slices=REFUSED)),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
@@ -599,3 +625,27 @@ def test_what_to_do_about_variables_of_others() -> None:
     guarded = DryRun("team", "x: 1", 403, f'admission webhook "{ENFORCE}" denied the request: VGW605: env X')
     assert "guardExceptions" in result_of(but(dry_run=guarded), "dry-run").hint
     assert "guardExceptions" not in result_of(but(dry_run=DryRun("team", "x: 1", 403, DENIED)), "dry-run").hint
+
+
+@pytest.mark.parametrize(
+    "facts, told",
+    [
+        (with_claims(resource_slice(DRIVER, "memory", "cores"), classes=[]), f"there is no DeviceClass {DRIVER}"),
+        (
+            with_claims(resource_slice("other.example", "memory", "cores")),
+            f"the driver {DRIVER} offers no device: is it running?",
+        ),
+        (
+            with_claims(resource_slice(DRIVER, "memory", "cores", shared=False)),
+            f"no device of {DRIVER} may be shared: switch",
+        ),
+        (
+            with_claims(resource_slice(DRIVER, "memory")),
+            f"no shared device of {DRIVER} has the capacities cores, memory",
+        ),
+    ],
+)
+def test_what_claims_need(facts: ClusterFacts, told: str) -> None:
+    """Each thing that would leave pods Pending, by name."""
+    (line,) = result_of(facts, "drivers").details
+    assert line.startswith(told)

@@ -132,6 +132,23 @@ class Cluster(ControlPlane):
             self._restart_scheduler(stand_ins())
             self.serve_devices()
 
+    def serve_volumes(self, driver: str, folder: Path) -> None:
+        """Start a CSI driver whose inline volumes show a folder, unless it was: until the end, for volumes that are left."""
+        if driver in self.node:
+            return
+        spec = {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}
+        self.client.create(
+            {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": driver}, "spec": spec}
+        ).accepted()
+        command: list[str | Path] = [self.programs.csi, "/var/lib/kubelet", driver, NODE, folder]
+        self.node[driver] = self._start_inside("csi", command)
+
+        def registered() -> bool:
+            answer = self.client.get("storage.k8s.io/v1", "csinodes", NODE)
+            return any(each["name"] == driver for each in answer.body.get("spec", {}).get("drivers") or [])
+
+        self.wait_until(registered, f"{driver} registered", 60)
+
     def stop_node(self) -> None:
         """Stop kubelet, then containerd; containers run on without them."""
         for name in ("kubelet", "containerd"):

@@ -40,11 +40,13 @@ class Programs:
         control_plane: etcd, API server, and the others of `tests.controlplane`.
         kubernetes: `kubelet`, `kube-proxy` and `device-plugin`.
         runtime: `containerd`, its shim, `ctr`, and the network plugins.
+        csi: a CSI driver for inline volumes.
     """
 
     control_plane: build.Binaries
     kubernetes: Path
     runtime: Path
+    csi: Path
 
 
 def find() -> Programs:
@@ -72,7 +74,8 @@ def find() -> Programs:
             f"{NETWORK}/main/ptp",
         ),
     )
-    return Programs(build.find(), kubernetes.folder(), runtime.folder())
+    csi = GoProgram("csi", source, ("go.mod", "go.sum", "csi/main.go"), "./csi", "-s -w", WITHOUT_GO)
+    return Programs(build.find(), kubernetes.folder(), runtime.folder(), csi.program())
 
 
 def why_not() -> str | None:

@@ -108,6 +108,7 @@ SETTINGS = {"LD_LIBRARY_PATH": "/from/configmap", "LD_PRELOAD": "/opt/own/libown
 USER: Object = {"runAsUser": 4711, "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False}
 OWN = [{"name": "LD_LIBRARY_PATH", "value": "/mine"}, {"name": "LD_PRELOAD", "value": "/opt/own/libown.so"}]
 REFERENCE = {"configMapKeyRef": {"name": "loader", "key": "LD_LIBRARY_PATH"}}
+DRIVER = "shim.csi.example"
 FAILED = """ || echo '{"result": 127, "memory": 0}'"""
 
 
@@ -148,23 +149,34 @@ def documented() -> dict[str, dict[str, str]]:
     return {form: {row[0]: row[number] for row in rows} for number, form in enumerate(FORMS, 1)}
 
 
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library in all forms, in a folder of the node."""
+    folder = tmp_path_factory.mktemp("library")
+    library_folder(VERSIONS[0], folder)
+    folder.chmod(0o755)
+    return folder
+
+
 @pytest.mark.parametrize(
     "form, kind",
     [
         *((form, "image") for form in FORMS if form != "`preload.file`"),
         ("`preload.file`", "emptyDir"),
         ("`preload.file`", "hostPath"),
+        ("`preload.file`", "csi"),
     ],
 )
-def test_who_answers(release: Release, pods: Pods, tmp_path: Path, form: str, kind: str) -> None:
+def test_who_answers(release: Release, pods: Pods, library: Path, form: str, kind: str) -> None:
     """The library, with the limit requested; or the driver, as the documentation says."""
-    library_folder(VERSIONS[0], tmp_path)
-    tmp_path.chmod(0o755)
+    if kind == "csi":
+        pods.cluster.serve_volumes(DRIVER, library)
     copy = {key: value for key, value in DELIVERIES["emptyDir"].items() if key != "command"}
     delivery = {
         "image": DELIVERIES["image"],
         "emptyDir": {**copy, "folder": LIBRARY_PATH},
-        "hostPath": {**VOLUME, "path": str(tmp_path)},
+        "hostPath": {**VOLUME, "path": str(library)},
+        "csi": {**VOLUME, "driver": DRIVER},
     }[kind]
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "loader"}, "data": SETTINGS}
     release.plane.client.create(config_map, TEAM)

@@ -17,13 +17,16 @@ FOLDER = "/usr/local/vgpu-shim"
 LIBRARY = f"{FOLDER}/libvgpu.so"
 IMAGE_DEFAULT = "/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
 SETTINGS = {"LD_LIBRARY_PATH": "/from/configmap", "LD_PRELOAD": "/none.so", "CUDA_DEVICE_MEMORY_LIMIT": "80g"}
+LIFTING = {"CUDA_DEVICE_MEMORY_LIMIT_0": "80g"}
+"""The limit of one device, which the shim does not write."""
 
 
 @pytest.fixture(autouse=True)
 def settings(release: Release) -> None:
-    """A ConfigMap that pods may refer to."""
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": SETTINGS}
-    release.plane.client.create(body, "team")
+    """ConfigMaps that pods may refer to."""
+    for name, data in (("settings", SETTINGS), ("lifting", LIFTING)):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+        release.plane.client.create(body, "team")
 
 
 def seen(pods: Pods, container: Object, **spec: Any) -> Object:
@@ -124,10 +127,18 @@ def test_no_way_out(pods: Pods, release: Release, way: str) -> None:
     assert (printed["memory"], printed["library"]) == (3000, "library v1")
 
 
-@pytest.mark.parametrize("command", [["env", "-i", "/program"], ["/program", "path"]])
-def test_what_escapes(pods: Pods, command: list[str]) -> None:
-    """The library is no boundary: not for a child without the variables, nor for who loads the driver by its path."""
-    pod = pods.create(share(command=command))
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"command": ["env", "-i", "/program"]},
+        {"command": ["/program", "path"]},
+        {"envFrom": [{"configMapRef": {"name": "lifting"}}]},
+    ],
+    ids=["empty environment", "driver by its path", "limit from envFrom"],
+)
+def test_what_escapes(pods: Pods, container: Object) -> None:
+    """The library is no boundary, and the webhook cannot look into ConfigMaps; the page on threats says so."""
+    pod = pods.create(share(**container))
     pods.finish(pod)
     [printed] = pods.printed(pod)
     assert printed["memory"] == 81920

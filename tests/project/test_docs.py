@@ -43,6 +43,7 @@ from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
 from webhook.cli import main
 from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
+from webhook.cluster import claim_templates
 from webhook.cluster.configuration.config_maps import DocumentKind
 from webhook.cluster.registration.desired import KINDS, RegistrationMode, Site
 from webhook.doctor.checks import CHECKS
@@ -434,7 +435,8 @@ def test_every_option_is_explained() -> None:
 def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
-    place = ReplicaPlace("vgpu-webhook", Site("https://webhook.example/mutate"), RegistrationMode.MANAGED, sweep=True)
+    site = Site("https://webhook.example/mutate")
+    place = ReplicaPlace("vgpu-webhook", site, RegistrationMode.MANAGED, sweep=True, claims=True)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.validations()
@@ -571,7 +573,9 @@ def test_permissions_are_those_that_are_used() -> None:
     """The table of permissions names each kind of object that a replica requests."""
     paths = [path for package in ("cluster", "replica") for path in (ROOT / "webhook" / package).rglob("*.py")]
     source = "".join(path.read_text() for path in paths)
-    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles|pods)\b", source))
+    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles|pods)\b", source)) | {
+        claim_templates.RESOURCE
+    }
     used |= {kind.plural for kind in KINDS}
     section = TEXTS["docs/reference.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

@@ -149,6 +149,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
     Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),
+    Check("drivers", "nodes", "`list` `deviceclasses`, `resourceslices`", nodes.drivers),
     Check("scheduler", "nodes", "`list` `pods` and `leases` everywhere", nodes.scheduler),
     Check("shim", "nodes", "`list` `daemonsets` everywhere, `list` `pods` of their namespaces", nodes.shim),
 )

@@ -9,7 +9,7 @@ import datetime as dt
 import ssl
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -47,6 +47,7 @@ from webhook.doctor.facts import (
     Node,
     PlacedPod,
     ReportedEvent,
+    ResourceSlice,
     Scheduler,
     ServiceObject,
     StoredCertificates,
@@ -78,6 +79,9 @@ DEVICE_CLASSES: Final = ("v1", "v1beta2", "v1beta1")
 
 class _Version(msgspec.Struct, rename="camel"):
     git_version: str = "of an unknown version"
+
+
+T = TypeVar("T")
 
 
 async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFacts:
@@ -136,12 +140,17 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
     if seen.nothing_installed:
         return seen
     spaces = [] if isinstance(seen.opted_in, Missing) else [space.name for space in seen.opted_in]
-    ready, (backend, shown), pods, trial, (chosen, classes) = await asyncio.gather(
+    claims = any(vendor.claim is not None for vendor in targets(seen))
+    ready, (backend, shown), pods, trial, (chosen, classes, slices) = await asyncio.gather(
         _with_readiness(api, seen, every=seen.policy.settings.target is not None),
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
         tried(_trial(api, seen)),
-        asyncio.gather(tried(read_foreign_variables(api, seen)), tried(_device_classes(api))),
+        asyncio.gather(
+            tried(read_foreign_variables(api, seen)),
+            tried(_device_classes(api)),
+            tried(_of_claims(api, "resourceslices", ResourceSlice) if claims else _nothing()),
+        ),
     )
     return dataclasses.replace(
         ready,
@@ -151,6 +160,7 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         dry_run=trial,
         variables=chosen,
         device_classes=classes,
+        resource_slices=slices,
     )
 
 
@@ -207,13 +217,21 @@ async def _admission_policies(api: Api) -> list[Object]:
 
 
 async def _device_classes(api: Api) -> list[DeviceClass]:
-    """All DeviceClasses, in the newest version that is served; API servers before 1.32 serve none of these."""
+    return await _of_claims(api, "deviceclasses", DeviceClass)
+
+
+async def _of_claims(api: Api, resource: str, kind: type[T]) -> list[T]:
+    """All objects of a kind, in the newest version that is served; API servers before 1.32 serve none of these."""
     for version in DEVICE_CLASSES:
         try:
-            return await list_objects(api, f"/apis/resource.k8s.io/{version}/deviceclasses", DeviceClass)
+            return await list_objects(api, f"/apis/resource.k8s.io/{version}/{resource}", kind)
         except StatusError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
+    return []
+
+
+async def _nothing() -> list[Any]:
     return []
 
 

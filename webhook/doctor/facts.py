@@ -139,6 +139,25 @@ class DeviceClass(View, frozen=True):
         return self.spec.extended_resource_name
 
 
+class SharedDevice(View, frozen=True):
+    """A device of a ResourceSlice; its capacities by name, whatever they are."""
+
+    allow_multiple_allocations: bool | None = None
+    capacity: dict[str, object] | None = None
+
+
+class _SliceSpec(View, frozen=True):
+    driver: str = ""
+    devices: list[SharedDevice] | None = None
+
+
+class ResourceSlice(View, frozen=True):
+    """A ResourceSlice: devices that a driver offers."""
+
+    metadata: ObjectMetadata
+    spec: _SliceSpec = _SliceSpec()
+
+
 class ReportedEvent(View, frozen=True):
     """A Warning Event of the webhook; its reason is a CamelCase word, its message for people."""
 
@@ -406,6 +425,7 @@ class ClusterFacts:
         placed: the nodes of their pods, by the name of the DaemonSet.
         variables: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
+        resource_slices: all ResourceSlices, likewise; read only for targets that write resource claims.
         reported: the webhook's Warning Events of the last hour, the newest first.
     """
 
@@ -430,6 +450,7 @@ class ClusterFacts:
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     variables: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
+    resource_slices: Sequence[ResourceSlice] | Missing = NOT_TRIED
     reported: Sequence[ReportedEvent] | Missing = NOT_TRIED
     reachable: bool = True
 

@@ -22,10 +22,12 @@ from certs.report import Report as CertificateNotice
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
+from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
-from webhook.cluster.client.api import Api, ApiError, ConfigurationError
+from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
+from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.client.events import EventQueue, Events, Subject
 from webhook.cluster.configuration.config_maps import (
@@ -67,7 +69,7 @@ from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
-from webhook.pod import Pod
+from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
@@ -85,6 +87,7 @@ from webhook.replica.run import (
     started,
 )
 from webhook.replica.sweep import Sweep
+from webhook.request import ClaimTemplate
 from webhook.server.logs import Throttle
 from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
@@ -161,6 +164,7 @@ class ReplicaPlace:
         owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
         owner_events: whether Events about workloads are written.
         sweep: whether pods are counted that are not as the policy would have them.
+        claims: whether the templates of resource claims are created.
     """
 
     release_namespace: str
@@ -169,6 +173,7 @@ class ReplicaPlace:
     owner: str | None = None
     owner_events: bool = True
     sweep: bool = False
+    claims: bool = False
 
 
 IN_FLIGHT: Final = 30.0
@@ -207,6 +212,7 @@ class InCluster:
         self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
         sweep = Sweep(api, place.release_namespace, self._swept, lambda: self.current.policy, log)
         self._sweep = sweep if place.sweep else None
+        self._claim_templates = ClaimTemplates(api, log, self._templates_of) if place.claims else None
         self._live = LivePolicy(
             api,
             place.release_namespace,
@@ -271,6 +277,8 @@ class InCluster:
             tasks.create_task(self._events.run())
             if self._owner_events is not None:
                 tasks.create_task(self._owner_events.run())
+            if self._claim_templates is not None:
+                tasks.create_task(self._claim_templates.run())
             await self.synced()
             if self._sweep is not None:
                 tasks.create_task(self._sweep.run())
@@ -383,6 +391,23 @@ class InCluster:
         namespaces = [namespace, *map(_namespace, self._namespaces.replaced(namespace.name, since))]
         return itertools.product(namespaces, policies)
 
+    async def provide(self, namespace: str, decision: Decision) -> Decision:
+        """Create the templates of a changed pod's claims; a denial if that is refused, or not switched on."""
+        why = "this webhook creates no ResourceClaimTemplates: install the chart with claims.enabled"
+        if self._claim_templates is not None:
+            try:
+                await self._claim_templates.provide(namespace, decision.objects)
+            except RefusedError as error:
+                why = str(error)
+            else:
+                return decision
+        return denied(Finding(Reason.CLAIM_REFUSED, f"the pod's claim cannot be made: {why}"))
+
+    def _templates_of(self, metadata: ObjectMetadata) -> list[ClaimTemplate]:
+        """The templates that a pod needs, as its status says."""
+        own = claims_in_status(Metadata(annotations=metadata.annotations), self.current.policy)
+        return [each.template for each in own.values()]
+
     def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
         owner = owner_of(pod)
@@ -414,6 +439,10 @@ class InCluster:
             yield from registration_metrics(self._reconcilers)
         if self._sweep is not None:
             yield from self._sweep.metrics()
+        if self._claim_templates is not None:
+            what = "Templates of resource claims, by what became of a request for one."
+            counts = (((result,), count) for result, count in self._claim_templates.counts.items())
+            yield counter("vgpu_webhook_claim_templates", what, ("result",), counts)
 
     def _swept(self) -> list[Namespace]:
         """The namespaces whose pods the webhook should have changed."""
@@ -469,6 +498,9 @@ class InCluster:
             yield "replicas", self._replicas.age
         if self._secret is not None:
             yield "secret", self._secret.reflector.age
+        if self._claim_templates is not None:
+            yield "resourceclaimtemplates", self._claim_templates.templates.age
+            yield "pods", self._claim_templates.pods.age
 
     def _in_force(self, policy: Policy) -> None:
         if self._live.ready.is_set():  # before that, no pod was answered
@@ -525,6 +557,7 @@ class ClusterOptions:
     registration: str
     owner_events: bool = True
     sweep: bool = False
+    claims: bool = False
 
 
 def serve_clustered(
@@ -540,7 +573,7 @@ def serve_clustered(
     address = _address(where, own)
     mode = RegistrationMode(where.registration)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events, where.sweep)
+    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events, where.sweep, where.claims)
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
     watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
     log = logger(log_level)

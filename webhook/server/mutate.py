@@ -213,6 +213,9 @@ class Peers(Protocol):
     def recent(self, namespace: Namespace, policy: Policy) -> Iterable[tuple[Namespace, Policy]]:
         """What a pod that is created now may have been changed for, here or by another replica."""
 
+    async def provide(self, namespace: str, decision: Decision) -> Decision:
+        """Create the objects that a changed pod needs; return the decision, or a denial if they cannot be."""
+
     def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Report a pod that is changed or denied to whoever looks at its workload; not called for dry runs."""
 
@@ -298,6 +301,11 @@ class Mutate:
                     namespace = await self._requested(name, namespace)
                     review = decode_review(body)
                 decision = self._decide(review, namespace)
+                if decision.objects and self.peers is not None and not review.dry_run:
+                    del review
+                    decision = await self.peers.provide(name, decision)
+                    review = decode_review(body)
+                self._tell(review, namespace, decision)
             answer = encode_answer(uid, decision)
         except Exception as error:
             raise self.failed(uid, error, started, len(body)) from error
@@ -340,12 +348,16 @@ class Mutate:
         assert pod is not None  # noqa: S101  (the review creates one)
         if self.peers is not None and self.peers.behind(pod, namespace, policy):
             raise NotNowError("another replica knows keys of this pod that this one does not know yet")
-        decision = self.decision(review, pod, namespace, policy)
+        return self.decision(review, pod, namespace, policy)
+
+    def _tell(self, review: Review, namespace: Namespace, decision: Decision) -> None:
+        """Report and log a decision."""
+        pod, policy = review.pod, self.current.policy
+        assert pod is not None  # noqa: S101  (as above)
         if self.peers is not None and (decision.patch_json or not decision.allowed) and not review.dry_run:
             self.peers.report(namespace.name, pod, decision, policy)
         if not decision.allowed or decision.would_be or self.log.is_enabled_for(_DEBUG):
             self._log_review(review, pod, decision)
-        return decision
 
     def decision(self, review: Review, pod: Pod, namespace: Namespace, policy: Policy) -> Decision:
         """Decide on a new pod.

@@ -15,10 +15,14 @@ int main(int count, char **arguments) {
         "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0",
         "CUDA_DEVICE_SM_LIMIT", "NVIDIA_VISIBLE_DEVICES", "GPU_CORE_UTILIZATION_POLICY"};
     size_t available = 0, total = 0;
-    int (*ask)(size_t *, size_t *) = cuMemGetInfo_v2;
-    if (count > 1 && !strcmp(arguments[1], "path"))
-        ask = (int (*)(size_t *, size_t *))dlsym(dlopen("/usr/lib/libcuda.so.1", RTLD_NOW), "cuMemGetInfo_v2");
-    int result = ask(&available, &total);
+    int result;
+    if (count > 1 && !strcmp(arguments[1], "path")) {
+        void *driver = dlopen("/usr/lib/libcuda.so.1", RTLD_NOW);
+        result = ((int (*)(size_t *, size_t *))dlsym(driver, "cuMemGetInfo_v2"))(&available, &total);
+    } else {
+        /* Not by its address: la_symbind is not asked for that. */
+        result = cuMemGetInfo_v2(&available, &total);
+    }
     const char *version = dlsym(RTLD_DEFAULT, "library_version");
     printf("{\"result\": %d, \"memory\": %zu, \"library\": \"%s\"", result, total >> 20, version ? version : "");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

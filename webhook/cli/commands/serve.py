@@ -94,6 +94,11 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     is_flag=True,
     help="Count every ten minutes the pods that are not as the policy would have them, for a metric.",
 )
+@click.option(
+    "--claims",
+    is_flag=True,
+    help="Create the ResourceClaimTemplates of pods whose target writes resource claims; without it they are denied.",
+)
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
     "--state-dir",
@@ -183,6 +188,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     registration: str,
     owner_events: bool,
     sweep: bool,
+    claims: bool,
     reuse_port: bool,
     state_dir: Path | None,
     certificate_dir: Path | None,
@@ -241,7 +247,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
 
     file_options = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
     _reject(file_options, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
-    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events, sweep)
+    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events, sweep, claims)
     with _failures():
         serve_clustered(options, where, certificate_options, log_level, _announce)
 

@@ -76,7 +76,7 @@ class Ran:
 
     Attributes:
         report: all that is reported, one thing a line.
-        stored: each object as it would be stored; none of those that are denied.
+        stored: each object as it would be stored, and what it needs beside it; none of those that are denied.
         denials, warnings: the codes, in order.
     """
 
@@ -165,7 +165,8 @@ def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
         (f"{each.title}{f' {pod.path}' if pod.path else ''}:\n" if several else "") + report(pod.decision)
         for each, pod in pods
     ]
-    recorded = msgspec.json.encode([each.after for each in simulated.objects if each.after is not None])
+    whole = [part for each in simulated.objects if each.after is not None for part in (each.after, *each.needed)]
+    recorded = msgspec.json.encode(whole)
     stored = msgspec.json.decode(recorded.replace(policy.digest.encode(), DIGEST.encode()), type=list[dict[str, Any]])
     decisions = [pod.decision for _, pod in pods]
     return Ran(
@@ -271,7 +272,6 @@ def report(decision: Decision) -> str:
         lines = [f"allowed: {title}"]
     lines += [f"warning: {_reported(finding)}" for finding in decision.warnings]
     lines += [f"note: {_reported(finding)}" for finding in decision.notes]
-    lines += [f"template: {template.name} {template.spec_json}" for template in decision.objects]
     return "\n".join([*lines, ""])
 
 

@@ -7,7 +7,7 @@ Known names of other systems are never misspelled keys, and some have advice for
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.mapping.document import schema
@@ -208,9 +208,9 @@ class Nearness:
             amounts = self.amounts.get(vendor)
             if amounts is None or (found is not None and found.meant in amounts.names):
                 break
-            meant = self._of_dimension(name, vendor, amounts)
+            meant = self._of_dimension(name, vendor, amounts, sure=found is not None and found.sure)
             if meant is not None and not (meant.lacks and found):
-                return replace(meant, sure=found is not None and found.sure)
+                return meant
         return found
 
     def find_in_metadata(self, name: str) -> NearMiss | None:
@@ -227,7 +227,7 @@ class Nearness:
         sure = local.startswith(meant.local) or distance(local, meant.local, 1) == 1
         return NearMiss(f"{domain}/{meant.local}" if domain else meant.local, sure and domain != "")
 
-    def _of_dimension(self, name: str, vendor: str, amounts: _Amounts) -> NearMiss | None:
+    def _of_dimension(self, name: str, vendor: str, amounts: _Amounts, *, sure: bool) -> NearMiss | None:
         """Return the key of a vendor for the dimension whose word a name contains, or that it has none."""
         domain, _, local = name.lower().rpartition("/")
         if domain not in amounts.domains or not name.startswith(self.prefixes):
@@ -239,10 +239,10 @@ class Nearness:
         if PERCENT in local:
             first, second = second, first
         if first or second:
-            return NearMiss(first or second or "", sure=False)
+            return NearMiss(first or second or "", sure)
         if dimension in amounts.dimensions:
             return None
-        return NearMiss("", sure=False, lacks=f"{vendor} has no key for {dimension}")
+        return NearMiss("", sure, lacks=f"{vendor} has no key for {dimension}")
 
     def _resembled(self, name: str) -> NearMiss | None:
         """Return the key, of any vendor, that differs from a name in a few letters."""

@@ -1,0 +1,263 @@
+"""Requests in any vendor's keys become claims, which Kubernetes' own scheduler allocates, without a device plugin.
+
+The driver's part, its ResourceSlices, is written by hand; the scheduler and the controller of claims are real.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from webhook.cluster.claim_templates import RESOURCE
+from webhook.labels import CLAIM, ENABLED
+
+from .client import Answer, Object
+from .in_cluster import serving
+from .plane import ControlPlane
+
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.timeout(600),
+    pytest.mark.kubernetes("1.36", why="older API servers drop the capacity of a claim"),
+]
+
+OWN = "dra-webhook"
+TEAM = "dra"
+OPT_IN = "dra.example/inject"
+"""A label of its own: what other tests have registered must not change these pods first."""
+REGISTRATION = ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "00-vgpu-webhook")
+GROUP = "resource.k8s.io/v1"
+DRIVER = "hami-core-gpu.project-hami.io"
+NODE = "dra-node"
+CARD_GIB = 80
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4096, "nvidia.com/gpucores": 30},
+    "volcano": {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 4096, "volcano.sh/vgpu-cores": 30},
+    "vcuda": {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 16},
+    "koordinator": {
+        "koordinator.sh/gpu.shared": 1,
+        "koordinator.sh/gpu-memory": "4Gi",
+        "koordinator.sh/gpu-core": 30,
+    },
+    "vgpu-manager": {"nvidia.com/vgpu-number": 1, "nvidia.com/vgpu-memory": 4096, "nvidia.com/vgpu-cores": 30},
+    "elastic-gpu": {"elasticgpu.io/gpu-core": 30, "elasticgpu.io/gpu-memory": 4096},
+    "vke": {"vke.volcengine.com/mgpu-core": 30, "vke.volcengine.com/mgpu-memory": 4096},
+    "qgpu": {"tke.cloud.tencent.com/qgpu-core": 30, "tke.cloud.tencent.com/qgpu-memory": 4},
+    "cce": {"volcano.sh/gpu-mem.128Mi": 32, "volcano.sh/gpu-core.percentage": 30},
+}
+"""4 GiB and 30 % of the cores of one device, in the keys of each."""
+
+
+def pod(name: str, *limits: dict[str, Any], **metadata: Any) -> Object:
+    """A pod with a container for each of these limits."""
+    containers = [
+        {
+            "name": f"c{number}",
+            "image": "app",
+            "resources": {"limits": {key: str(value) for key, value in each.items()}},
+        }
+        for number, each in enumerate(limits)
+    ]
+    spec = {"containers": containers, "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def _driver(plane: ControlPlane) -> None:
+    """A node with one card, as its driver would publish it, and the class of the driver's chart."""
+    client = plane.client
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}}}
+    client.create(node).accepted()
+    ready = [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}]
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "200"}
+    status = {"conditions": ready, "allocatable": allocatable, "capacity": allocatable}
+    client.patch("v1", "nodes", f"{NODE}/status", {"status": status}).accepted()
+    expression = f"device.driver == '{DRIVER}'"
+    body: Object = {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": DRIVER}}
+    body["spec"] = {"selectors": [{"cel": {"expression": expression}}]}
+    client.create(body).accepted()
+    # k8s-dra-driver of HAMi, hami_core.go: memory in steps of 1 MiB, all of it by default; cores of 0 to 100, 100 by default.
+    memory = {"default": f"{CARD_GIB}Gi", "validRange": {"min": "0", "step": "1Mi", "max": f"{CARD_GIB}Gi"}}
+    cores = {"default": "100", "validRange": {"min": "0", "step": "1", "max": "100"}}
+    device = {
+        "name": "card-0",
+        "allowMultipleAllocations": True,
+        "attributes": {"uuid": {"string": "GPU-0"}},
+        "capacity": {
+            "memory": {"value": f"{CARD_GIB}Gi", "requestPolicy": memory},
+            "cores": {"value": "100", "requestPolicy": cores},
+        },
+    }
+    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+    slice_ = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": NODE}}
+    slice_["spec"] = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [device]}
+    client.create(slice_).accepted()
+
+
+@pytest.fixture(scope="module")
+def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The scheduler, a driver's objects, and a webhook whose target is that driver."""
+    client = scheduler.client
+    for name, opted_in in ((OWN, {}), (TEAM, {OPT_IN: ENABLED})):
+        metadata = {"name": name, "labels": opted_in}
+        scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    _driver(scheduler)
+    settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vgpu-webhook-settings"}}
+    settings["data"] = {"settings.yaml": f"{{optInLabel: {OPT_IN}, target: dra-hami}}\n"}
+    client.create(settings, OWN).accepted()
+    options = ("--ca-settle", "1", "--release-namespace", OWN, "--claims")
+    with serving(scheduler, tmp_path_factory.mktemp("dra"), *options):
+        probe = pod("probe", REQUESTS["vcuda"])
+        scheduler.wait_until(
+            lambda: "resourceClaims" in client.create(probe, TEAM, dry_run=True).body.get("spec", {}), "called"
+        )
+        yield scheduler
+    client.delete(*REGISTRATION)
+    for resource, name in (("resourceslices", NODE), ("deviceclasses", DRIVER)):
+        client.delete(GROUP, resource, name)
+    client.delete("v1", "nodes", NODE)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(plane: ControlPlane) -> Iterator[None]:
+    """Each test has the whole card."""
+    yield
+    client = plane.client
+    for each in client.list("v1", "pods", TEAM):
+        client.delete("v1", "pods", each["metadata"]["name"], TEAM)
+    plane.wait_until(lambda: not client.list(GROUP, "resourceclaims", TEAM), "claims gone")
+
+
+def bound(plane: ControlPlane, name: str) -> Object:
+    """The pod, once it is bound."""
+
+    def found() -> Object | None:
+        stored = plane.client.get("v1", "pods", name, TEAM).accepted()
+        return stored if stored["spec"].get("nodeName") else None
+
+    return plane.wait_until(found, f"{name} bound")
+
+
+def consumed(plane: ControlPlane, stored: Object) -> list[dict[str, str]]:
+    """What each claim of a pod was given of the card."""
+    claims = [each["resourceClaimName"] for each in stored["status"]["resourceClaimStatuses"]]
+    read = [plane.client.get(GROUP, "resourceclaims", name, TEAM).accepted() for name in claims]
+    return [
+        result["consumedCapacity"] for each in read for result in each["status"]["allocation"]["devices"]["results"]
+    ]
+
+
+@pytest.mark.parametrize("vendor", REQUESTS)
+def test_bound_with_what_was_requested(plane: ControlPlane, vendor: str) -> None:
+    """The claim has exactly that, and the scheduler is Kubernetes' own."""
+    created = plane.client.create(pod(f"{vendor}-share", REQUESTS[vendor]), TEAM).accepted()
+    assert created["metadata"]["labels"][CLAIM] == "true"
+    assert not created["spec"]["containers"][0]["resources"].get("limits")
+    stored = bound(plane, f"{vendor}-share")
+    assert (stored["spec"]["nodeName"], stored["spec"]["schedulerName"]) == (NODE, "default-scheduler")
+    assert consumed(plane, stored) == [{"cores": "30", "memory": "4Gi"}]
+
+
+def test_one_template_for_all_of_a_request(plane: ControlPlane) -> None:
+    """Nine vendors' keys, one request: one template in the namespace, whoever came first."""
+    for vendor in ("vcuda", "nvidia"):
+        plane.client.create(pod(vendor, REQUESTS[vendor]), TEAM).accepted()
+        bound(plane, vendor)
+    names = {
+        claim["resourceClaimTemplateName"]
+        for each in plane.client.list("v1", "pods", TEAM)
+        for claim in each["spec"]["resourceClaims"]
+    }
+    assert len(names) == 1
+    assert names <= {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)}
+
+
+def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
+    """Two shares of 50 GiB do not fit on 80; the second is bound when the first leaves."""
+    big = {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 200}
+    client = plane.client
+    client.create(pod("first", big), TEAM).accepted()
+    bound(plane, "first")
+    client.create(pod("second", big), TEAM).accepted()
+
+    def unschedulable() -> bool:
+        conditions = client.get("v1", "pods", "second", TEAM).accepted()["status"].get("conditions", [])
+        return any((each["type"], each["status"]) == ("PodScheduled", "False") for each in conditions)
+
+    plane.wait_until(unschedulable, "second pending")
+    client.delete("v1", "pods", "first", TEAM)
+    assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
+
+
+def test_no_limit_of_cores_takes_none(plane: ControlPlane) -> None:
+    """Without cores the driver would give all: a second pod would not fit."""
+    memory_only = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4096}
+    for name in ("a", "b"):
+        plane.client.create(pod(name, memory_only), TEAM).accepted()
+        assert consumed(plane, bound(plane, name)) == [{"cores": "0", "memory": "4Gi"}]
+
+
+def test_two_containers_have_a_claim_each(plane: ControlPlane) -> None:
+    """With limits of their own."""
+    other = {"tencent.com/vcuda-core": 20, "tencent.com/vcuda-memory": 8}
+    plane.client.create(pod("two", REQUESTS["vcuda"], other), TEAM).accepted()
+    found = consumed(plane, bound(plane, "two"))
+    assert sorted(each["memory"] for each in found) == ["2Gi", "4Gi"]
+
+
+def denied(plane: ControlPlane, body: Object) -> Answer:
+    """Create a pod that is to be denied."""
+    answer = plane.client.create(body, TEAM)
+    assert answer.status in {403, 422}, answer.body
+    return answer
+
+
+def test_refusals(plane: ControlPlane) -> None:
+    """What no claim can say, and what would never be allocated."""
+    percent = pod("percent", {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50})
+    assert "VGW402" in denied(plane, percent).body["message"]
+    named = pod("named", REQUESTS["vcuda"])
+    named["spec"]["nodeName"] = NODE
+    assert "VGW504" in denied(plane, named).body["message"]
+    many = pod("many", {"nvidia.com/gpu": 33, "nvidia.com/gpumem": 1000})
+    assert "VGW" in denied(plane, many).body["message"]
+
+
+def test_a_dry_run_creates_nothing(plane: ControlPlane) -> None:
+    """The pod is shown as it would be stored."""
+    odd = {"tencent.com/vcuda-core": 17, "tencent.com/vcuda-memory": 3}
+    before = {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)}
+    shown = plane.client.create(pod("odd", odd), TEAM, dry_run=True).accepted()
+    assert shown["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] not in before
+    assert {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)} == before
+
+
+def test_a_quota_denies_with_its_text(plane: ControlPlane) -> None:
+    """The user is told, instead of a pod that waits for ever."""
+    hard = {f"count/{RESOURCE}.resource.k8s.io": "0"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": hard}}
+    client = plane.client
+    client.create(quota, TEAM).accepted()
+    used = {name: str(len(client.list(GROUP, RESOURCE, TEAM))) for name in hard}
+    client.patch("v1", "resourcequotas", "none/status", {"status": {"hard": hard, "used": used}}, TEAM).accepted()
+    odd = {"tencent.com/vcuda-core": 19, "tencent.com/vcuda-memory": 5}
+    try:
+        answer = denied(plane, pod("quota", odd))
+        assert "VGW329" in answer.body["message"]
+        assert "exceeded quota: none" in answer.body["message"]
+    finally:
+        client.delete("v1", "resourcequotas", "none", TEAM)
+
+
+def test_a_template_that_is_deleted_comes_back(plane: ControlPlane) -> None:
+    """The pod waits without it, and is bound when it is made up for, from the pod's status."""
+    odd = {"tencent.com/vcuda-core": 23, "tencent.com/vcuda-memory": 7}
+    shown = plane.client.create(pod("late", odd), TEAM, dry_run=True).accepted()
+    bare = {"apiVersion": "v1", "kind": "Pod", "metadata": shown["metadata"], "spec": shown["spec"]}
+    for key in ("uid", "creationTimestamp", "managedFields", "resourceVersion", "namespace"):
+        bare["metadata"].pop(key, None)
+    # As a replica leaves it that is killed between its answer and the template: another one has admitted this pod already.
+    plane.client.create(bare, TEAM).accepted()
+    name = shown["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+    plane.client.delete(GROUP, RESOURCE, name, TEAM)
+    assert consumed(plane, bound(plane, "late")) == [{"cores": "23", "memory": "1792Mi"}]
