@@ -33,7 +33,7 @@ from webhook.cluster.registration.match_conditions import (
 )
 from webhook.labels import ENABLED, INJECT, MODE, OPT_OUT, ROLLOUT, SHIM, TARGET, WRITTEN_BY
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.shim import LD_LIBRARY_PATH
+from webhook.mapping.model.shim import LD_LIBRARY_PATH, LD_PRELOAD
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Container, Pod, PodSpec, Resources
@@ -286,7 +286,7 @@ def _shim_rule(vendor: Vendor, policy: Policy, memory: Collection[str]) -> Itera
         return
     permitted = len(shim.deliveries) == 1 or not all(each.privileged for each in certain)
     variables = {
-        *shim.loaded,
+        *([LD_PRELOAD] if shim.preload else ()),
         *([LD_LIBRARY_PATH] if shim.library_path and not shim.leave_unset else ()),
         *(each.name for each in shim.variables if not each.indexed and each.uses <= {"memory", "container"}),
     }

@@ -256,7 +256,7 @@ TOLD: dict[str, tuple[str, str]] = {
     "long mounts": ("the pod has 1048577 bytes of mounts", "mounts"),
     "variables": ("the pod has 8193 variables in containers with one that matters to a share", "env"),
     "paths": (
-        "LD_LIBRARY_PATH and LD_PRELOAD and LD_AUDIT of the pod have more than 262144 characters",
+        "LD_LIBRARY_PATH and LD_PRELOAD of the pod have more than 262144 characters",
         "env[LD_LIBRARY_PATH]",
     ),
 }

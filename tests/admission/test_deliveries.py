@@ -9,7 +9,8 @@ import pytest
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
-from webhook.admission import Decision, decide
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.labels import GUARD
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -147,14 +148,21 @@ def test_its_own_file_passes_the_guard() -> None:
     assert again(pod).reason is Reason.GUARDED
 
 
-def test_a_list_by_reference_cannot_follow_ours() -> None:
-    """As for LD_PRELOAD: the kubelet would write one in the place of the other."""
+@pytest.mark.parametrize("source", ["value", "valueFrom"])
+def test_no_other_library_audits(source: str) -> None:
+    """One behind the shim's could undo what the shim answers: the guard denies it, and without its rule the shim does."""
     folder = CASES / "shim-own-variable"
+    shims = "/usr/local/vgpu-shim/audit.so"
+    entry = {"value": f"{shims}:/mine/audit.so", "valueFrom": {"configMapKeyRef": {"name": "mine", "key": "audit"}}}
     pod = load_yaml((folder / "pod.yaml").read_text())
-    reference = {"configMapKeyRef": {"name": "mine", "key": "audit"}}
-    pod["spec"]["containers"][0]["env"] = [{"name": "LD_AUDIT", "valueFrom": reference}]
+    pod["spec"]["containers"][0]["env"] = [{"name": "LD_AUDIT", source: entry[source]}]
+    for action, reason in (("deny", Reason.GUARDED), ("allow", Reason.COLLISION), ("strip", Reason.CHANGED)):
+        namespace = Namespace("team", {"vgpu-webhook.io/inject": "enabled"}, {GUARD: action})
+        decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace, "privileged"), policy_in(folder))
+        assert decision.reason is reason
+    pod["spec"]["containers"][0]["env"] = [{"name": "LD_AUDIT", "value": shims}]
     decision = decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
-    assert decision.reason is Reason.PRELOAD_BY_REFERENCE
+    assert decision.reason is Reason.CHANGED
 
 
 def test_more_devices_than_variables() -> None:

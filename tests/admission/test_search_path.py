@@ -1,22 +1,28 @@
 """The search path as the loader sees it: after the kubelet's expansion no element of it is empty.
 
-`expanded` is written from Kubernetes' own rules, without the code under test.
+`expanded` is written from Kubernetes' own rules, without the code under test, and compared with the kubelet's own code.
 """
 
+import json
 import re
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.admission.scene import SHIM, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
+from tests.controlplane.build import expansion
+from tests.fuzz.enforcement import effective
+from tests.go_program import BinariesMissingError
 from webhook.admission.decision import Plan
 from webhook.admission.guard import guard_pod
 from webhook.admission.shim import MAX_REFERENCES, MAX_VARIABLE, inject_shim
-from webhook.mapping.model.shim import preload_list, search_path
+from webhook.mapping.model.shim import preload_list, resolved, search_path
 from webhook.reasons import Denied, Reason
 
 SHIMMED = vendor(shim=SHIM)
@@ -170,6 +176,60 @@ def test_no_container_searches_the_current_directory(variables: tuple[list[dict[
         found = environment(made, sources, env_from)[PATH]
         assert elements(found)[0] == "/opt/lib"
         assert "" not in elements(found), made
+
+
+@pytest.fixture(scope="module")
+def kubelet(pytestconfig: pytest.Config) -> Path:
+    """The kubelet's own expansion, built now if this machine has never built it."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            return expansion()
+        except BinariesMissingError as error:
+            pytest.fail(str(error), pytrace=False)
+
+
+SIGNS = ["$", "$$", "$(", "(", ")", "$(E)", "$(F)", "$(G)", "$($(E))", "E", ":", "/x", "\n", "é"]
+TEXTS = st.lists(st.sampled_from(SIGNS), max_size=10).map("".join).filter(lambda text: "$é" not in text)
+"""Not a dollar before what is not ASCII: there the kubelet cuts the sign in two, and no element begins or ends."""
+
+
+Case = tuple[str, dict[str, str]]
+CASES = st.lists(st.tuples(TEXTS, st.dictionaries(st.sampled_from("EF"), TEXTS)), min_size=1, max_size=50)
+
+
+def answers(kubelet: Path, cases: Sequence[Case]) -> list[str]:
+    """What the kubelet makes of values beside these variables."""
+    lines = "".join(json.dumps({"value": text, "variables": values}) + "\n" for text, values in cases)
+    done = subprocess.run([kubelet], input=lines, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(600)
+@settings(deadline=None)
+@given(CASES)
+def test_references_expand_as_by_the_kubelet(kubelet: Path, cases: list[Case]) -> None:
+    """Here, and in what is expected of generated pods."""
+    theirs = answers(kubelet, cases)
+    assert [expanded(text, values) for text, values in cases] == theirs
+    for (text, values), answer in zip(cases, theirs, strict=True):
+        before = env(*((name, value.replace("$", "$$")) for name, value in values.items()))
+        assert effective({"env": [*before, *env(("X", text))]})["X"] == answer
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(600)
+@settings(deadline=None)
+@given(CASES)
+def test_a_rewritten_path_means_the_same_to_the_kubelet(kubelet: Path, cases: list[Case]) -> None:
+    """A known value in place of its reference changes nothing, whatever stands around it."""
+    known: list[Case] = []
+    for text, values in cases:
+        names = [text[at + 2 :].partition(")")[0] for at in range(len(text)) if text.startswith("$(", at)]
+        known.append((text, {name: values.get(name, "").replace("$", "") for name in names}))
+    rewritten = [(resolved(text, values), values) for text, values in known]
+    assert answers(kubelet, rewritten) == answers(kubelet, known)
 
 
 def test_many_references_take_no_longer() -> None:

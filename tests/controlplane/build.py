@@ -60,6 +60,12 @@ def find() -> Binaries:
     return Binaries(GoProgram(PROGRAM, source, inputs, ".", flags, WITHOUT_GO, COMPONENTS).folder())
 
 
+def expansion() -> Path:
+    """Return a program that expands references as the pinned release's kubelet does, built now if this machine never has."""
+    inputs = ("go.mod", "go.sum", "expansion/main.go")
+    return GoProgram("expansion", SOURCE, inputs, "./expansion", "-s -w", WITHOUT_GO).program()
+
+
 def version() -> str:
     """The release of Kubernetes that is built: the pinned one, unless ``KUBERNETES`` names another."""
     return os.environ.get("KUBERNETES") or pinned()

@@ -100,7 +100,7 @@ shim:
   architectures: [amd64, arm64]
   units: {memory: 1Ki, cores: 0.1%}
   libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
-  audit: {prefix: [/usr/lib/delivered/audit.so]}
+  audit: {files: [/usr/lib/delivered/audit.so]}
   env: {DELIVERED_LIMIT: "{memory}", "DELIVERED_CORES_{index}": "{cores}"}
   delivery:
   - image: {volume: delivered-image, reference: shim, subPath: lib, pullPolicy: Always, mountPath: /usr/lib/delivered}

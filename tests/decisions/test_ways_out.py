@@ -40,13 +40,13 @@ def test_it_ends_as_the_page_says(way: str) -> None:
 
 
 def test_every_other_row_says_how_it_is_known() -> None:
-    """What no single pod shows is not seen or not prevented, or has a test of its own."""
+    """What no single pod shows has a test of its own."""
     tests = {path.name for path in ROOT.glob("tests/**/test_*.py")}
     functions = {
         name for path in ROOT.glob("tests/**/test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
     }
-    for way, done, why in [row for row in ROWS if row[0] not in WAYS_OUT]:
+    for way, _, why in [row for row in ROWS if row[0] not in WAYS_OUT]:
         named = set(re.findall(r"`(test_[\w.]+)`", why))
-        assert done in {"not seen", "not prevented"} or named
+        assert named, way
         assert named <= tests | functions, way
     assert DONE.keys() > WAYS_OUT.keys()

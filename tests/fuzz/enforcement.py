@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 from tests.fuzz.amounts import NVIDIA
 from tests.fuzz.misspelled import PREFIX
-from tests.fuzz.oracle.meaning import MIB, Amounts
-from tests.fuzz.policies import COPIED
+from tests.fuzz.oracle.meaning import Amounts
+from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
 from tests.fuzz.trial import Finding, Trial
 
 Json = dict[str, Any]
 
 LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 FOLDER = "/usr/local/vgpu-shim"
+PRELOAD_FILE = {"name": "vgpu-shim", "mountPath": "/etc/ld.so.preload", "subPath": "ld.so.preload", "readOnly": True}
 HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator", "kai"})
 """The vendors under which HAMi-core (``HAMi-core/src``) enforces, which reads its limits from variables."""
 PRELOADED = frozenset({*HAMI_CORE, "ascend", "vcuda", "vgpu-manager"})
@@ -100,10 +101,10 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
             and read.vendor not in trial.setup.lenient
         ):
-            yield from _lifted(after, values, read.vendor or "", got)
+            yield from _lifted(after, values, read.vendor or "", got, limits_of(trial.setup, got))
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
-            yield from _covered(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
+            yield from _covered(trial, after, read.vendor or "", whole=got.whole)
             if not got.whole:
                 yield from _switched_off(trial, read.vendor or "", was.vendor or "", got)
         if before.get("env") != after.get("env"):
@@ -160,14 +161,16 @@ def _expanded(text: str, known: dict[str, str | None], *, unknown: bool) -> str 
     return None if open_ else expanded
 
 
-def _lifted(container: Json, values: dict[str, str | None], vendor: str, got: Amounts) -> Iterator[Finding]:
+def _lifted(
+    container: Json, values: dict[str, str | None], vendor: str, got: Amounts, limits: dict[str, str]
+) -> Iterator[Finding]:
     for name, value in values.items():
         if value is None:
             continue
         if vendor in SHOWING and SHOWING[vendor].fullmatch(name) and value not in {"void", "none", ""}:
             kind = "whole devices" if got.whole else "a share"
             yield Finding(f"6 no variable shows {kind} every device", f"{container['name']}: {name}={value}", vendor)
-        elif not got.whole and _lifts(name, value, vendor, got):
+        elif not got.whole and _lifts(name, value, vendor, limits):
             yield Finding("6 no variable lifts the limit", f"{container['name']}: {name}={value}", vendor)
 
 
@@ -184,8 +187,9 @@ def _from_elsewhere(container: Json, vendor: str) -> Iterator[Finding]:
             yield Finding("6 no devices from elsewhere", f"{container['name']}: {source}", vendor)
 
 
-def _covered(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
+def _covered(trial: Trial, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
     """A mount or a device lies over what the device plugin mounts, or shows devices to NVIDIA's runtime."""
+    spec = trial.stored["spec"]
     volumes = {volume["name"]: volume for volume in spec.get("volumes") or []}
     for entry in (*(container.get("volumeMounts") or []), *(container.get("volumeDevices") or [])):
         path = PurePosixPath(_resolved(entry.get("mountPath") or entry["devicePath"]))
@@ -195,6 +199,8 @@ def _covered(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterat
             continue
         if vendor in NVIDIA and str(path).startswith("/var/run/nvidia-container-devices"):
             yield Finding("6 no mount shows every device", f"{container['name']}: {entry}", vendor)
+        if vendor == "nvidia" and LOADED in trial.setup.mappings and entry == PRELOAD_FILE:
+            continue
         if not whole and any(path.is_relative_to(folder) for folder in COVERED.get(vendor, ())):
             yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)
 
@@ -275,7 +281,7 @@ def _switched_off(trial: Trial, vendor: str, before: str, got: Amounts) -> Itera
                 yield Finding("6 no annotation lifts the limit", "tensor-fusion.ai/disable-features", vendor)
 
 
-def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
+def _lifts(name: str, value: str, vendor: str, limits: dict[str, str]) -> bool:
     if vendor == "vgpu-manager":
         return VGPU_MANAGER.fullmatch(name) is not None or (name == "DISABLE_VGPU_CONTROL" and value.lower() in TRUE)
     if vendor in OTHERS and OTHERS[vendor].fullmatch(name) is not None:
@@ -289,10 +295,8 @@ def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
         return value.lower() in TRUE or vendor == "volcano"
     if name == "GPU_CORE_UTILIZATION_POLICY":
         return value.lower() == "disable"
-    if name.startswith("CUDA_DEVICE_MEMORY_LIMIT"):
-        return value != memory_limit(got) or name != "CUDA_DEVICE_MEMORY_LIMIT"
-    if name.startswith("CUDA_DEVICE_SM_LIMIT"):
-        return value != core_limit(got)
+    if name.startswith(("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT")):
+        return value != limits.get(name)
     return name == "CUDA_REDIRECT" and value != LIBRARY
 
 
@@ -314,14 +318,15 @@ def _sized(trial: Trial, got: Amounts) -> Amounts:
     return got._replace(memory=("size", -(-Fraction(got.memory[1]) * (card or 0) // 100)))
 
 
-def memory_limit(got: Amounts) -> str | None:
-    """The memory limit that the shim gets: MiB, rounded up; None where it is no size."""
-    return f"{-(-got.memory[1] // MIB)}m" if got.memory[0] == "size" else None
-
-
-def core_limit(got: Amounts) -> str | None:
-    """The limit of cores that the shim gets; None without a limit."""
-    return str(-(-got.cores[1] // 1)) if got.cores[0] == "percent" else None
+def limits_of(setup: Setup, got: Amounts) -> dict[str, str]:
+    """The variables with the limits that the shim gets, rounded up; none for memory that is no size, or unlimited cores."""
+    limits = {"CUDA_DEVICE_SM_LIMIT": str(-(-got.cores[1] // 1))} if got.cores[0] == "percent" else {}
+    if got.memory[0] == "size":
+        unit, suffix = setup.unit
+        limits["CUDA_DEVICE_MEMORY_LIMIT"] = memory = f"{-(-got.memory[1] // unit)}{suffix}"
+        devices = range(got.devices if LOADED in setup.mappings else 0)
+        limits |= {f"CUDA_DEVICE_MEMORY_LIMIT_{index}": memory for index in devices}
+    return limits
 
 
 def _paths(before: Json, after: Json, values: dict[str, str | None]) -> Iterator[Finding]:
@@ -375,16 +380,43 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
     if vendor != "nvidia" or got.whole:
         yield Finding("6 no shim without a limit", f"{after['name']}: {vendor}, {got}", vendor)
         return
-    if values.get("CUDA_DEVICE_MEMORY_LIMIT") != memory_limit(got):
-        yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_MEMORY_LIMIT')} for {got}", vendor)
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} and core_limit(got) is None
-    if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got) and not allowed:
-        yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_SM_LIMIT')} % for {got}", vendor)
+    limits = limits_of(trial.setup, got)
+    # Where the guard lets variables through, one may stay that the shim does not write.
+    names = {"CUDA_DEVICE_MEMORY_LIMIT", *limits}
+    if trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}:
+        names |= {name for name in values if name.startswith("CUDA_DEVICE_SM_LIMIT")}
+    found = {name: values[name] for name in names if name in values}
+    if found != limits or "CUDA_DEVICE_MEMORY_LIMIT" not in limits:
+        yield Finding("6 no shim without a limit", f"{found} for {got}", vendor)
+    yield from _library(trial, after, values, vendor)
+
+
+def _library(trial: Trial, after: Json, values: dict[str, str | None], vendor: str) -> Iterator[Finding]:
+    """What loads the library, and where it comes from."""
+    rule = "6 no shim without its library"
     mounts = [mount for mount in after.get("volumeMounts") or [] if mount["mountPath"].rstrip("/") == FOLDER]
     if {(mount["name"], mount.get("readOnly"), mount.get("subPath")) for mount in mounts} != {
         ("vgpu-shim", True, None)
     }:
-        yield Finding("6 no shim without its library", str(mounts), vendor)
+        yield Finding(rule, str(mounts), vendor)
+    if LOADED in trial.setup.mappings:
+        selected = (trial.case.pod["spec"].get("nodeSelector") or {}).get("kubernetes.io/arch")
+        source = f"/opt/{'arm64' if selected == 'arm64' else 'amd64'}"
+        if source not in _sources(trial.stored["spec"]):
+            yield Finding("6 the library is that of the nodes", f"{selected}: {source}", vendor)
+        if PRELOAD_FILE not in after["volumeMounts"]:
+            yield Finding(rule, "ld.so.preload", vendor)
+    if AUDITING in trial.setup.mappings and (values["LD_AUDIT"], values["SHIM_PATH"]) != (f"{FOLDER}/audit.so", FOLDER):
+        yield Finding(rule, f"{values['LD_AUDIT']}, {values['SHIM_PATH']}", vendor)
+
+
+def _sources(spec: Json) -> set[str]:
+    """Where the library of a shim comes from: paths of the node, and arguments of what copies it."""
+    paths = {
+        (volume.get("hostPath") or {}).get("path", "") for volume in spec["volumes"] if volume["name"] == "vgpu-shim"
+    }
+    copies = [each for each in spec.get("initContainers") or [] if each["name"] == "vgpu-shim"]
+    return paths.union(*(each["command"] for each in copies))
 
 
 def wants_shim(trial: Trial, vendor: str, got: Amounts) -> bool:
@@ -392,7 +424,7 @@ def wants_shim(trial: Trial, vendor: str, got: Amounts) -> bool:
     if vendor != "nvidia" or got.whole or got.memory[0] != "size" or "shim: {mode: plugin}" in trial.setup.mappings:
         return False
     ordered = trial.case.annotations.get(f"{PREFIX}shim")
-    if COPIED in trial.setup.mappings:
+    if COPIED in trial.setup.mappings or LOADED in trial.setup.mappings:
         return ordered != "none"
     if ordered in {"none", "hostPath"}:
         return ordered == "hostPath"

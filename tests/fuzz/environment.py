@@ -251,7 +251,8 @@ def place(draw: Draw, spec: Json) -> None:
         spec["schedulerName"] = draw.pick(SCHEDULERS)
     if draw.chance(0.1):
         product = draw.pick(("A100", "T4", "H20"))
-        spec["nodeSelector"] = draw.pick(({"nvidia.com/gpu.product": product}, {"gpu": "true"}, {}, None))
+        other = draw.pick(({"gpu": "true"}, {"kubernetes.io/arch": "arm64"}, {"kubernetes.io/arch": "riscv64"}))
+        spec["nodeSelector"] = draw.pick(({"nvidia.com/gpu.product": product}, other, other, {}, None))
     _share_by_nodes(draw, spec)
     rare = draw.random()
     if rare < 0.02:

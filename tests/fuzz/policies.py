@@ -54,6 +54,34 @@ shim:
       mountPath: /usr/local/vgpu-shim
 """
 """Deliveries that no level of Pod Security forbids."""
+LOADED = """
+---
+extends: nvidia
+shim:
+  architectures: [amd64, arm64]
+  files: [other.so]
+  units: {memory: 1Ki, cores: 1%}
+  libraryPath: {prefix: [/usr/local/vgpu-shim], imageDefault: [], ifUnset: leave}
+  preload: {prefix: [/usr/local/vgpu-shim/libvgpu.so], file: ld.so.preload}
+  env: {CUDA_DEVICE_MEMORY_LIMIT: "{memory}k", "CUDA_DEVICE_MEMORY_LIMIT_{index}": "{memory}k"}
+  delivery:
+  - hostPath: {volume: vgpu-shim, path: "/opt/{arch}", type: Directory, mountPath: /usr/local/vgpu-shim}
+  - emptyDir:
+      volume: vgpu-shim
+      sizeLimit: 16Mi
+      image: "registry.example/shim:{arch}"
+      folder: "/opt/{arch}"
+      mountPath: /usr/local/vgpu-shim
+"""
+"""A library of each architecture, loaded into every program, with a limit for each device, too."""
+AUDITING = """
+---
+extends: nvidia
+shim:
+  libraryPath: {prefix: [/usr/local/vgpu-shim], imageDefault: [], variable: SHIM_PATH}
+  audit: {files: [/usr/local/vgpu-shim/audit.so]}
+"""
+"""A library that the loader asks about symbols, and that extends the search path itself."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
 CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
@@ -75,6 +103,7 @@ class Setup:
         whole: whether counts alone are whole devices.
         served: vendors whose requests stay in their keys beside the target.
         claims_permitted: whether a resource claim may stand beside a request.
+        unit: bytes in which the shim's limit of memory is written, and what follows the number.
     """
 
     name: str
@@ -90,6 +119,7 @@ class Setup:
     claims_permitted: bool = False
     whole: bool = False
     served: frozenset[str] = frozenset()
+    unit: tuple[int, str] = (MIB, "m")
 
 
 def _owned(name: str, vendor: str, **units: int | None) -> Cluster:
@@ -184,7 +214,7 @@ SETUPS: tuple[Setup, ...] = (
         + "- {env: CUDA_DISABLE_CONTROL, lifts: truthy, action: strip}\n"
         + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
         + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n- {list: hami-core}\n'
-        + "- {list: nvidia-runtime}\n",
+        + "- {list: nvidia-runtime}\n- {list: preload}\n- {list: node}\n",
         settings="{target: nvidia, largestCard: 1Ti}",
         target="nvidia",
     ),
@@ -236,6 +266,20 @@ SETUPS: tuple[Setup, ...] = (
         "a shim that an init container copies, target nvidia",
         mappings=CONFIGURED + COPIED,
         settings="{target: nvidia, podSecurityDefault: restricted, imageVolumes: false}",
+        target="nvidia",
+    ),
+    Setup(
+        "a shim of each architecture, target nvidia, devices",
+        mappings=CONFIGURED + LOADED,
+        settings=_CARDS + "target: nvidia}",
+        target="nvidia",
+        cards=CARDS,
+        unit=(1024, "k"),
+    ),
+    Setup(
+        "a shim that audits, target nvidia",
+        mappings=CONFIGURED + AUDITING,
+        settings="{target: nvidia}",
         target="nvidia",
     ),
 )

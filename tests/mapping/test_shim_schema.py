@@ -57,7 +57,7 @@ def test_good_document_is_compiled() -> None:
     assert made.names == {"LD_LIBRARY_PATH", "LD_PRELOAD", "MEMORY", "CORES", "WHO", "FILE"}
     assert made.path_alone == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/usr/a"}
     assert made.path_before_env_from == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/$(LD_LIBRARY_PATH)/."}
-    assert made.loaded == {"LD_PRELOAD": ("/opt/lib/limit.so",)}
+    assert made.preload == ("/opt/lib/limit.so",)
     host, none = made.deliveries
     assert none is NO_DELIVERY
     assert host.volumes == (
@@ -117,7 +117,7 @@ def test_units_and_a_variable_for_each_device() -> None:
 
 def test_one_entry_for_either_libc() -> None:
     """`$LIB` is a folder for musl, and glibc's own folders for glibc."""
-    assert shim({("preload", "prefix"): ["/opt/$LIB/limit.so"]}).loaded == {"LD_PRELOAD": ("/opt/$LIB/limit.so",)}
+    assert shim({("preload", "prefix"): ["/opt/$LIB/limit.so"]}).preload == ("/opt/$LIB/limit.so",)
 
 
 def test_device_plugins_that_mount_it_have_a_label() -> None:
@@ -250,7 +250,7 @@ MISTAKES: list[tuple[Any, ...]] = [
     ({("delivery", 0): image(), ("preload", "file"): "ld.so.preload"}, ("delivery", 0), "folders, not the file"),
     ({("preload", "file"): "/etc/ld.so.preload"}, ("preload", "file"), "not a file of the library's folder"),
     ({("preload", "prefix"): ["/a/$LIB"]}, ("preload", "prefix", 0), "absolute path"),
-    ({("audit",): {"prefix": ["/a/$LIB/b"]}}, ("audit", "prefix", 0), "absolute path"),
+    ({("audit",): {"files": ["/a/$LIB/b"]}}, ("audit", "files", 0), "absolute path"),
     ({("libraryPath", "ifUnset"): "leave"}, ("libraryPath", "imageDefault"), "no effect"),
     (
         {("libraryPath",): {"prefix": ["/a"], "ifUnset": "leave"}, ("preload",): None},

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import subprocess
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +69,13 @@ class Pods:
     def printed(self, pod: Object, container: str = "c0") -> list[Any]:
         """Each line of that, which has to be JSON."""
         return [json.loads(line) for line in self.log(pod, container).splitlines()]
+
+    def run(self, pod: Object, *command: str) -> Any:
+        """What a command in its running container prints, as JSON."""
+        cluster = self.cluster
+        kubectl = [str(cluster.binaries.path("kubectl")), "--kubeconfig", str(cluster.kubeconfig)]
+        where = ["exec", "--namespace", self.namespace, pod["metadata"]["name"], "--", *command]
+        return json.loads(subprocess.run([*kubectl, *where], capture_output=True, text=True, check=True).stdout)
 
     def delete(self, pod: Object) -> None:
         """Delete it, and wait until it is gone."""

@@ -33,7 +33,7 @@ GPU_OF_CUDA = "localhost/gpu-of-cuda:test"
 LOADER = "localhost/loader:test"
 """The program as the loader treats it differently: setuid, static, linked with musl; with environment of its own."""
 
-IMAGE_PATHS = {"LD_LIBRARY_PATH": "/opt/own", "LD_PRELOAD": "/opt/own/libown.so"}
+IMAGE_PATHS = {"LD_LIBRARY_PATH": "/opt/own", "LD_PRELOAD": "/opt/own/libown.so", "CUDA_DEVICE_MEMORY_LIMIT": "80g"}
 LIBRARY = "localhost/library"
 LIBRARY_PATH = "/k8s-vgpu/lib/nvidia"
 VERSIONS = ("v1", "v2")

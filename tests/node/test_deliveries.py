@@ -100,7 +100,7 @@ FORMS: dict[str, Object] = {
     "`preload.prefix`": {"libraryPath": LEFT, **PRELOAD},
     "with `$LIB`": {"libraryPath": LEFT, "preload": {"prefix": [f"{FOLDER}/$LIB/{FILE}"]}},
     "`preload.file`": {"libraryPath": LEFT, "preload": {"prefix": [], "file": "ld.so.preload"}},
-    "`audit`": {"libraryPath": LEFT, "preload": None, "audit": {"prefix": [f"{FOLDER}/audit.so"]}},
+    "`audit`": {"libraryPath": LEFT, "preload": None, "audit": {"files": [f"{FOLDER}/audit.so"]}},
 }
 """By the heading of the table in `docs/mapping.md`: what a mapping writes."""
 

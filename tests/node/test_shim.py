@@ -16,7 +16,7 @@ pytestmark = pytest.mark.node
 FOLDER = "/usr/local/vgpu-shim"
 LIBRARY = f"{FOLDER}/libvgpu.so"
 IMAGE_DEFAULT = "/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
-SETTINGS = {"LD_LIBRARY_PATH": "/from/configmap"}
+SETTINGS = {"LD_LIBRARY_PATH": "/from/configmap", "LD_PRELOAD": "/none.so", "CUDA_DEVICE_MEMORY_LIMIT": "80g"}
 
 
 @pytest.fixture(autouse=True)
@@ -124,9 +124,17 @@ def test_no_way_out(pods: Pods, release: Release, way: str) -> None:
     assert (printed["memory"], printed["library"]) == (3000, "library v1")
 
 
-def test_emptied_environment_escapes(pods: Pods) -> None:
-    """The library is no boundary: a child without the variables is not limited. The page on threats says so."""
-    pod = pods.create(share(command=["/bin/sh", "-c", "env -i /program"]))
+@pytest.mark.parametrize("command", [["env", "-i", "/program"], ["/program", "path"]])
+def test_what_escapes(pods: Pods, command: list[str]) -> None:
+    """The library is no boundary: not for a child without the variables, nor for who loads the driver by its path."""
+    pod = pods.create(share(command=command))
     pods.finish(pod)
     [printed] = pods.printed(pod)
     assert printed["memory"] == 81920
+
+
+def test_commands_in_a_running_container(pods: Pods) -> None:
+    """What `kubectl exec` starts is limited, too; unless it empties the environment."""
+    pod = pods.create(share(args=["hold"]))
+    pods.phase(pod, "Running")
+    assert [pods.run(pod, *command)["memory"] for command in (["/program"], ["env", "-i", "/program"])] == [3000, 81920]

@@ -17,7 +17,7 @@ from webhook.admission.settle import Settled
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
-    LISTS,
+    LD_PRELOAD,
     MAX_INDEXED,
     NO_DELIVERY,
     PRELOAD_FILE,
@@ -97,7 +97,7 @@ containers that may request."""
 MAX_REFERENCES: Final = 64
 """The most references to other variables in one search path: honest ones have one or two."""
 
-_PATHS: Final = frozenset({LD_LIBRARY_PATH, *LISTS})
+_PATHS: Final = frozenset({LD_LIBRARY_PATH, LD_PRELOAD})
 
 _NO_VARIABLES: Final[ShimEnv] = {}
 _PATH_FIELD: Final = f"env[{LD_LIBRARY_PATH}]"
@@ -111,7 +111,7 @@ def inject_shim(plan: Plan) -> None:
 
     Raises:
         Denied: something in the pod collides with the shim, its limit cannot be written and the mapping denies that,
-            or ``LD_PRELOAD`` or ``LD_AUDIT`` is set by ``valueFrom``.
+            or ``LD_PRELOAD`` is set by ``valueFrom``.
     """
     delivered: list[tuple[Slot, Delivery]] = []
     for allocation in plan.allocations:
@@ -159,8 +159,8 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         if shim.own_path is not None:
             _set_variables(edits, {shim.own_path["name"]: shim.own_path["value"]}, env)
         return NO_DELIVERY
-    for name, files in shim.loaded.items():
-        _lead_list(edits, name, files, env)
+    if shim.preload:
+        _lead_preload(edits, shim.preload, env)
     _set_variables(edits, values, env)
     return delivery
 
@@ -218,7 +218,7 @@ def _check_paths(plan: Plan, slot: Slot, name: str, value: str) -> None:
     plan.paths += len(value)
     references = value.count("$(")
     if plan.paths > MAX_PATHS:
-        message = f"{LD_LIBRARY_PATH} and {' and '.join(LISTS)} of the pod have more than {MAX_PATHS} characters: shorten them"
+        message = f"{LD_LIBRARY_PATH} and {LD_PRELOAD} of the pod have more than {MAX_PATHS} characters: shorten them"
     elif references > MAX_REFERENCES:
         message = f"env {name} has {references} references to variables: write at most {MAX_REFERENCES}"
     else:
@@ -290,25 +290,25 @@ def _keep_value_from(edits: ContainerEdits, shim: Shim, index: int) -> None:
     edits.env_inserted[index + 1] = {"name": LD_LIBRARY_PATH, "value": value}
 
 
-def _lead_list(edits: ContainerEdits, name: str, files: tuple[str, ...], env: ShimEnv) -> None:
-    """Put the shim's files first in ``LD_PRELOAD`` or ``LD_AUDIT``, before the user's."""
-    entries = env.get(name)
+def _lead_preload(edits: ContainerEdits, files: tuple[str, ...], env: ShimEnv) -> None:
+    """Put the shim's files first in ``LD_PRELOAD``, before the user's."""
+    entries = env.get(LD_PRELOAD)
     if entries is None:
-        edits.env_appended.append({"name": name, "value": ":".join(files)})
+        edits.env_appended.append({"name": LD_PRELOAD, "value": ":".join(files)})
         return
     for index, entry in entries:
         if present(entry.value_from):
             raise deny(
                 Reason.PRELOAD_BY_REFERENCE,
-                f"env {name} is set by valueFrom, so the shim cannot be put first: "
+                f"env {LD_PRELOAD} is set by valueFrom, so the shim cannot be put first: "
                 "write the value itself, or remove it",
                 container=edits.slot.name,
-                field=f"env[{name}]",
+                field=f"env[{LD_PRELOAD}]",
             )
         value = entry.value or ""
-        preload = preload_list(files, value, LISTS[name])
+        preload = preload_list(files, value)
         if preload != value:
-            _check_length(edits.slot, name, preload)
+            _check_length(edits.slot, LD_PRELOAD, preload)
             edits.env_values[index] = preload
 
 

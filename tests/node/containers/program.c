@@ -1,5 +1,6 @@
 /* Prints what a program that uses the GPU gets: the memory in MiB that the driver's call reports, the version of the library
-   that is loaded, and some of the environment. With `hold` it then stays until it is ended. */
+   that is loaded, and some of the environment. With `path` it asks the driver that it loads by its path; with `hold` it then
+   stays until it is ended. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,7 +15,10 @@ int main(int count, char **arguments) {
         "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0",
         "CUDA_DEVICE_SM_LIMIT", "NVIDIA_VISIBLE_DEVICES", "GPU_CORE_UTILIZATION_POLICY"};
     size_t available = 0, total = 0;
-    int result = cuMemGetInfo_v2(&available, &total);
+    int (*ask)(size_t *, size_t *) = cuMemGetInfo_v2;
+    if (count > 1 && !strcmp(arguments[1], "path"))
+        ask = (int (*)(size_t *, size_t *))dlsym(dlopen("/usr/lib/libcuda.so.1", RTLD_NOW), "cuMemGetInfo_v2");
+    int result = ask(&available, &total);
     const char *version = dlsym(RTLD_DEFAULT, "library_version");
     printf("{\"result\": %d, \"memory\": %zu, \"library\": \"%s\"", result, total >> 20, version ? version : "");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -196,9 +196,9 @@ class Preload(Strict):
 
 
 class Audit(Strict):
-    """The beginning of `LD_AUDIT`."""
+    """The value of `LD_AUDIT`."""
 
-    prefix: list[Long] = Field(min_length=1, max_length=FEW)
+    files: list[Long] = Field(min_length=1, max_length=FEW)
 
 
 class Units(Strict):

@@ -18,7 +18,6 @@ from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
 from webhook.mapping.document.validation import GuardList, guard_lists
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
-    LD_AUDIT,
     LD_LIBRARY_PATH,
     LD_PRELOAD,
     PRELOAD_FILE,
@@ -243,8 +242,6 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Fiel
         found = [*_list_problems(written, lists)]
         for model in () if found else (written,) if written.named is None else lists[written.named].guard:
             rule = guard_rule(model)
-            if written.named is not None and rule.names == (LD_AUDIT,) and LD_AUDIT in _led(shim):
-                continue  # the shim's part comes before the user's, as in the loader's other variables
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
         problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
@@ -269,7 +266,7 @@ def _unseen(rules: Sequence[GuardRule], shim: Shim | None, *, whole: bool) -> tu
         if rule.place == "env" and rule.whole == whole and rule.action in {"deny", "strip"} and rule.sources is None
         for name in rule.names
     ]
-    return tuple(name for name in dict.fromkeys(names) if name.rstrip("*") not in written)
+    return tuple(name for name in dict.fromkeys(names) if name not in written)
 
 
 def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:
@@ -391,7 +388,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
 
 def _led(shim: Shim | None) -> set[str]:
     """The variables of the loader in which the shim's part comes before the user's."""
-    return set() if shim is None else {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT} & shim.names
+    return set() if shim is None else {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
 
 
 def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:

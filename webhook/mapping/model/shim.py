@@ -6,9 +6,10 @@ variable overrides the device plugin's and would grant access to all devices.
 The variables of the dynamic loader, and how to put entries first in them.
 
 glibc splits ``LD_LIBRARY_PATH`` at ``:`` and ``;``, and reads an empty element as the current directory, where everyone who
-can write there could plant a library. ``LD_PRELOAD`` is split at blanks and colons, ``LD_AUDIT`` at colons, and their empty
-elements mean nothing. glibc replaces ``$LIB`` by ``lib64`` or such as ``lib/x86_64-linux-gnu`` (ld.so(8)); musl takes it as it
-is, and passes over files that are missing: so ``/opt/$LIB/shim.so`` is one file for glibc, and another for musl.
+can write there could plant a library. ``LD_PRELOAD`` is split at blanks and colons, and its empty elements mean nothing.
+``LD_AUDIT`` has the shim's files alone: of several libraries there the last decides what a symbol means (glibc 2.36). glibc
+replaces ``$LIB`` by ``lib64`` or such as ``lib/x86_64-linux-gnu`` (ld.so(8)); musl takes it as it is, and passes over files
+that are missing: so ``/opt/$LIB/shim.so`` is one file for glibc, and another for musl.
 Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (Kubernetes,
 ``third_party/forked/golang/expansion``).
 """
@@ -31,8 +32,6 @@ LD_PRELOAD: Final = "LD_PRELOAD"
 LD_AUDIT: Final = "LD_AUDIT"
 PRELOAD_FILE: Final = "/etc/ld.so.preload"
 """What glibc preloads into every program, also with an empty environment, and into setuid ones; musl does not read it."""
-LISTS: Final = {LD_PRELOAD: " :", LD_AUDIT: ":"}
-"""Variables with files that the loader loads first, and what separates them."""
 KEPT_LIBRARY_PATH: Final = "VGPU_WEBHOOK_LD_LIBRARY_PATH"
 """A variable that holds the user's ``LD_LIBRARY_PATH`` with a ``valueFrom``, for references to it."""
 
@@ -104,12 +103,12 @@ def search_path(first: tuple[str, ...], path: str) -> str:
     return _prepend(first, path, ":;")
 
 
-def preload_list(first: tuple[str, ...], preload: str, separators: str = LISTS[LD_PRELOAD]) -> str:
+def preload_list(first: tuple[str, ...], preload: str) -> str:
     """Return a list of files to preload that begins with `first`, followed by the rest of `preload`; see `search_path`."""
-    beginning = f"[{separators}]+".join(map(re.escape, first))
-    if re.match(rf"[{separators}]*{beginning}(?![^{separators}])", preload):
+    beginning = "[ :]+".join(map(re.escape, first))
+    if re.match(rf"[ :]*{beginning}(?![^ :])", preload):
         return preload
-    return _prepend(first, preload, separators)
+    return _prepend(first, preload, " :")
 
 
 def _prepend(first: tuple[str, ...], text: str, separators: str) -> str:
@@ -322,7 +321,7 @@ def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
                 message = "an image volume brings folders, not the file of `preload`"
                 yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
     if model.audit is not None:
-        lists.append(("audit", "prefix", model.audit.prefix))
+        lists.append(("audit", "files", model.audit.files))
     seen: set[str] = set()
     for key, name, entries in lists:
         for index, entry in enumerate(entries):
@@ -389,7 +388,7 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
 
 def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
     if name in {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT, KEPT_LIBRARY_PATH}:
-        hint = "use `libraryPath`, `preload` or `audit`, which keep the user's value"
+        hint = "use `libraryPath`, `preload` or `audit`"
         yield Problem(f"{name} cannot be set here", path, hint)
     elif name.endswith("VISIBLE_DEVICES"):
         yield Problem(f"{name} would override the device plugin's and grant access to other devices", path, "remove it")
@@ -518,10 +517,10 @@ class Shim:
         library_path: directories that ``LD_LIBRARY_PATH`` begins with.
         leave_unset: a container without ``LD_LIBRARY_PATH`` keeps the image's.
         image_default: directories in place of the image's own, which a webhook cannot see.
-        loaded: files that ``LD_PRELOAD`` and ``LD_AUDIT`` begin with.
+        preload: files that ``LD_PRELOAD`` begins with.
         own_path: the search path in a variable of its own; None without one.
         covers: mounts, as path and volume, at a path that a guard may list.
-        variables: the variables that the library reads, with that one.
+        variables: the variables that the library reads, with that one and ``LD_AUDIT``.
         indexed: those of them that there are for each device.
         memory_unit: bytes in which variables contain memory.
         cores_unit: percent in which they contain cores.
@@ -542,7 +541,7 @@ class Shim:
     library_path: tuple[str, ...]
     leave_unset: bool
     image_default: tuple[str, ...]
-    loaded: Mapping[str, tuple[str, ...]]
+    preload: tuple[str, ...]
     own_path: PodEntry | None
     covers: frozenset[tuple[str, str]]
     variables: tuple[ShimVariable, ...]
@@ -634,13 +633,11 @@ def _shim(model: schema.Shim) -> Shim:
     library_path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
     prefix = ":".join(library_path.prefix)
     own_path = None if library_path.variable is None else {"name": library_path.variable, "value": prefix}
-    loaded = {
-        name: tuple(part.prefix)
-        for name, part in ((LD_PRELOAD, model.preload), (LD_AUDIT, model.audit))
-        if part is not None and part.prefix
-    }
-    variables = tuple(starmap(_variable, [*([] if own_path is None else [own_path.values()]), *model.env.items()]))
-    names = {variable.pattern for variable in variables}.union(loaded)
+    preload = () if model.preload is None else tuple(model.preload.prefix)
+    audit = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
+    own = [] if own_path is None else [own_path.values()]
+    variables = tuple(starmap(_variable, [*audit.items(), *own, *model.env.items()]))
+    names = {variable.pattern for variable in variables}.union([LD_PRELOAD] if preload else ())
     if prefix and own_path is None:
         names.add(LD_LIBRARY_PATH)
     by_architecture = {
@@ -662,7 +659,7 @@ def _shim(model: schema.Shim) -> Shim:
         library_path=tuple(library_path.prefix) if own_path is None else (),
         leave_unset=library_path.if_unset == "leave",
         image_default=tuple(library_path.image_default),
-        loaded=loaded,
+        preload=preload,
         own_path=own_path,
         covers=frozenset(covers if model.mode == "inject" else ()),
         variables=variables,
@@ -748,7 +745,7 @@ _COPY: Final = (
 
 def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
     """Copy the folder, then fail for each file that the mapping names and it does not have."""
-    loaded = [path for part in (shim.preload, shim.audit) if part is not None for path in part.prefix]
+    loaded = [*(shim.preload.prefix if shim.preload else ()), *(shim.audit.files if shim.audit else ())]
     files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
     if shim.preload is not None and shim.preload.file is not None:
         files.append(shim.preload.file)
