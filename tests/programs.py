@@ -4,6 +4,7 @@ import sys
 
 from tests.controlplane import build
 from tests.deploy.helm import VERSIONS, Helm
+from tests.deploy.krew import krew
 from tests.deploy.promtool import promtool
 from tests.go_program import BinariesMissingError
 
@@ -11,7 +12,7 @@ from tests.go_program import BinariesMissingError
 def main() -> None:
     """Print where each program is; end with what to install where one cannot be built."""
     try:
-        for place in (build.find().folder, *(Helm(version).program() for version in VERSIONS), promtool()):
+        for place in (build.find().folder, *(Helm(version).program() for version in VERSIONS), promtool(), krew()):
             sys.stdout.write(f"{place}\n")
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")

@@ -7,6 +7,7 @@ Environment variables, and variables of ``make release``:
 
 TAG               require that the version is that of the tag, and that no entry of the changelog is under Unreleased
 IMAGE_REPOSITORY  where the image is going to be published: its name, and the default of the chart's package
+DOWNLOADS         the URL below which the files of the release are going to be published: for the plugin of kubectl
 PYTHON_IMAGE      another base image than the Containerfile's; ``oci-archive:FILE`` works, too
 PLATFORM          another platform than this machine's; its steps need QEMU in ``binfmt_misc``
 BUILD_FLAGS       more options of ``buildah build``, such as a mounted CA of your network
@@ -22,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from deploy.release import ReleaseError, chart, documents, image, python_packages, sbom
+from deploy.release import ReleaseError, chart, documents, image, krew, python_packages, sbom
 from deploy.release.source import ROOT, Source, export
 from tests.go_program import BinariesMissingError
 
@@ -96,6 +97,7 @@ def _build_parts(source: Source, dist: Path) -> None:
     wheel = python_packages.build(source, dist)
     sbom.of_wheel(source, wheel)
     chart.build(source, dist, os.environ.get("IMAGE_REPOSITORY", ""))
+    krew.build(source, dist, os.environ.get("DOWNLOADS", ""))
 
 
 def _build_image(source: Source, dist: Path) -> None:

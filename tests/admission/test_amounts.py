@@ -145,6 +145,13 @@ def test_default_count_is_bounded() -> None:
     assert decision.status["containers"]["main"]["request"]["devices"] == 1
 
 
+def test_default_that_fills_nothing() -> None:
+    """It is valid, and the pod gets what it would get without it."""
+    pod = asking({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    decision = decided(pod, {"vgpu-webhook.io/default-cores": "unlimited"})
+    assert (decision.patch, decision.warnings) == (decided(pod).patch, decided(pod).warnings)
+
+
 VKE = {"vke.volcengine.com/mgpu-memory": "4096", "vke.volcengine.com/mgpu-core": "30"}
 
 
@@ -259,6 +266,7 @@ def test_amounts_of_a_status_are_exact() -> None:
         ({"enflame.com/drs-gcu": "0.5"}, "0.5 is not a whole number: write 1"),
         ({"nvidia.com/mig-1g.5gb": "0.5"}, ": write 1"),
         ({"nvidia.com/gpumem": "8.5"}, ": write 9, or, if GiB were meant, 8704 (8704 means 8704 MiB)"),
+        ({"nvidia.com/gpumem": "0.5"}, ": write 1, or, if GiB were meant, 512 (512 means 512 MiB)"),
         ({"aliyun.com/gpu-mem": "0.5"}, ": write 1"),
         (
             {"nvidia.com/gpumem": "40000000"},

@@ -109,6 +109,58 @@ def test_first_rule_that_catches_decides() -> None:
     assert refusal(("ACME_MEMORY_NOTE", "x"), held=held).finding.reason is Reason.GUARDED
 
 
+@pytest.mark.parametrize("action", ["allow", "warn"])
+@pytest.mark.parametrize("place", ["env", "mount", "annotation", "label"])
+def test_what_is_let_be_hides_nothing_behind_it(place: str, action: str) -> None:
+    """Every entry is looked at, whatever the rule for the one before it does."""
+    names = ("/etc/a", "/etc/b") if place == "mount" else ("A", "B")
+    rules = [{place: names[0], "unless": [], "action": action}, {place: names[1], "unless": []}]
+    container: dict[str, Any] = {"name": "main"}
+    if place == "env":
+        container["env"] = env(*((name, "1") for name in names))
+    if place == "mount":
+        container["volumeMounts"] = [{"name": "data", "mountPath": path} for path in names]
+    sent = pod(container)
+    if place in {"annotation", "label"}:
+        sent["metadata"][f"{place}s"] = dict.fromkeys(names, "1")
+    with pytest.raises(Denied) as caught:
+        run(guard_pod, sent, Scene([Held(vendor(guard=rules))]))
+    assert caught.value.finding.field is not None
+    assert f"[{names[1]}]" in caught.value.finding.field
+
+
+def test_value_that_is_excepted_hides_no_other_annotation() -> None:
+    """The settings except a value of one key."""
+    rules: list[dict[str, Any]] = [{"annotation": name, "unless": []} for name in ("A", "B")]
+    sent = pod() | {"metadata": {"name": "p", "annotations": {"A": "1", "B": "1"}}}
+    with pytest.raises(Denied) as caught:
+        run(guard_pod, sent, Scene([Held(vendor(guard=rules))], settings={"guardExceptions": {"A": ["1"]}}))
+    assert caught.value.finding.field == "metadata.annotations[B]"
+
+
+def test_variable_anywhere_is_seen_behind_a_container_with_a_share() -> None:
+    """Containers without one are looked at wherever they stand."""
+    held = Held(vendor(guard=[{"env": "A", "unless": [], "anywhere": True}]))
+    main: dict[str, Any] = {"name": "a"}
+    others: list[dict[str, Any]] = [{"name": "b", "env": env(("A", "1"))}, {"name": "c"}]
+    for containers, scene in (
+        ([main, *others], [held, None, None]),
+        ([*others, main], [None, None, held]),
+    ):
+        with pytest.raises(Denied) as caught:
+            run(guard_pod, pod(*containers), Scene(scene))
+        assert caught.value.finding.container == "b"
+
+
+def test_a_path_of_the_node_behind_another_volume_is_seen() -> None:
+    """Volumes of one name are no valid pod yet, and which of them is stored is not known."""
+    rules = [{"hostPath": "/dev", "unless": []}]
+    sent = pod({"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/x"}]})
+    sent["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "data", "hostPath": {"path": "/dev"}}]
+    with pytest.raises(Denied):
+        run(guard_pod, sent, Scene([Held(vendor(guard=rules))]))
+
+
 def test_variable_is_stripped_where_the_mapping_says_so() -> None:
     """`action: strip` removes every such entry, and reports each."""
     held = Held(vendor(guard=[{"env": "ACME_*", "unless": [], "action": "strip"}]))

@@ -16,7 +16,6 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import bucket
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.policy import Memo
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -48,7 +47,7 @@ def test_what_was_decided_is_allowed(*, hide: bool) -> None:
     for number in range(200):
         trial = Trial(replace(case_of(SEED, number), setup=number % 3))
         settings = trial.policy.settings.model_copy(update={"hide_devices": hide})
-        policy = replace(trial.policy, settings=settings, memo=Memo())
+        policy = replace(trial.policy, settings=settings)
         decision = decide(decode_pod(trial.raw), trial.context, policy)
         if not decision.allowed:
             continue

@@ -101,3 +101,20 @@ def test_no_policy(run: Run, manifests: str, name: str) -> None:
     result = run("diff", "built-in", name, "-f", manifests)
     assert result.exit_code == 1
     assert "is no file of values, no folder with settings.yaml or mappings, and not built-in" in result.stderr
+
+
+def test_what_only_one_can_read(run: Run, tmp_path: Path) -> None:
+    """A kind that only the new settings know, with a pod that Kubernetes could not decode: an error, and the rest is shown."""
+    documents = (
+        "{apiVersion: example.com/v1, kind: Job, metadata: {name: bad}, spec: {pods: {spec: {containers: 1}}}}\n",
+        MANIFESTS,
+        "{apiVersion: v1, kind: List, items: [{kind: Pod, metadata: {name: a}}, {kind: Pod, metadata: {name: a}}]}\n",
+    )
+    (tmp_path / "manifests.yaml").write_text("---\n".join(documents))
+    other = policy(
+        tmp_path / "other", "{target: volcano, workloads: [{group: example.com, kind: Job, templates: [spec.pods]}]}\n"
+    )
+    result = run("diff", "built-in", other, "-f", str(tmp_path / "manifests.yaml"))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("pod/share\n")
+    assert "manifests.yaml:1: spec.pods.spec.containers: a list is expected here" in result.stderr

@@ -1,15 +1,22 @@
 """How a release is made, without making one: tests/node/test_release.py makes two."""
 
+import hashlib
 import io
+import os
+import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.generate import versions
-from deploy.release import ReleaseError, archives, chart, documents, image, source
+from deploy.release import ReleaseError, archives, chart, documents, image, krew, source
 from deploy.release.__main__ import main, write_checksums
+from tests.controlplane import build
+from tests.deploy.krew import krew as krew_program
 from webhook import __version__
 
 from .charts import ROOT
@@ -157,3 +164,47 @@ def test_versions_are_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> No
 def test_chart_has_one_place_for_the_repository() -> None:
     """The one that `IMAGE_REPOSITORY` replaces."""
     assert (ROOT / "deploy/chart/values.yaml").read_text().count(chart.UNSET) == 1
+
+
+PLUGIN = source.Source(ROOT, "0.2.0", "0" * 40, 1700000000, dirty=False)
+
+
+def test_plugin_is_that_of_the_commit(tmp_path: Path) -> None:
+    """The same bytes again; the manifest names where the archive is published, and its hash."""
+    archives_made = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        krew.build(PLUGIN, tmp_path / name, "https://downloads.example/v0.2.0/")
+        archives_made.append((tmp_path / name / "kubectl-vgpu-0.2.0.zip").read_bytes())
+    assert archives_made[0] == archives_made[1]
+    manifest = yaml.safe_load((tmp_path / "first" / "vgpu.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    assert manifest["spec"]["version"] == "v0.2.0"
+    assert len(manifest["spec"]["shortDescription"]) <= 50
+    assert platform["uri"] == "https://downloads.example/v0.2.0/kubectl-vgpu-0.2.0.zip"
+    assert platform["sha256"] == hashlib.sha256(archives_made[0]).hexdigest()
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(1200)
+def test_krew_installs_the_plugin(tmp_path: Path) -> None:
+    """Krew takes manifest and archive, and `kubectl vgpu` runs the program; without it, it says what to install."""
+    krew.build(PLUGIN, tmp_path, "")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    environment = {"KREW_ROOT": str(tmp_path / "krew"), "KREW_NO_UPGRADE_CHECK": "1", "HOME": str(tmp_path)}
+    command = [str(krew_program()), "install", f"--manifest={tmp_path / 'vgpu.yaml'}"]
+    archive = tmp_path / "kubectl-vgpu-0.2.0.zip"
+    git = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [*command, f"--archive={archive}"], env={**environment, **git}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    kubectl = [str(build.find().path("kubectl")), "vgpu", "codes", "VGW303"]
+    path = {"PATH": f"{tmp_path}/krew/bin:{programs}:/usr/bin:/bin"}
+    missing = subprocess.run(kubectl, env={**environment, **path}, capture_output=True, text=True, check=False)
+    assert missing.returncode == 127
+    assert "pipx install vgpu-webhook" in missing.stderr
+    (programs / "vgpu-webhook").symlink_to(shutil.which("vgpu-webhook", path=str(Path(sys.executable).parent)) or "")
+    told = subprocess.run(kubectl, env={**environment, **path}, capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("VGW303: more than any device has")

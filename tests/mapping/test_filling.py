@@ -166,6 +166,20 @@ def test_no_completion_that_changes_what_is_specified(
         filled(KINDS, keys, defaults, home=home)
 
 
+@pytest.mark.parametrize("home", [True, False])
+@pytest.mark.parametrize("percent, cores", [(100, None), (50, Percent(30))])
+def test_all_memory_is_not_completed_to_less_than_a_device(percent: int, cores: Percent | None, *, home: bool) -> None:
+    """Nor are all cores, as above; less than all of a device may be."""
+    percentages = KINDS.replace("unit: 1Mi", "unit: 1%")
+    keys = {"acme.com/mem": percent}
+    defaults: dict[Dimension, Any] = {"cores": Percent(30)}
+    if cores is None:
+        with pytest.raises(Denied, match=r"write acme\.com/mem and acme\.com/core"):
+            filled(percentages, keys, defaults, home=home)
+    else:
+        assert filled(percentages, keys, defaults, home=home).request == Request(1, Percent(percent), cores)
+
+
 WHOLE_CARDS = """\
 vendor: acme
 family: acme

@@ -1,7 +1,10 @@
 """What a policy remembers is bounded."""
 
+from dataclasses import replace
+
 from webhook.admission.decision import size_of
 from webhook.admission.engine import denied
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import ENTRY, MAX_BYTES, MAX_MET, Memo
 from webhook.reasons import Finding, Reason
 
@@ -46,3 +49,11 @@ def test_the_message_of_a_denial_counts() -> None:
     """It is held, and encoded in the response."""
     short, long = (size_of(denied(Finding(Reason.PRIVILEGED, "x" * length))) for length in (1, 4001))
     assert long - short >= 2 * 4000
+
+
+def test_a_policy_shares_no_memory() -> None:
+    """A copy with other settings decides otherwise, so that it remembers nothing of the original."""
+    original = load_policy()
+    original.memo.keep("key", 1, 1)
+    copy = replace(original, settings=original.settings.model_copy(update={"hide_devices": True}))
+    assert (len(original.memo), len(copy.memo)) == (1, 0)

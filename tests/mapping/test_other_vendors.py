@@ -99,6 +99,37 @@ def test_several_containers(
     assert decided(stored).patch == ()
 
 
+def test_one_container_only_beside_a_request_that_is_shared() -> None:
+    """A count of the pod for all containers of a system permits no second one to another system."""
+    pod = pod_of("mig", {}, {"tensor-fusion.ai/vram-limit": "1Gi", "tensor-fusion.ai/inject-container": "c0,c1"})
+    side = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "4"}
+    pod["spec"]["containers"] = [{"name": f"c{n}", "resources": {"limits": side if n > 1 else {}}} for n in range(4)]
+    denial = decided(pod).denial
+    assert denial is not None
+    assert denial.reason is Reason.ONE_CONTAINER_ONLY
+    assert "mthreads serves one container of a pod, but c2, c3" in denial.message
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_request_for_all_containers_is_written_for_one(count: int) -> None:
+    """Where the target allocates once for the pod, two requests cannot be written."""
+    pod = pod_of("mig", {}, {})
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
+    pod["spec"]["containers"] = [{"name": f"c{n}", "resources": {"limits": share}} for n in range(count)]
+    _, decision = translated(pod, "tensor-fusion")
+    assert decision.reason is (Reason.CHANGED if count == 1 else Reason.NO_EQUIVALENT)
+
+
+def test_a_request_for_all_containers_of_which_one_is_served_is_translated() -> None:
+    """Even beside a container that requests in the target's own keys."""
+    pod = pod_of("mig", {}, {"tensor-fusion.ai/vram-limit": "1Gi", "tensor-fusion.ai/inject-container": "c0"})
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
+    pod["spec"]["containers"] = [{"name": "c0"}, {"name": "c1", "resources": {"limits": share}}]
+    _, decision = translated(pod, "nvidia")
+    assert decision.denial is None
+    assert [meant(decision, name)[1] for name in ("c0", "c1")] == ["1024Mi", "4096Mi"]
+
+
 def test_counts_are_written_by_position() -> None:
     """Who does not ask has a 0 in the list."""
     pod = pod_of("mig", {}, {TARGET: "vke"})

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -78,6 +79,14 @@ def test_least_document_is_compiled() -> None:
     assert made.names == {"LD_LIBRARY_PATH"}
     assert made.serves(None)
     assert made.unmet(Request(1, UNLIMITED, UNLIMITED)) is None
+    assert made.unmet(Request(1, Percent(50), UNLIMITED)) is None
+
+
+def test_a_percentage_has_no_value_for_a_variable() -> None:
+    """Even where the library does not need the limit; all of a device needs no variable."""
+    made = replace(shim(), needs=())
+    amounts = (Percent(50), ALL, UNLIMITED)
+    assert [made.unmet(Request(1, memory, UNLIMITED)) for memory in amounts] == ["memory", None, None]
 
 
 @pytest.mark.parametrize(

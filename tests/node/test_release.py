@@ -34,6 +34,8 @@ PARTS = {
     "mapping.schema.json",
     "settings.schema.json",
     "test.schema.json",
+    f"kubectl-vgpu-{VERSION}.zip",
+    "vgpu.yaml",
     "matrix.md",
     "SHA256SUMS",
 }

@@ -21,7 +21,7 @@ from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
-from webhook.mapping.model.policy import Memo, Policy
+from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason
@@ -87,7 +87,7 @@ class Ours:
 def excepting(policy: Policy) -> Policy:
     """The policy with what an administrator sets here who chose `gpuCorePolicy: disable` there; `check` says so."""
     settings = policy.settings.model_copy(update={"guard_exceptions": {"GPU_CORE_UTILIZATION_POLICY": ["disable"]}})
-    return replace(policy, settings=settings, memo=Memo())
+    return replace(policy, settings=settings)
 
 
 def native_pods(vendor: str) -> Iterator[tuple[Json, Ours, dict[str, StandIn]]]:

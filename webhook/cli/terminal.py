@@ -12,9 +12,14 @@ import click
 from webhook.text import shown
 
 
+def terminal_width() -> int | None:
+    """Return the columns of the terminal; None if stdout is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Align the cells of rows, separated by two spaces, without trailing spaces; on a terminal, in lines that fit it."""
-    return aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
+    return "".join(aligned(rows, terminal_width()))
 
 
 _GAP: Final = "  "
@@ -22,32 +27,38 @@ _NARROW: Final = 8
 """Characters that a column keeps, however narrow the terminal is."""
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Align the cells of rows.
+def aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """Align the cells of rows; return the lines of each row.
 
     Args:
         rows: the cells.
-        width: the columns of a line; what does not fit is wrapped in its cell, the widest ones first. None: no limit.
+        width: the columns of a line; what does not fit is wrapped in its cell: first between words, then anywhere. None: no
+            limit.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    while width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(widths) > _NARROW:
-        widths[widths.index(max(widths))] -= 1
-    lines = (
-        line
-        for row in rows
-        for line in itertools.zip_longest(
-            *(_cell_lines(cell, size) for cell, size in zip(row, widths, strict=True)), fillvalue=""
+    by_column = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in by_column]
+    words = [max(len(word) for cell in column for word in (*cell.split(), "")) for column in by_column]
+    for least in (words, [_NARROW] * len(words)):
+        while width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+            spare = [size if size > fewest else 0 for size, fewest in zip(widths, least, strict=True)]
+            if not any(spare):
+                break
+            widths[spare.index(max(spare))] -= 1
+    return [
+        "".join(
+            _GAP.join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip() + "\n"
+            for line in itertools.zip_longest(
+                *(_cell_lines(cell, size) for cell, size in zip(row, widths, strict=True)), fillvalue=""
+            )
         )
-    )
-    return "".join(
-        _GAP.join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+        for row in rows
+    ]
 
 
 def _cell_lines(cell: str, width: int) -> list[str]:
     if len(cell) <= width:
         return [cell]
-    return textwrap.wrap(cell, width, subsequent_indent=" ", break_on_hyphens=False)
+    return textwrap.wrap(cell, width, break_on_hyphens=False)
 
 
 WIDTH: Final = 100

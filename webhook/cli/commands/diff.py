@@ -2,6 +2,7 @@
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_
 from webhook.cli.options import PolicyOptions, check_template_paths, end
 from webhook.cli.policy_source import sourced_policy
 from webhook.cluster.registration.match_conditions import sent_names
+from webhook.doctor.result import FileLine
 from webhook.mapping.model.policy import Policy
 
 BUILT_IN: Final = "built-in"
@@ -72,6 +74,7 @@ def diff(
         for each in policies
     )
     check_template_paths(before)
+    before.errors += [error for error in after.errors if error not in before.errors]
     found = list(treated_otherwise(policies[0], before, policies[1], after))
     click.echo(_as_json(found) if output == "json" else _as_text(found, len(before.objects)), nl=False)
     end(manifests, problems, before, denied=False, strict=False)
@@ -101,11 +104,21 @@ def _policy(name: str) -> Policy:
 
 def treated_otherwise(old: Policy, before: Simulated, new: Policy, after: Simulated) -> Iterator[OtherTreatment]:
     """Yield the objects that are treated differently: the same manifests under two policies, whose digests do not count."""
-    for first, second in zip(before.objects, after.objects, strict=True):
+    # An object that only one of them can read is an error, and has no counterpart.
+    firsts = dict(_numbered(before.objects))
+    for first, second in ((firsts[key], each) for key, each in _numbered(after.objects) if key in firsts):
         reports = _report(first), _report(second)
         stored = _stored(first, old), _stored(second, new)
         if reports[0] != reports[1] or stored[0] != stored[1]:
             yield OtherTreatment(first.title, reports, stored)
+
+
+def _numbered(objects: Sequence[SimulatedObject]) -> Iterator[tuple[tuple[FileLine, str, int], SimulatedObject]]:
+    """Yield each object with its place, its title, and its number among those that have both."""
+    counts: Counter[tuple[FileLine, str]] = Counter()
+    for each in objects:
+        counts[each.at, each.title] += 1
+        yield (each.at, each.title, counts[each.at, each.title]), each
 
 
 def _stored(simulated: SimulatedObject, policy: Policy) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ Keys, guards and sources, for a terminal or as a page; documents as YAML.
 """
 
 import itertools
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,7 @@ from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.reports import json_text
-from webhook.cli.terminal import columns
+from webhook.cli.terminal import aligned, columns, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard
 from webhook.mapping.document.strict_yaml import parse
@@ -159,7 +160,7 @@ def _of_all(policy: Policy, what: str, *, markdown: bool, origin: bool) -> str:
         from webhook.cli.matrix_pages import matrix_page, matrix_table
 
         return matrix_page(policy) if markdown else matrix_table(policy)
-    return keys_page(policy) if markdown else keys_table(policy, origin=origin)
+    return keys_page(policy) if markdown else keys_table(policy, origin=origin, width=terminal_width())
 
 
 def _pairs(policy: Policy, source: str, to: str | None) -> str:
@@ -208,22 +209,45 @@ _HEADINGS: Final = ("VENDOR", "FAMILY", "KEY", "KIND", "UNIT", "TARGET", "SCHEDU
 _SHARED: Final = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 
 
-def keys_table(policy: Policy, *, origin: bool) -> str:
+def keys_table(policy: Policy, *, origin: bool, width: int | None = None) -> str:
     """Format a table with a row for each spelling of each key, and the names that several vendors use.
 
     Args:
         policy: the mappings.
-        origin: whether to add a column for the source of each mapping.
+        origin: whether to show the source of each mapping.
+        width: the columns of a line; if they are too few, each vendor has a line above its keys. None: no limit.
     """
-    rows = [(*_HEADINGS, "FROM") if origin else _HEADINGS]
+    rows: list[tuple[str, ...]] = [(*_HEADINGS, "FROM") if origin else _HEADINGS]
     for vendor in policy.vendors.values():
-        about = (f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name, vendor.family)
-        where = (_target(vendor, policy), vendor.place.scheduler or "any")
-        source = (vendor.source.replace("/mapping.yaml", ""),) if origin else ()
+        name, family, target, scheduler, *source = _facts(vendor, policy, origin=origin)
         for columns_of_key in _spelled_rows(vendor):
-            rows.append((*about, *columns_of_key, *where, *source))
-            about, where = ("", ""), ("", "")
-    return columns(rows) + _shared(policy)
+            rows.append((name, family, *columns_of_key, target, scheduler, *source))
+            name = family = target = scheduler = ""
+    whole = "".join(aligned(rows, None))
+    if width is not None and max(map(len, whole.splitlines())) > width:
+        whole = "".join(_narrow(policy, origin=origin, width=width))
+    return whole + _shared(policy)
+
+
+def _facts(vendor: Vendor, policy: Policy, *, origin: bool) -> tuple[str, ...]:
+    """Return the name of a vendor, its hardware, its target and its scheduler, and perhaps the source of its mapping."""
+    name = f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name
+    source = (vendor.source.replace("/mapping.yaml", ""),) if origin else ()
+    return name, vendor.family, _target(vendor, policy), vendor.place.scheduler or "any", *source
+
+
+def _narrow(policy: Policy, *, origin: bool, width: int) -> Iterator[str]:
+    """Yield the lines of a table in which each vendor has a line above its keys."""
+    keys = [(vendor, [*_spelled_rows(vendor)]) for vendor in policy.vendors.values()]
+    cells = [(f"  {key}", kind, unit) for _, rows in keys for key, kind, unit in rows]
+    heading, *lines = aligned([_HEADINGS[2:5], *cells], width)
+    yield heading
+    for vendor, rows in keys:
+        name, family, target, scheduler, *source = _facts(vendor, policy, origin=origin)
+        told = ", ".join([f"{name}: {family}", f"target {target}", f"scheduler {scheduler}", *source])
+        yield from (f"{line}\n" for line in textwrap.wrap(told, width, subsequent_indent="  "))
+        yield from lines[: len(rows)]
+        lines = lines[len(rows) :]
 
 
 def _spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:

@@ -262,9 +262,10 @@ class Reconciler:
             )
             # Pods of opted-in namespaces are created without a call, or without an answer.
             urgent = found is None or keeps_out(faults) or fails_open(found, writer.desired)
-            # What is judged is nobody's need, so that a repair has nothing to spare: else it would never be taken over.
-            spared = urgent and (found is None or writer.desired.kind is not VALIDATING)
-            quiet = not spared and await self._may_narrow(read)
+            # An urgent repair only adds, so that it need not wait for a quiet period. Without the webhook that judges, nobody
+            # waits: its repair may replace the policy of an older replica, which has switched judging off for good.
+            only_adds = urgent and (found is None or writer.desired.kind is not VALIDATING)
+            quiet = not only_adds and await self._may_narrow(read)
             update = update_for(found, self._to_keep(found, read), writer, quiet=quiet)
             written = found
             if update is not None:

@@ -125,7 +125,7 @@ class GuardRule:
 
 def guard_rule(model: schema.Guard) -> GuardRule:
     """Compile an entry of a document; `webhook.mapping.model.guard` reports entries that are not one rule."""
-    place: GuardPlace = next((kind for kind in PLACES if getattr(model, kind) is not None), "env")
+    place: GuardPlace = next(kind for kind in PLACES if getattr(model, kind) is not None)
     names = getattr(model, place)
     sources = None
     if model.source is not None:
@@ -133,7 +133,7 @@ def guard_rule(model: schema.Guard) -> GuardRule:
         sources = {kind: re.compile(glob_pattern(name), re.DOTALL) for kind, name in written.items()}
     return GuardRule(
         place=place,
-        names=(names,) if isinstance(names, str) else tuple(names or ()),
+        names=(names,) if isinstance(names, str) else tuple(names),
         truthy=model.lifts == "truthy",
         lifting=frozenset(value.casefold() for value in model.lifts) if isinstance(model.lifts, list) else None,
         harmless=None if model.unless is None else frozenset(model.unless),

@@ -378,7 +378,7 @@ class Policy:
         cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
         card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are never changed.
-        memo: a cache of results of pure functions of this policy.
+        memo: a cache of results of pure functions of this policy; a copy with other parts (`replace`) gets its own.
     """
 
     vendors: Mapping[str, Vendor]
@@ -396,7 +396,7 @@ class Policy:
     cards: Mapping[str, int]
     card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
-    memo: Memo = field(default_factory=Memo, repr=False, compare=False)
+    memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
 
     def vendor_called(self, name: str) -> Vendor | None:
         """Return the vendor of a name or alias."""
