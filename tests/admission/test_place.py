@@ -124,7 +124,15 @@ def test_toleration_that_is_there_is_not_added_again(present: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    "other", [{"value": "no"}, {"value": None}, {"key": "card"}, {"effect": "NoExecute"}, {"operator": "Exists"}]
+    "other",
+    [
+        {"value": "no"},
+        {"value": None},
+        {"key": "card"},
+        {"effect": "NoExecute"},
+        {"operator": "Exists"},
+        {"tolerationSeconds": 5},
+    ],
 )
 def test_toleration_of_something_else_is_not_the_one(other: dict[str, Any]) -> None:
     """It differs in one member, and both are needed."""
