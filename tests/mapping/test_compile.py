@@ -275,3 +275,35 @@ def test_documents_that_would_deny_or_starve_every_pod_are_refused(text: str, me
     """A mistake in a mapping is reported when it is loaded, not to every pod."""
     with pytest.raises(MappingError, match=message):
         build_policy(parse(f"extends: nvidia\n{text}\n", "nvidia.yaml"))
+
+
+CLAIMS = """\
+vendor: acme
+family: acme
+claim: {driver: gpu.acme.com, class: share.acme.com, distinct: uuid}
+keys:
+  count: {claim: count, is: devices}
+  mem: {claim: memory, is: memory, unit: 1Mi}
+forms:
+- {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        ("claim: {driver", "about: none\nnone: {driver", "none", "unknown key 'none'"),
+        ("claim: memory", "resource: acme.com/mem", "keys.mem", "has keys with `claim`, and no others"),
+        ("claim: {driver: gpu.acme.com, class: share.acme.com, distinct: uuid}\n", "", "keys.count", "has keys with"),
+        ("claim: memory, is: memory", "claim: count, is: memory", "keys.mem", "a count of devices, and capacities"),
+        ("claim: memory", "claim: memory, total: true", "keys.mem", "for each device, in a known unit"),
+        ("class: share", "class: Share", "claim.class", "Share"),
+        ("forms:", "defaults: {memory: 1Gi}\nforms:", "defaults", "nothing is filled in"),
+    ],
+)
+def test_what_claims_cannot_mean(old: str, new: str, path: str, message: str) -> None:
+    """Of a document that is valid otherwise: other keys beside claims, totals, and what could never apply."""
+    assert build_policy(parse(CLAIMS, "claims")).vendors["acme"].claim is not None
+    assert old in CLAIMS
+    found = problems(CLAIMS.replace(old, new, 1))
+    assert any(where(each.path) == path and message in each.message for each in found), found

@@ -80,6 +80,8 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
             hint = f"keys are {', '.join(keys)}"
             problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
     _check_totals(document, keys, problems)
+    if document.claim is not None and defaults:
+        problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
