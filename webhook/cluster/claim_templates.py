@@ -23,7 +23,15 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import FIELD_MANAGER, Api, ApiError, ObjectMetadata, StatusError, is_temporary
+from webhook.cluster.client.api import (
+    FIELD_MANAGER,
+    Api,
+    ApiError,
+    ObjectMetadata,
+    StatusError,
+    UnreachableError,
+    is_temporary,
+)
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
 from webhook.request import CLAIM_API, ClaimTemplate, template_name
@@ -50,6 +58,9 @@ REPAIR: Final = 5.0
 
 MAX_REPAIRS: Final = 100
 """The most pods that one look makes up for."""
+
+RETRY: Final = 60.0
+"""Seconds until one is looked at again whose template could not be created."""
 
 COLLECT: Final = 600.0
 """Seconds between two looks for templates that nobody uses."""
@@ -177,7 +188,8 @@ class ClaimTemplates:
         self._making: dict[str, asyncio.Task[None]] = {}
         self._outcomes: dict[str, tuple[float, str | None]] = {}
         self._free = asyncio.Semaphore(AT_ONCE)
-        self._waiting: set[str] = set()
+        self._waiting: dict[str, None] = {}
+        self._not_before: dict[str, float] = {}
         self._unused: dict[str, float] = {}
         self.templates: Reflector[_TemplateObject, _TemplateView] = Reflector(
             api, f"{GROUP}/{RESOURCE}", _TemplateObject, self._view, log, query=SELECTOR, config=config, clock=clock
@@ -291,8 +303,10 @@ class ClaimTemplates:
 
     async def repair(self) -> None:
         """Create what pods wait for, and what is not there."""
-        missing = (pod for pod in tuple(self._waiting) if any(self._missing(pod)))
-        for pod in itertools.islice(missing, MAX_REPAIRS):
+        now = self._clock()
+        due = (pod for pod in tuple(self._waiting) if self._not_before.get(pod, now) <= now and any(self._missing(pod)))
+        for pod in itertools.islice(due, MAX_REPAIRS):
+            self._not_before[pod] = now + RETRY
             namespace, _, name = pod.partition("/")
             try:
                 answer = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -300,7 +314,9 @@ class ClaimTemplates:
                 absent = set(self._missing(pod))
                 await self.provide(namespace, [each for each in needed if each.name in absent])
                 self.counts["repaired"] += 1
-            except (ApiError, RefusedError) as error:
+            except UnreachableError:
+                return  # the watches report that
+            except (StatusError, RefusedError, msgspec.DecodeError) as error:
                 self._log.warning("template_not_repaired", pod=pod, error=str(error))
 
     def _missing(self, pod: str) -> Iterator[str]:
@@ -342,9 +358,10 @@ class ClaimTemplates:
         for pod in pods:
             view = self.pods.objects.get(pod)
             if view is not None and view.waiting:
-                self._waiting.add(pod)
+                self._waiting[pod] = None
             else:
-                self._waiting.discard(pod)
+                self._waiting.pop(pod, None)
+                self._not_before.pop(pod, None)
 
     def _view(self, template: _TemplateObject) -> _TemplateView:
         metadata = template.metadata
