@@ -34,7 +34,7 @@ from webhook.cluster.client.api import (
 )
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
-from webhook.request import CLAIM_API, ClaimTemplate, template_name
+from webhook.request import CLAIM_API, CLAIM_PREFIX, ClaimTemplate, template_name
 
 GROUP: Final = f"/apis/{CLAIM_API}"
 RESOURCE: Final = "resourceclaimtemplates"
@@ -128,7 +128,12 @@ def _pod_view(pod: ClaimingPod) -> _PodView:
     if pod.status.phase in ENDED:
         return _PodView()
     made = {each.name for each in pod.status.resource_claim_statuses or ()}
-    claims = [each for each in pod.spec.resource_claims or () if each.resource_claim_template_name]
+    # Anybody may set the label of our pods.
+    claims = [
+        each
+        for each in pod.spec.resource_claims or ()
+        if (each.resource_claim_template_name or "").startswith(CLAIM_PREFIX)
+    ]
     named = tuple(str(each.resource_claim_template_name) for each in claims)
     if pod.metadata.deletion_timestamp is not None:
         return _PodView(named)
@@ -312,8 +317,9 @@ class ClaimTemplates:
                 answer = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
                 needed = self._templates_in(_decode_pod(answer.accepted()).metadata)
                 absent = set(self._missing(pod))
-                await self.provide(namespace, [each for each in needed if each.name in absent])
-                self.counts["repaired"] += 1
+                missing = [each for each in needed if each.name in absent]
+                await self.provide(namespace, missing)
+                self.counts["repaired"] += len(missing)
             except UnreachableError:
                 return  # the watches report that
             except (StatusError, RefusedError, msgspec.DecodeError) as error:
