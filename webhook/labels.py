@@ -108,7 +108,7 @@ KEYS: Final = (
         "pod",
         ("<JSON>",),
         None,
-        "what was read and written; written by the webhook, which reads only `hidden`",
+        "what was read and written; written by the webhook, which reads only `hidden` and `claim`",
     ),
     OwnKey(
         SUMMARY,
