@@ -18,8 +18,9 @@ from webhook.mapping.document.strict_yaml import parse
 from webhook.reasons import Finding, Reason, ReasonKind
 
 SEED = 20
-LATER = {Reason.UNDONE, Reason.INVALID_DOCUMENT, Reason.OWNED_CHANGED}
-"""Denials of what is about to be stored, which no decision on a new pod makes: tests/admission/test_judge.py."""
+LATER = {Reason.UNDONE, Reason.INVALID_DOCUMENT, Reason.OWNED_CHANGED, Reason.CLAIM_REFUSED}
+"""Denials that no decision on a new pod makes: of what is about to be stored (tests/admission/test_judge.py), and of claims that the
+API server refuses (tests/controlplane/test_dra.py)."""
 DENIALS = [reason for reason in Reason if reason.kind is ReasonKind.DENIAL and reason not in LATER]
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "60"}
 

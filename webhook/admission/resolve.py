@@ -277,9 +277,17 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
 
 def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Unchanged]:
     """Settle every requesting container separately."""
-    return [
-        settle(container, overrides, policy, without.get(container.position, ())) for container in collect(keys, policy)
-    ]
+    containers = collect(keys, policy)
+    if overrides.scheduler is not None and len(containers) > 1:
+        of_scheduler = [each.vendor for each in containers if overrides.scheduler in _schedulers(each.vendor)]
+        if any([target_of(vendor, overrides, policy)[0] is not vendor for vendor in of_scheduler]):
+            # It is replaced with the keys of the container that it belongs to, and no reason to keep others' as they are.
+            overrides = overrides._replace(scheduler=None)
+    return [settle(container, overrides, policy, without.get(container.position, ())) for container in containers]
+
+
+def _schedulers(vendor: Vendor) -> tuple[str | None, ...]:
+    return (vendor.place.scheduler, *vendor.place.schedulers)
 
 
 def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without]:
