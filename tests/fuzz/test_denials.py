@@ -19,8 +19,7 @@ from webhook.reasons import Finding, Reason, ReasonKind
 
 SEED = 20
 LATER = {Reason.UNDONE, Reason.INVALID_DOCUMENT, Reason.OWNED_CHANGED, Reason.CLAIM_REFUSED}
-"""Denials that no decision on a new pod makes: of what is about to be stored (tests/admission/test_judge.py), and of claims that the
-API server refuses (tests/controlplane/test_dra.py)."""
+"""Denials that no decision on a new pod makes, but the judge or the API server: test_judge.py, test_dra.py."""
 DENIALS = [reason for reason in Reason if reason.kind is ReasonKind.DENIAL and reason not in LATER]
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "60"}
 
