@@ -68,7 +68,7 @@ def resolved(path: str, values: Mapping[str, str]) -> str:
         values = {}
 
     def insert_value(found: re.Match[str]) -> str:
-        value = values.get(found[1] or "")
+        value = None if found[1] is None else values.get(found[1])
         return found[0] if value is None or _makes_no_empty_element(value) else value
 
     def make_absolute(found: re.Match[str]) -> str:
