@@ -9,7 +9,7 @@ from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
-    from webhook.cli.policy_source import SourcedPolicy
+    from webhook.cli.playground.pages import Pages
 
 PORT: Final = 8090
 HOST: Final = "127.0.0.1"
@@ -31,32 +31,33 @@ def playground(*, source: PolicyOptions, port: int) -> None:
     the namespace, mappings and settings. The policy that they change is that of the options, as for `mutate`. Nothing leaves
     the machine. Ctrl-C ends it.
     """
+    from webhook.cli.playground.answers import Playground
+    from webhook.cli.playground.pages import Pages
     from webhook.cli.policy_source import sourced_policy
+    from webhook.server.protocol import Limits
 
     sourced = sourced_policy(source)
     try:
-        asyncio.run(_serve(sourced, port))
+        asyncio.run(_serve(Pages(Playground(lambda: sourced), Limits()), sourced.line, port))
     except OSError as error:
         raise Failure([f"--port {port}: {error.strerror or error}"]) from error
     except KeyboardInterrupt:
         click.echo()
 
 
-async def _serve(sourced: "SourcedPolicy", port: int) -> None:
+async def _serve(pages: "Pages", line: str, port: int) -> None:
     import sys
 
-    from webhook.cli.playground.answers import Playground
-    from webhook.cli.playground.pages import PATH, Pages
+    from webhook.cli.playground.pages import PATH
     from webhook.server.listener import Endpoint, dispatcher, listening
     from webhook.server.logs import make_logger
-    from webhook.server.protocol import Limits, Watchdog
+    from webhook.server.protocol import Watchdog
 
-    limits = Limits()
-    routes = dict(Pages(Playground(lambda: sourced), limits).routes())
+    routes, limits = dict(pages.routes()), pages.limits
     routes["/"] = routes[PATH.removesuffix("/")]
     log = make_logger("warning", sys.stderr.buffer)
     watchdog = Watchdog(limits, limits.plain_connections)
     async with listening(dispatcher(routes, limits), Endpoint(HOST, port), watchdog, log) as endpoint:
-        click.echo(sourced.line)
+        click.echo(line)
         click.echo(f"ready: http://{endpoint}{PATH} (Ctrl-C ends it)")
         await asyncio.Event().wait()

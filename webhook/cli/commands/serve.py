@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -223,7 +223,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     from webhook.server.protocol import Limits
 
     limits = Limits(connections=connections)
-    pages = _playground if playground else None
+    pages = _playground() if playground else None
     options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits, pages=pages)
     certificate_options = CertificateOptions(
         state_dir,
@@ -263,12 +263,16 @@ def serve(  # noqa: PLR0917  (click passes them by name)
         serve_clustered(options, where, certificate_options, log_level, _announce)
 
 
-def _playground(current: "Current", limits: "Limits") -> "Routes":
+def _playground() -> "Callable[[Current, Limits], Routes]":
+    """Return what makes the routes of the playground; its files are read now."""
     from webhook.cli.playground.answers import Playground
     from webhook.cli.playground.pages import Pages
     from webhook.cli.policy_source import SourcedPolicy
 
-    return Pages(Playground(lambda: SourcedPolicy("in force", current.policy), read_only=True), limits).routes()
+    def routes(current: "Current", limits: "Limits") -> "Routes":
+        return Pages(Playground(lambda: SourcedPolicy("in force", current.policy), read_only=True), limits).routes()
+
+    return routes
 
 
 def _announce(addresses: "Addresses", trusted: str) -> None:

@@ -4,7 +4,7 @@ An answer is data for JSON:
 
 ``policy``    ``title``, ``digest``
 ``targets``   the vendors that a request can be written for; ``sources``: those in whose keys there are requests
-``problems``  what could not be read: ``tab`` (a field of `State`), ``line`` or null, ``text``
+``problems``  what could not be read: ``tab`` (a field of `PageState`), ``line`` or null, ``text``
 ``objects``   of each object of the manifest what `explain -o json` prints (``title``, ``notes``, ``pods``), and
               ``outcome`` (``changed``, ``unchanged`` or ``denied``), ``warnings`` and ``denials`` as lines, ``diff`` as lines
               of a unified difference, ``stored`` as YAML or null; each ``correction`` has its manifest as YAML in ``text``
@@ -13,7 +13,6 @@ An answer is data for JSON:
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib import resources
 from typing import Any, Final
 
@@ -46,11 +45,14 @@ MAX_OBJECTS: Final = 50
 MAX_LINES: Final = 10_000
 """Most lines of an object that are compared, which may take the square of their number."""
 
+MAX_CELLS: Final = 3000
+"""Most cells that are remembered: those of two policies."""
+
 _CONTAINER: Final = "main"
 _READ_ONLY: Final = "the policy in force is not changed here: `vgpu-webhook playground` on your machine can try another"
 
 
-class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PageState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the user has written.
 
     Attributes:
@@ -68,9 +70,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: str = ""
 
 
-@cache
-def _examples() -> Any:
-    return json.loads((resources.files(__package__) / "examples.json").read_bytes())
+EXAMPLES: Final = json.loads((resources.files(__package__) / "examples.json").read_bytes())
 
 
 class Playground:
@@ -86,7 +86,7 @@ class Playground:
         self._read_only = read_only
         # The last ones: a page asks for the same again and again.
         self._policy: tuple[tuple[str, ...], Policy] | None = None
-        self._matrix: tuple[str, Matrix] | None = None
+        self._cells: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def start(self) -> dict[str, Any]:
         """Return what the page needs at first: its examples, and the labels and annotations of namespaces."""
@@ -95,9 +95,9 @@ class Playground:
             for key in labels.KEYS
             if key.kind == "namespace"
         ]
-        return {"readOnly": self._read_only, "examples": _examples(), "keys": keys}
+        return {"readOnly": self._read_only, "examples": EXAMPLES, "keys": keys}
 
-    def answer(self, state: State) -> dict[str, Any]:
+    def answer(self, state: PageState) -> dict[str, Any]:
         """Return what becomes of the manifest, as described above."""
         sourced = self._sourced()
         head = {"policy": {"title": sourced.title, "digest": sourced.policy.digest}, "targets": [], "sources": []}
@@ -115,32 +115,33 @@ class Playground:
         }
         return {**head, **_judged(state, policy)}
 
-    def row(self, state: State, source: str) -> list[dict[str, Any]]:
-        """Return a row of the matrix: of each target the sign and the outcome, why not, and a pod that shows it.
+    def cell(self, state: PageState, source: str, target: str) -> dict[str, Any]:
+        """Return a cell of the matrix: its sign and outcome, why not, and a pod that shows it.
 
         Raises:
-            MappingError: the documents are invalid, or no vendor is called so.
+            MappingError: the documents are invalid, or there is no such pair.
         """
         _check_length(state)
         policy = self._policy_of(self._sourced(), state)
-        if self._matrix is None or self._matrix[0] != policy.digest:
-            self._matrix = policy.digest, Matrix(policy)
-        matrix = self._matrix[1]
-        if source not in matrix.sources:
-            raise MappingError([Problem(f"no vendor is called {source!r}", hint=nearest_known(source, matrix.sources))])
-        vendor = policy.vendors[source]
-        return [
-            {
-                "target": target,
-                "sign": sign(cell),
-                "outcome": cell.outcome.value,
-                "why": cell.why[0] if cell.why else "",
-                "manifest": _example_of(vendor, target, cell, policy.largest_card),
+        place = policy.digest, source, target
+        if place not in self._cells:
+            # A new one for each cell: what it remembers for others would take hundreds of megabytes.
+            matrix = Matrix(policy)
+            for name, known in ((source, matrix.sources), (target, matrix.targets)):
+                if name not in known:
+                    raise MappingError([Problem(f"no vendor is called {name!r}", hint=nearest_known(name, known))])
+            found = matrix.cell(source, target)
+            if len(self._cells) >= MAX_CELLS:
+                self._cells.clear()
+            self._cells[place] = {
+                "sign": sign(found),
+                "outcome": found.outcome.value,
+                "why": found.why[0] if found.why else "",
+                "manifest": _example_of(policy.vendors[source], target, found, policy.largest_card),
             }
-            for target, cell in sorted(matrix.row(source).items())
-        ]
+        return self._cells[place]
 
-    def _policy_of(self, sourced: SourcedPolicy, state: State) -> Policy:
+    def _policy_of(self, sourced: SourcedPolicy, state: PageState) -> Policy:
         texts = (sourced.policy.digest, state.mappings, state.settings)
         if not (state.mappings.strip() or state.settings.strip()):
             return sourced.policy
@@ -159,7 +160,7 @@ def _with(sourced: SourcedPolicy, mappings: Sequence[Document], settings: Docume
     return sourced.with_documents(mappings, settings, partial=False)
 
 
-def _check_length(state: State) -> None:
+def _check_length(state: PageState) -> None:
     texts = {name: getattr(state, name) for name in state.__struct_fields__}
     if sum(map(len, texts.values())) > MAX_TEXT:
         longest = max(texts, key=lambda name: len(texts[name]))
@@ -176,7 +177,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     return {"tab": problem.source, "line": problem.line, "text": str(replace(problem, source="", line=None))}
 
 
-def _judged(state: State, policy: Policy) -> dict[str, Any]:
+def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
     manifests, problems = _read(state.manifest, "manifest")
     namespaces, wrong = _read(state.namespace, "namespace")
     problems += wrong

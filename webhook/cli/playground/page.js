@@ -209,8 +209,7 @@ function object(each) {
     ...each.warnings.map((text) => element("div", { className: "notice warning" }, paragraph("Warning", text))),
     ...each.notes.map((text) => element("div", { className: "notice note" }, paragraph("Note", text))),
     ...(each.diff.length ? [element("h4", {}, "Difference"), diff(each)] : []),
-    ...(each.pods.length ? [element("h4", {}, "Explanation")] : []),
-    ...each.pods.flatMap((pod) => explanation(pod, each.pods.length > 1)),
+    ...explanations(each.pods),
     each.stored === null ? null : element(
       "details", {}, element("summary", {}, "As stored"), scrolling(`${each.title} as stored`, {}, each.stored),
     ),
@@ -246,10 +245,13 @@ function diff({ title, diff: lines }) {
   return scrolling(`Difference of ${title}`, { className: "diff" }, element("code", {}, ...spans));
 }
 
-function explanation(pod, several) {
-  const title = several ? [element("h5", {}, `${pod.path}: ${pod.outcome} (${pod.code})`)] : [];
-  const containers = pod.containers.flatMap((each) => [element("h5", {}, each.title), rows(each.rows)]);
-  return [...title, ...containers, rows(pod.rows)].filter((part) => part !== null);
+function explanations(pods) {
+  const parts = pods.flatMap((pod) => {
+    const title = pods.length > 1 ? [element("h5", {}, `${pod.path}: ${pod.outcome} (${pod.code})`)] : [];
+    const containers = pod.containers.flatMap((each) => [element("h5", {}, each.title), rows(each.rows)]);
+    return [...title, ...containers, rows(pod.rows)].filter((part) => part !== null);
+  });
+  return parts.length ? [element("h4", {}, "Explanation"), ...parts] : [];
 }
 
 function rows(found) {
@@ -265,25 +267,30 @@ function rows(found) {
 
 // The matrix
 
+/** Show the row of a vendor, cell by cell. */
 async function showRow() {
   const source = byId("source").value;
   const status = byId("matrix-status");
-  const region = byId("cells").closest(".scroll");
-  region.hidden = true;
+  const cells = byId("cells");
+  cells.replaceChildren();
+  cells.closest(".scroll").hidden = !source;
   if (!source) return;
-  status.textContent = "Deriving what becomes of its requests …";
+  const written = state();
+  const targets = [...byId("target").options].map((option) => option.value).filter((name) => name && name !== source);
+  status.textContent = `Deriving what becomes of the requests of ${source} …`;
   try {
-    const cells = await ask("row", { source, state: state() });
-    if (byId("source").value !== source) return;
-    byId("cells").replaceChildren(...cells.map((each) => cell(source, each)));
-    region.hidden = false;
-    status.textContent = `${count(cells.length, "target")} of ${source}. Choose a result to see a request go through.`;
+    for (const target of targets) {
+      const found = await ask("cell", { source, target, state: written });
+      if (byId("source").value !== source) return;
+      cells.append(cell(source, target, found));
+    }
+    status.textContent = `${count(targets.length, "target")} of ${source}. Choose a result to see a request go through.`;
   } catch (error) {
     status.textContent = `No answer: ${error.message}`;
   }
 }
 
-function cell(source, { target, sign, outcome, why, manifest }) {
+function cell(source, target, { sign, outcome, why, manifest }) {
   const word = OUTCOMES[outcome];
   const shown = manifest === null
     ? element("span", { className: `badge ${outcome}` }, word)

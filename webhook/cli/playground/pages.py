@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from webhook.cli.playground.answers import Playground, State
+from webhook.cli.playground.answers import PageState, Playground
 from webhook.mapping.document.problem import MappingError
 from webhook.server.listener import Handler, Routes
 from webhook.server.mutate import arrived_body, read_body
@@ -27,12 +27,13 @@ PATH: Final = "/playground/"
 ANSWER_TIME: Final = 15.0
 """Seconds to wait for others, and for the answer."""
 
+_TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES: Final = {
-    "": ("page.html", "text/html; charset=utf-8"),
-    "page.css": ("page.css", "text/css; charset=utf-8"),
-    "page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "icon.svg": ("icon.svg", "image/svg+xml"),
+    path: ((resources.files(__package__) / name).read_bytes(), _TYPES[name.rpartition(".")[2]])
+    for path, name in {"": "page.html", **{name: name for name in ("page.css", "page.js", "icon.svg")}}.items()
 }
+"""The files of the page: path → content and media type."""
+
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
@@ -48,11 +49,12 @@ _Found = TypeVar("_Found")
 _Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 
-class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of the matrix that is asked for, under the documents of a state."""
+class _Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A cell of the matrix that is asked for, under the documents of a state."""
 
     source: str
-    state: State
+    target: str
+    state: PageState
 
 
 class Pages:
@@ -65,17 +67,17 @@ class Pages:
 
     def __init__(self, playground: Playground, limits: Limits) -> None:
         self._playground = playground
-        self._limits = limits
+        self.limits = limits
         self._in_flight = InFlight()
-        # A row of the matrix takes seconds; what is typed does not wait for it.
-        self._answers, self._rows = asyncio.Lock(), asyncio.Lock()
+        # A cell of the matrix may take a second; what is typed does not wait for it.
+        self._answers, self._cells = asyncio.Lock(), asyncio.Lock()
 
     def routes(self) -> Routes:
         """Return the routes: path → method and handler."""
         get: dict[str, _Respond] = {f"{PATH}{path}": _file(*file) for path, file in _FILES.items()}
         get[PATH.removesuffix("/")] = self._redirect
         get[f"{PATH}start"] = self._start
-        post: dict[str, _Respond] = {f"{PATH}answer": self._answer, f"{PATH}row": self._row}
+        post: dict[str, _Respond] = {f"{PATH}answer": self._answer, f"{PATH}cell": self._cell}
         return {
             **{path: (hdrs.METH_GET, _guarded(handler)) for path, handler in get.items()},
             **{path: (hdrs.METH_POST, _guarded(handler)) for path, handler in post.items()},
@@ -88,13 +90,15 @@ class Pages:
         return _json(self._playground.start())
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        state = await self._decoded(request, State)
+        state = await self._decoded(request, PageState)
         return _json(await self._made(self._answers, lambda: self._playground.answer(state)))
 
-    async def _row(self, request: web.BaseRequest) -> web.Response:
-        asked = await self._decoded(request, _Row)
+    async def _cell(self, request: web.BaseRequest) -> web.Response:
+        pair = await self._decoded(request, _Pair)
         try:
-            return _json(await self._made(self._rows, lambda: self._playground.row(asked.state, asked.source)))
+            return _json(
+                await self._made(self._cells, lambda: self._playground.cell(pair.state, pair.source, pair.target))
+            )
         except MappingError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error.problems[0])) from error
 
@@ -104,9 +108,9 @@ class Pages:
         Raises:
             HttpError: not JSON of this kind, too large, too slow or incomplete.
         """
-        body = arrived_body(request, self._limits)
+        body = arrived_body(request, self.limits)
         if body is None:
-            body = await read_body(request, self._limits, self._in_flight)
+            body = await read_body(request, self.limits, self._in_flight)
             self._in_flight.bodies -= len(body)
         try:
             return msgspec.json.decode(body, type=kind)
@@ -132,11 +136,9 @@ class Pages:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it took longer than {ANSWER_TIME:g} s") from None
 
 
-def _file(name: str, media_type: str) -> _Respond:
-    body = (resources.files(__package__) / name).read_bytes()
-
+def _file(body: bytes, media_type: str) -> _Respond:
     async def respond(_request: web.BaseRequest) -> web.Response:
-        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: media_type})
+        return web.Response(body=body, content_type=media_type, charset="utf-8")
 
     return respond
 
