@@ -26,23 +26,24 @@ run: $(INSTALLED) ## serve without a cluster, send the examples through it, show
 # KUBERNETES=1.30.14 for a control plane of that release, and no test without one; RECORD=1 records that they pass.
 test: $(if $(KUBERNETES),$(INSTALLED),check) ## every check and every test, those on a real control plane too; of long loops a part
 	$(BIN)/python -m tests.programs
-	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m '$(if $(KUBERNETES),controlplane and )not deep and not node and not systems'
+	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m '$(if $(KUBERNETES),controlplane and )not deep and not node and not systems and not browser'
 
 test-fast coverage: WORKERS = auto
 test-fast: check ## the same without the control plane
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems'
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser'
 
 test-deep: $(INSTALLED) ## the whole of what `make test` takes a part of: long loops, every fault, more examples
 	$(BIN)/python -m tests.programs
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems' --override-ini timeout=1200
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems and not browser' --override-ini timeout=1200
 
 coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by line and branch; at least 95 % of what decides
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems' --cov --cov-report= --override-ini timeout=600
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser' --cov --cov-report= --override-ini timeout=600
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
 
-test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs root, and what tests/node/install.sh installs
+test-node: $(INSTALLED) ## the page in a browser, the image, the chart and pods on a real node; needs root and tests/node/install.sh
 	$(BIN)/python -m tests.node
+	$(BIN)/pytest tests/playground -m browser
 	$(BIN)/pytest tests/node -m 'node and not systems' --durations 10 --override-ini timeout=1200
 
 # SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.

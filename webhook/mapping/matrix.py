@@ -91,7 +91,7 @@ class Matrix:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._vendors = {name: _Corners(vendor, policy.largest_card) for name, vendor in policy.vendors.items()}
+        self._corners = cache(lambda name: _Corners(policy.vendors[name], policy.largest_card))
         self._cells: dict[tuple[str, str], Cell] = {}
         self.sources: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.claim is None)
         self.targets: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.target)
@@ -99,7 +99,7 @@ class Matrix:
     def cell(self, source: str, target: str) -> Cell:
         """Return the result for a source and a target."""
         if (source, target) not in self._cells:
-            self._cells[source, target] = cell_of(_tried(self._vendors[source], self._vendors[target]))
+            self._cells[source, target] = cell_of(_tried(self._corners(source), self._corners(target)))
         return self._cells[source, target]
 
     def row(self, source: str) -> Mapping[str, Cell]:
