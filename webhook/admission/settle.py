@@ -21,7 +21,7 @@ from webhook.admission.overrides import (
     too_large,
 )
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Form, Key, Vendor
+from webhook.mapping.model.vendor import Binding, Default, Form, Key, Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import (
@@ -259,6 +259,7 @@ def settle(
     """
     source = container.vendor
     target, other_family = target_of(source, overrides, policy)
+    target = target if target.claim is None else _of_partitions(container, target, policy)
     if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
         return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
@@ -283,6 +284,24 @@ def settle(
     if before:
         settled.findings[:0] = before
     return settled
+
+
+def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
+    """The vendor of a target's partitions if the container's keys name one; else the target."""
+    partitions = None if target.claim is None else policy.vendors.get(target.claim.partitions or "")
+    return target if partitions is None or not _named(container, partitions) else partitions
+
+
+def _named(container: ContainerRequest, target: Vendor) -> Binding:
+    """The value of a variable in the container's keys that has a row in a target with claims; of another target nothing."""
+    if target.claim is None:
+        return ()
+    variables = container.vendor.variables.values()
+    bound = [pair for entry in container.key_values.values() for pair in entry.binding]
+    bound += [(variable.name, name) for variable in variables if variable.everywhere for name in variable.write]
+    return tuple(
+        pair for pair in bound[:1] if pair[0] in target.variables and pair[1] in target.variables[pair[0]].rows
+    )
 
 
 def _is_share(container: ContainerRequest, policy: Policy) -> bool:
@@ -551,8 +570,9 @@ class _Settler:
             NoEquivalent: no form of the target can express it.
         """
         target, largest, name = self._target, self._policy.largest_card, self._container.name
+        named = _named(self._container, target)
         try:
-            return request, write(target, request, defaults, largest, name)
+            return request, write(target, request, defaults, largest, name, named=named)
         except NoEquivalent as error:
             failure = error
         device = device_for(target, self._overrides.selected, self._policy)

@@ -386,7 +386,8 @@ class Key(KeyRule):
     claim: Short | None = Field(
         None,
         min_length=1,
-        description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it",
+        description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
+        "`is: text` that of an attribute of the driver",
     )
     unset: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
         None, description="of a capacity: what is written for a request without a limit of it; without it, nothing"
@@ -394,6 +395,9 @@ class Key(KeyRule):
     omitted: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
         None,
         description="of a capacity: what a claim without it gets from the driver; without it, all that is not shared",
+    )
+    replace: dict[Short, Short] = Field(
+        {}, max_length=FEW, description="of an attribute: parts of the value that the driver spells otherwise"
     )
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
@@ -520,6 +524,10 @@ class Claim(Strict):
     distinct: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = Field(
         None,
         description="the attribute of the driver that differs between all devices: those of a claim are never the same",
+    )
+    partitions: Name | None = Field(
+        None,
+        description="the mapping with the claims of partitions: a request whose name has a row there is written in it",
     )
 
 

@@ -4,6 +4,7 @@ Source of the fields: ``k8s.io/api/resource/v1/types.go``. A template is written
 default, so that its name can be compared with what is stored.
 """
 
+import string
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
@@ -34,6 +35,11 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
     assert claim is not None  # noqa: S101  (by the caller)
     numbers = {entry.key_name: entry for entry in entries}
     counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claimed == COUNT]
+    selectors = [
+        {"cel": {"expression": selector(claim.driver, vendor.keys[name], entry.text)}}
+        for name, entry in numbers.items()
+        if vendor.keys[name].kind == "text"
+    ]
     without_capacity = whole and claim.whole_class is not None
     capacities = {} if without_capacity else _capacities(vendor, numbers)
     exactly: dict[str, Any] = {
@@ -43,6 +49,8 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
     }
     if capacities:
         exactly["capacity"] = {"requests": capacities}
+    if selectors:
+        exactly["selectors"] = selectors
     devices: dict[str, Any] = {"requests": [{"name": REQUEST, "exactly": exactly}]}
     if claim.distinct is not None:
         devices["constraints"] = [{"requests": [REQUEST], "distinctAttribute": f"{claim.driver}/{claim.distinct}"}]
@@ -52,7 +60,7 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
     capacities: dict[str, str] = {}
     for key in vendor.keys.values():
-        if key.claimed is None or key.claimed == COUNT:
+        if not key.capacity or key.claimed is None:
             continue
         entry = numbers.get(key.name)
         if entry is not None:
@@ -60,6 +68,18 @@ def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, st
         elif key.unset is not None:
             capacities[key.claimed] = str(key.unset)
     return capacities
+
+
+def selector(driver: str, key: Key, value: str) -> str:
+    """Return the CEL expression for devices whose attribute has this value; the value cannot leave its quotes."""
+    for part, spelled in key.replaced:
+        value = value.replace(part, spelled)
+    quoted = "".join(character if character in _PLAIN else f"\\U{ord(character):08x}" for character in value)
+    return f"device.attributes['{driver}'].{key.claimed} == '{quoted}'"
+
+
+_PLAIN: Final = frozenset(string.ascii_letters + string.digits + " ._-+:/")
+"""What stands for itself between the quotes of CEL; everything else is escaped."""
 
 
 def claim_text(key: Key, number: Number) -> str:
@@ -86,11 +106,20 @@ class _Capacity(_Known, frozen=True):
     requests: dict[str, str | int] = {}
 
 
+class _Cel(_Known, frozen=True):
+    expression: str
+
+
+class _Selector(_Known, frozen=True):
+    cel: _Cel
+
+
 class _Exactly(_Known, frozen=True):
     device_class_name: str
     allocation_mode: str = "ExactCount"
     count: int = 1
     capacity: _Capacity | None = None
+    selectors: list[_Selector] = []
 
 
 class _DeviceRequest(_Known, frozen=True):
@@ -127,8 +156,8 @@ class ClaimRead(NamedTuple):
 def read_template(spec: object, vendors: Iterable[Vendor]) -> ClaimRead | None:
     """Return what a template requests; None if it cannot be read: another class, or more than a mapping can say.
 
-    Read are one request for a number of devices with known capacities and, at most, our constraint: no selectors, no
-    alternatives, no configuration, no access by administrators.
+    Read are one request for a number of devices with known capacities, our selectors and, at most, our constraint: no other
+    selectors, no alternatives, no configuration, no access by administrators.
 
     Args:
         spec: the ``spec`` of a template, as plain data.
@@ -157,11 +186,19 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
     requested = {} if exactly.capacity is None else dict(exactly.capacity.requests)
+    expressions = {each.cel.expression for each in exactly.selectors}
     entries: list[KeyValue] = []
     for key in vendor.keys.values():
         name = key.spellings[0].text
         if key.claimed == COUNT:
             entries.append(KeyValue(key.name, name, str(exactly.count), exactly.count))
+            continue
+        if key.kind == "text":
+            known = vendor.variables[key.row_of or ""].rows
+            selected = {selector(claim.driver, key, value): value for value in known}
+            matching = expressions & selected.keys()
+            expressions -= matching
+            entries.extend(KeyValue(key.name, name, selected[each]) for each in matching)
             continue
         written = requested.pop(key.claimed or "", requested.pop(f"{claim.driver}/{key.claimed}", None))
         try:
@@ -170,4 +207,4 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
             return None
         if number is not None and (written is None or number != key.unset):
             entries.append(KeyValue(key.name, name, claim_text(key, number), number))
-    return None if requested else ClaimRead(vendor, tuple(entries))
+    return None if requested or expressions else ClaimRead(vendor, tuple(entries))
