@@ -82,7 +82,7 @@ def _driver(plane: ControlPlane) -> None:
     device = {
         "name": "card-0",
         "allowMultipleAllocations": True,
-        "attributes": {"uuid": {"string": "GPU-0"}},
+        "attributes": {"uuid": {"string": "GPU-0"}, "productName": {"string": "NVIDIA A100-SXM4-80GB"}},
         "capacity": {
             "memory": {"value": f"{CARD_GIB}Gi", "requestPolicy": memory},
             "cores": {"value": "100", "requestPolicy": cores},
@@ -253,6 +253,34 @@ def test_two_containers_have_a_claim_each(plane: ControlPlane) -> None:
     plane.client.create(pod("two", REQUESTS["vcuda"], other), TEAM).accepted()
     found = consumed(plane, bound(plane, "two"))
     assert sorted(each["memory"] for each in found) == ["2Gi", "4Gi"]
+
+
+SELECTS = [
+    {"nvidia.com/use-gputype": "H100,a100"},
+    {"nvidia.com/nouse-gputype": "V100,H100"},
+    {"nvidia.com/use-gpuuuid": "GPU-0,GPU-7"},
+    {"nvidia.com/nouse-gpuuuid": "GPU-7"},
+]
+SELECTS_OTHERS = [
+    {"nvidia.com/use-gputype": "H100"},
+    {"nvidia.com/nouse-gputype": "a100-sxm4"},
+    {"nvidia.com/use-gpuuuid": "GPU-7"},
+    {"nvidia.com/nouse-gpuuuid": "GPU-7,GPU-0"},
+]
+
+
+def test_devices_that_a_pod_selects(plane: ControlPlane) -> None:
+    """By parts of the model's name and by uuid: the card, or others, which there are none of."""
+    for number, annotations in enumerate(SELECTS):
+        plane.client.create(pod(f"on-{number}", REQUESTS["nvidia"], annotations=annotations), TEAM).accepted()
+    for number, annotations in enumerate(SELECTS_OTHERS):
+        plane.client.create(pod(f"off-{number}", REQUESTS["nvidia"], annotations=annotations), TEAM).accepted()
+    for number in range(3):  # with 30 % of the cores each
+        bound(plane, f"on-{number}")
+    for number in range(len(SELECTS_OTHERS)):
+        wait_pending(plane, f"off-{number}")
+    plane.client.delete("v1", "pods", "on-0", TEAM)
+    bound(plane, "on-3")
 
 
 TO_NVIDIA = {"annotations": {TARGET: "dra-nvidia"}}

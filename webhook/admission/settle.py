@@ -1,7 +1,9 @@
 """One container: its keys read, filled in and settled; in its own keys or in those of another vendor."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -37,6 +39,12 @@ from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
 from webhook.reasons import Denied, Finding, Reason, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
+
+MAX_SELECTED: Final = 16
+"""The most models or devices of a list: a selector of a claim has at most 10 KiB, and its cost is limited, too."""
+
+_SELECTED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
+"""A model's name, a part of it, or a UUID: an attribute of a device has at most 64 characters."""
 
 
 class Settled(Struct):
@@ -680,6 +688,31 @@ class _Settler:
             else:
                 names = self._with_twin(key, entry) if key.twin is not None else [entry.key]
                 settled.keys.extend((key, name, entry.text) for name in names)
+        if target.claim is not None:
+            settled.claim.update((entry.key_name, entry) for entry in self._selected())
+
+    def _selected(self) -> Iterator[KeyValue]:
+        """Yield the attributes of devices that the pod selects by annotations of the source.
+
+        Raises:
+            Denied: a list is too long, or has a value that no device has.
+        """
+        selects = self._container.vendor.document.selects
+        for key in self._target.keys.values():
+            if key.selects is None:
+                continue
+            values: list[str] = []
+            for sign, name in (("", getattr(selects, key.selects)), ("!", getattr(selects, f"not_{key.selects}"))):
+                text = self._overrides.annotations.get(name, "") if name is not None else ""
+                listed = [value for part in text.split(",") if (value := part.strip())]
+                if len(listed) > MAX_SELECTED or not all(map(_SELECTED.fullmatch, listed)):
+                    message = (
+                        f"{name}: a claim selects by at most {MAX_SELECTED} names of letters, digits, spaces and ._:/+-"
+                    )
+                    raise self._container.deny(Reason.NO_EQUIVALENT, f"{message}, with commas between them")
+                values += [f"{sign}{value.lower() if key.selects == 'model' else value}" for value in listed]
+            if values:
+                yield KeyValue(key.name, key.spellings[0].text, ",".join(dict.fromkeys(values)))
 
     def _source_keys(self) -> Iterator[tuple[KeyValue, Key]]:
         """The keys of the source as they are in the pod, and those that copy them."""

@@ -178,6 +178,7 @@ def compile_key(
         retired=model.retired,
         unreported=model.unreported,
         claimed=model.claim,
+        selects=model.selects,
         replaced=tuple(model.replace.items()),
         unset=model.unset,
         omitted=model.omitted,
@@ -202,11 +203,12 @@ def _check_claim(
         )
     elif model.claim is None and (model.unset is not None or model.omitted is not None):
         problems.add(path, "only a key with `claim` has `unset` and `omitted`")
-    elif model.replace and (model.claim is None or model.kind != "text"):
-        problems.add(path, "only an attribute has `replace`")
+    elif (model.replace or model.selects) and (model.claim is None or model.kind != "text"):
+        problems.add(path, "only an attribute has `replace` and `selects`")
     elif model.claim is not None and model.kind == "text":
-        if _ATTRIBUTE.fullmatch(model.claim) is None or model.row_of is None:
-            problems.add(path, "a text in a claim is an attribute that selects a row", "write `rowOf: VARIABLE`")
+        if _ATTRIBUTE.fullmatch(model.claim) is None or (model.row_of is None) is (model.selects is None):
+            hint = "write `rowOf: VARIABLE`, or `selects: model` or `uuid`"
+            problems.add(path, "a text in a claim is an attribute, whose value a row or an annotation names", hint)
     elif model.claim is not None and (
         len(dimensions) != 1 or (dimensions == ("devices",)) is not (model.claim == COUNT)
     ):

@@ -396,6 +396,10 @@ class Key(KeyRule):
         None,
         description="of a capacity: what a claim without it gets from the driver; without it, all that is not shared",
     )
+    selects: Literal["model", "uuid"] | None = Field(
+        None,
+        description="for an attribute: what of a device it names; the pod's annotations in `selects` become its value",
+    )
     replace: dict[Short, Short] = Field(
         {}, max_length=FEW, description="of an attribute: parts of the value that the driver spells otherwise"
     )
@@ -529,6 +533,17 @@ class Claim(Strict):
         None,
         description="the mapping with the claims of partitions: a request whose name has a row there is written in it",
     )
+
+
+class Selects(Strict):
+    """Annotations by which a pod selects the devices of all its containers: lists with commas, each among `hints`."""
+
+    model: LabelKey | None = Field(
+        None, description="parts of names of models, in any case, one of which the device has"
+    )
+    not_model: LabelKey | None = Field(None, description="likewise, none of which it has")
+    uuid: LabelKey | None = Field(None, description="UUIDs of devices")
+    not_uuid: LabelKey | None = Field(None, description="those of other devices")
 
 
 class OwnedLabel(Strict):
@@ -689,6 +704,10 @@ class Mapping(Strict):
         [],
         max_length=MANY,
         description="patterns of annotations that have no effect after a translation, which a warning reports",
+    )
+    selects: Selects = Field(
+        Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),
+        description="annotations that a target with claims obeys, if it has keys with `selects`",
     )
     belongs: list[Belonging] = Field(
         [],

@@ -234,6 +234,8 @@ class Key:
         retired: why current versions of the system no longer read it.
         unreported: why no node reports the resource, so that a pod with it would stay Pending.
         claimed: of a claim: `count`, or the name of the capacity; of a text the attribute that has to be equal.
+        selects: of an attribute: what annotations in others' `selects` name; several values have commas between them, those
+            that a device must not have a `!` before them.
         replaced: of an attribute: parts of the value, with what the driver spells in their place.
         unset: of a capacity: the number that is written without a request of it, and means none; None: nothing is written.
         omitted: of a capacity: the number that a claim without it gets; None: what the form says.
@@ -265,6 +267,7 @@ class Key:
     retired: str | None = None
     unreported: str | None = None
     claimed: str | None = None
+    selects: Literal["model", "uuid"] | None = None
     replaced: tuple[tuple[str, str], ...] = ()
     unset: int | None = None
     omitted: int | None = None

@@ -4,6 +4,7 @@ Source of the fields: ``k8s.io/api/resource/v1/types.go``. A template is written
 default, so that its name can be compared with what is stored.
 """
 
+import re
 import string
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -36,9 +37,10 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
     numbers = {entry.key_name: entry for entry in entries}
     counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claimed == COUNT]
     selectors = [
-        {"cel": {"expression": selector(claim.driver, vendor.keys[name], entry.text)}}
+        {"cel": {"expression": expression}}
         for name, entry in numbers.items()
         if vendor.keys[name].kind == "text"
+        for expression in selectors_of(claim.driver, vendor.keys[name], entry.text)
     ]
     without_capacity = whole and claim.whole_class is not None
     capacities = {} if without_capacity else _capacities(vendor, numbers)
@@ -70,12 +72,32 @@ def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, st
     return capacities
 
 
-def selector(driver: str, key: Key, value: str) -> str:
-    """Return the CEL expression for devices whose attribute has this value; the value cannot leave its quotes."""
-    for part, spelled in key.replaced:
-        value = value.replace(part, spelled)
-    quoted = "".join(character if character in _PLAIN else f"\\U{ord(character):08x}" for character in value)
-    return f"device.attributes['{driver}'].{key.claimed} == '{quoted}'"
+def selectors_of(driver: str, key: Key, text: str) -> list[str]:
+    """Return the CEL expressions for devices whose attribute is as the text of its key says; no value can leave its quotes."""
+    attribute = f"device.attributes['{driver}'].{key.claimed}"
+    if key.selects is None:
+        for part, spelled in key.replaced:
+            text = text.replace(part, spelled)
+        return [f"{attribute} == {_quoted(text)}"]
+
+    def any_of(values: list[str]) -> str:
+        quoted = map(_quoted, values)
+        if key.selects == "uuid":
+            return " || ".join(f"{attribute} == {value}" for value in quoted)
+        return " || ".join(f"{attribute}.lowerAscii().contains({value})" for value in quoted)
+
+    values = text.split(",")
+    wanted = [value for value in values if not value.startswith("!")]
+    others = [value[1:] for value in values if value.startswith("!")]
+    return [*([any_of(wanted)] if wanted else []), *([f"!({any_of(others)})"] if others else [])]
+
+
+def _quoted(value: str) -> str:
+    return f"'{''.join(each if each in _PLAIN else f'{_ESCAPE}{ord(each):08x}' for each in value)}'"
+
+
+_ESCAPE: Final = "\\U"
+_VALUE: Final = re.compile(r"(?:== |contains\()'([^'\\]*)'")
 
 
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + " ._-+:/")
@@ -194,11 +216,9 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
             entries.append(KeyValue(key.name, name, str(exactly.count), exactly.count))
             continue
         if key.kind == "text":
-            known = vendor.variables[key.row_of or ""].rows
-            selected = {selector(claim.driver, key, value): value for value in known}
-            matching = expressions & selected.keys()
-            expressions -= matching
-            entries.extend(KeyValue(key.name, name, selected[each]) for each in matching)
+            text = _text_in(claim.driver, vendor, key, expressions)
+            entries.extend([KeyValue(key.name, name, text)] if text else [])
+            expressions.difference_update(selectors_of(claim.driver, key, text) if text else ())
             continue
         written = requested.pop(key.claimed or "", requested.pop(f"{claim.driver}/{key.claimed}", None))
         try:
@@ -208,3 +228,16 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
         if number is not None and (written is None or number != key.unset):
             entries.append(KeyValue(key.name, name, claim_text(key, number), number))
     return None if requested or expressions else ClaimRead(vendor, tuple(entries))
+
+
+def _text_in(driver: str, vendor: Vendor, key: Key, expressions: Iterable[str]) -> str:
+    """Return the text of an attribute's key from which expressions were written; empty if none was."""
+    if key.row_of is not None:
+        rows = vendor.variables[key.row_of].rows
+        return next((name for name in rows if selectors_of(driver, key, name)[0] in expressions), "")
+    texts: list[str] = []
+    for expression in sorted(expressions, key=lambda each: each.startswith("!")):
+        sign = "!" if expression.startswith("!") else ""
+        text = ",".join(f"{sign}{value}" for value in _VALUE.findall(expression))
+        texts.extend([text] if text and selectors_of(driver, key, text) == [expression] else [])
+    return ",".join(texts)
