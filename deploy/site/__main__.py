@@ -36,6 +36,10 @@ def build(folder: Path) -> Path:
         subprocess.run([*command, *where], cwd=ROOT, env=environment, check=True)  # noqa: S603
         for name in (".buildinfo", "objects.inv"):
             (built / name).unlink()
+        # Sphinx copies what Markdown embeds; the start page has a picture for each color scheme, in HTML.
+        for picture in (ROOT / "docs" / "images").glob("*"):
+            (built / "docs" / "images").mkdir(parents=True, exist_ok=True)
+            shutil.copy(picture, built / "docs" / "images")
         (built / "index.html").write_text(_leading_to(START))
         target = folder / _version()
         shutil.rmtree(target, ignore_errors=True)

@@ -298,6 +298,12 @@ forms:
         ("claim: memory, is: memory", "claim: count, is: memory", "keys.mem", "a count of devices, and capacities"),
         ("claim: memory", "claim: memory, total: true", "keys.mem", "for each device, in a known unit"),
         ("class: share", "class: Share", "claim.class", "Share"),
+        ("distinct: uuid", "partitions: acmi", "claim.partitions", "no vendor with claims is called 'acmi'"),
+        ("distinct: uuid", "partitions: mig", "claim.partitions", "no vendor with claims is called 'mig'"),
+        ("forms:", "  name: {claim: name, is: text}\nforms:", "keys.name", "whose value a row or an annotation names"),
+        ("forms:", "selects: {uuid: acme.com/uuid}\nforms:", "selects", "is not among `hints`"),
+        ("unit: 1Mi}", "unit: 1Mi, replace: {a: b}}", "keys.mem", "only an attribute has `replace`"),
+        ("unit: 1Mi}", "unit: 1Mi, selects: uuid}", "keys.mem", "only an attribute has `replace`"),
         ("forms:", "defaults: {memory: 1Gi}\nforms:", "defaults", "nothing is filled in"),
     ],
 )

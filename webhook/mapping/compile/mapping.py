@@ -82,6 +82,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
+    problems.extend([*_selects_without_hint(document)])
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
@@ -232,6 +233,13 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
                 "a total over the devices of a pod needs `containers`: which of its containers request",
                 "write `containers: one`, `shared`, or `any` if each of them gets the whole number",
             )
+
+
+def _selects_without_hint(document: schema.Mapping) -> Iterator[Problem]:
+    """Report selecting annotations that are no hints: with another target nobody would say that they have no effect."""
+    for _, annotation in document.selects:
+        if annotation is not None and annotation not in document.hints:
+            yield Problem(f"{annotation} is not among `hints`", ("selects",), "add it there")
 
 
 def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:

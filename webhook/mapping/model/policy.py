@@ -276,6 +276,18 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
     ]
     problems.extend(
         Problem(
+            f"no vendor with claims is called {vendor.claim.partitions!r}",
+            ("claim", "partitions"),
+            nearest_known(vendor.claim.partitions, [name for name, each in vendors.items() if each.claim is not None]),
+            vendor.source,
+        )
+        for vendor in vendors.values()
+        if vendor.claim is not None
+        and vendor.claim.partitions is not None
+        and (vendor.claim.partitions not in vendors or vendors[vendor.claim.partitions].claim is None)
+    )
+    problems.extend(
+        Problem(
             f"no other vendor is called {vendor.copies!r}",
             ("copies",),
             nearest_known(vendor.copies, vendors.keys() - {vendor.name}),
