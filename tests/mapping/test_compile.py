@@ -301,7 +301,6 @@ forms:
         ("distinct: uuid", "partitions: acmi", "claim.partitions", "no vendor with claims is called 'acmi'"),
         ("distinct: uuid", "partitions: mig", "claim.partitions", "no vendor with claims is called 'mig'"),
         ("forms:", "  name: {claim: name, is: text}\nforms:", "keys.name", "whose value a row or an annotation names"),
-        ("forms:", "selects: {uuid: acme.com/uuid}\nforms:", "selects", "is not among `hints`"),
         ("unit: 1Mi}", "unit: 1Mi, replace: {a: b}}", "keys.mem", "only an attribute has `replace`"),
         ("unit: 1Mi}", "unit: 1Mi, selects: uuid}", "keys.mem", "only an attribute has `replace`"),
         ("forms:", "defaults: {memory: 1Gi}\nforms:", "defaults", "nothing is filled in"),

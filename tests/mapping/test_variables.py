@@ -57,7 +57,7 @@ def test_a_variable_that_nothing_uses(base: str, values: str) -> None:
     [
         "keys: {more: {resource: 'nvidia.com/{kind}-more', is: other}}",
         "keys: {more: {annotation: [gpu.example/more, 'gpu.example/{kind}'], is: other}}",
-        "hints: ['gpu.example/{kind}-uuid']\nselects: {}",
+        "hints: ['gpu.example/{kind}-uuid']",
         "owned: ['gpu.example/{kind}-devices']",
         "owned: [{label: 'gpu.example/{kind}-devices'}]",
         "match: {keys: ['gpu.example/{kind}-uuid']}",
