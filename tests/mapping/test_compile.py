@@ -216,7 +216,9 @@ def test_mistake_is_reported_with_its_place(mistake: Mistake) -> None:
     """The problem names the line and the path, and where there is one, what to write instead."""
     old, new, line, path, message, hint = mistake
     assert old in ACME
-    problem = next(problem for problem in problems(ACME.replace(old, new, 1)) if where(problem.path) == path)
+    found = {where(problem.path): problem for problem in reversed(problems(ACME.replace(old, new, 1)))}
+    assert path in found
+    problem = found[path]
     assert (problem.source, problem.line) == ("0.yaml", line)
     assert message in problem.message
     assert hint in (problem.hint or str(problem))
