@@ -201,10 +201,11 @@ function goTo(tab, line) {
 
 function object(each) {
   const kind = each.outcome === "denied" ? "denied-object" : each.outcome;
+  const modes = [...new Set(each.pods.map((pod) => pod.mode))].filter((mode) => mode !== "enforce");
   const denials = each.pods.filter((pod) => pod.denial !== null && pod.sent);
   return element(
     "article", { className: kind },
-    element("h3", {}, each.title, " ", element("span", { className: "badge" }, each.outcome)),
+    element("h3", {}, each.title, badge(each.outcome), ...modes.map((mode) => badge(`mode ${mode}`))),
     ...denials.map((pod) => denial(pod, each.pods.length > 1)),
     ...each.warnings.map((text) => element("div", { className: "notice warning" }, paragraph("Warning", text))),
     ...each.notes.map((text) => element("div", { className: "notice note" }, paragraph("Note", text))),
@@ -214,6 +215,10 @@ function object(each) {
       "details", {}, element("summary", {}, "As stored"), scrolling(`${each.title} as stored`, {}, each.stored),
     ),
   );
+}
+
+function badge(text) {
+  return element("span", { className: "badge" }, text);
 }
 
 function paragraph(label, text) {
