@@ -19,6 +19,7 @@ const SHOWN_ABOVE = new Set(["warnings", "denied", "would be", "remedy"]); // ro
 const byId = (id) => document.getElementById(id);
 let examples = [];
 let timer = 0;
+let linking = 0;
 let running = new AbortController();
 
 /** Make an element with properties and children; a text among the children becomes a text node. */
@@ -105,6 +106,7 @@ async function restore() {
 }
 
 async function share() {
+  clearTimeout(linking);
   await carry(state());
   try {
     await navigator.clipboard.writeText(location.href);
@@ -132,7 +134,8 @@ async function update() {
     const answer = await ask("answer", values, signal);
     if (signal.aborted) return;
     show(answer);
-    await carry(values);
+    clearTimeout(linking);
+    linking = setTimeout(() => carry(values), 4 * PAUSE); // browsers permit only so many changes of the address
   } catch (error) {
     if (!signal.aborted) report(`No answer: ${error.message}`, true);
   }
