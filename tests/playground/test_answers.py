@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from webhook.cli import main
 from webhook.cli.options import PolicyOptions
 from webhook.cli.playground import answers
-from webhook.cli.playground.answers import MAX_LINES, MAX_OBJECTS, MAX_TEXT, PageState, Playground
+from webhook.cli.playground.answers import MAX_ANSWER, MAX_LINES, MAX_OBJECTS, MAX_TEXT, PageState, Playground
 from webhook.cli.policy_source import sourced_policy
 from webhook.mapping.document.problem import MappingError
 
@@ -198,6 +198,19 @@ def test_many_objects_and_lines_are_bounded() -> None:
     found = answered(manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert len(found["objects"]) == MAX_OBJECTS
     assert f"only the first {MAX_OBJECTS} objects are shown" in found["problems"][0]["text"]
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+    many = {
+        "apiVersion": "a/v1",
+        "kind": "B",
+        "spec": {f"a{at}": {"template": template} for at in range(MAX_OBJECTS + 9)},
+    }
+    (explained,) = answered(manifest=json.dumps(many))["objects"]
+    assert (explained["outcome"], len(explained["pods"])) == ("changed", MAX_OBJECTS)
+    containers = [{**template["spec"]["containers"][0], "name": f"c{at}"} for at in range(60)]
+    fat = [{**each, "spec": {"containers": containers}} for each in items[:20]]
+    found = answered(manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": fat}))
+    assert len(json.dumps(found)) < 2 * MAX_ANSWER
+    assert f"only the first {len(found['objects'])} objects are shown" in found["problems"][0]["text"]
     long = SHARE + "data: [" + "1, " * MAX_LINES + "1]\n"
     (pod,) = answered(manifest=long)["objects"]
     assert (pod["outcome"], pod["diff"]) == ("changed", [])

@@ -135,6 +135,10 @@ def test_namespace_target_and_settings(page: Page) -> None:
     page.get_by_role("tab", name="Namespace").click()
     text_of(page, "Namespace").fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n")
     expect(page.get_by_role("status").first).to_contain_text("pod/typed: unchanged")
+    labels = "{vgpu-webhook.io/inject: enabled, vgpu-webhook.io/mode: warn}"
+    warn = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: default, labels: {labels}}}\n"
+    text_of(page, "Namespace").fill(warn)
+    expect(page.get_by_role("heading", name="pod/typed")).to_have_text("pod/typedunchangedmode warn")
     page.get_by_text("Labels and annotations of namespaces").click()
     expect(page.locator("#keys")).to_contain_text("vgpu-webhook.io/bare-devices")
 

@@ -3,6 +3,9 @@
 import asyncio
 import io
 import re
+import signal
+import socket
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,9 +18,11 @@ import aiohttp
 import pytest
 import structlog
 from aiohttp import web
+from click.testing import CliRunner
 from multidict import CIMultiDict
 
 from tests.server.process import started
+from webhook.cli import main
 from webhook.cli.playground import pages
 from webhook.cli.playground.answers import PageState, Playground
 from webhook.cli.playground.pages import PATH, Pages, check_caller
@@ -27,6 +32,7 @@ from webhook.server.listener import Endpoint, dispatcher, listening
 from webhook.server.protocol import HttpError, Limits, Watchdog
 
 SOURCED = SourcedPolicy("of the test", load_policy())
+ROOT = Path(__file__).parents[2]
 FOLDER = resources.files("webhook.cli.playground")
 FILES = {name: (FOLDER / name).read_text() for name in ("page.html", "page.css", "page.js", "icon.svg")}
 FORBIDDEN = 403
@@ -238,6 +244,39 @@ async def test_in_a_server(tmp_path: Path) -> None:
                 assert (await answer.json())["policy"]["title"] == "in force"
 
 
+async def test_the_command() -> None:
+    """It prints which policy it shows, and where; Ctrl-C ends it."""
+    command = [sys.executable, "-m", "webhook", "playground", "--port", "0", "--values", "examples/values/hami.yaml"]
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        policy, ready = [(await asyncio.wait_for(process.stdout.readline(), 20)).decode() for _ in range(2)]
+        assert policy == "policy: examples/values/hami.yaml over the chart's values\n"
+        [url] = re.findall(r"^ready: (http://127\.0\.0\.1:\d+/)playground/ \(Ctrl-C ends it\)$", ready)
+        async with aiohttp.ClientSession(url) as client:
+            async with client.get("/") as answer:
+                assert await answer.text() == FILES["page.html"]
+            async with client.post(f"{PATH}answer", json={}) as answer:
+                assert (await answer.json())["policy"]["title"] in policy
+            async with client.get("/metrics") as answer:
+                assert answer.status == 404
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def test_a_port_in_use() -> None:
+    """It is named."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(main, ["playground", "--port", port])
+    assert result.exit_code == 1
+    assert f"--port {port}: " in result.stderr
+
+
 def test_nothing_of_the_page_comes_from_elsewhere() -> None:
     """No address, no style or script inside the page, and nothing that makes elements or code of texts."""
     for name, text in FILES.items():
@@ -258,3 +297,16 @@ def test_the_page_is_small() -> None:
     """It has no framework, and needs none."""
     assert len(FILES["page.js"].splitlines()) <= 400
     assert len(FILES["page.css"].splitlines()) <= 250
+
+
+def test_screenshots_of_the_readme() -> None:
+    """Two, each small and for one color scheme, with a text for who does not see them."""
+    readme = (ROOT / "README.md").read_text()
+    assert re.findall(r'<img src="docs/images/playground-light\.png" width="\d+" alt="[^"]{40,}"', readme)
+    assert "(prefers-color-scheme: dark)" in readme
+    for scheme in ("light", "dark"):
+        path = f"docs/images/playground-{scheme}.png"
+        assert path in readme
+        image = (ROOT / path).read_bytes()
+        assert image.startswith(b"\x89PNG")
+        assert len(image) <= 150_000

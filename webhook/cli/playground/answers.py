@@ -31,19 +31,26 @@ from webhook.mapping.matrix import Cell, Matrix, Rendering
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.writing import NoEquivalent, write
+from webhook.quantity import MIB
 from webhook.request import Request
 
-MAX_TEXT: Final = 512 * 1024
-"""Most characters of all texts together: a thousand pods. An object of Kubernetes can have three times as many."""
+MAX_TEXT: Final = 256 * 1024
+"""Most characters of all texts together: five hundred pods. More would take the memory that a replica has for reviews."""
 
 MAX_VALUES: Final = 100_000
 """Most values of one document with its aliases expanded: an object of etcd's size does not have more."""
 
 MAX_OBJECTS: Final = 50
-"""Most objects that are shown, and documents that are read."""
+"""Most objects that are shown, pods of each that are explained, and documents that are read."""
 
 MAX_LINES: Final = 10_000
 """Most lines of an object that are compared, which may take the square of their number."""
+
+MAX_ANSWER: Final = MIB
+"""Bytes of objects after which no further one is shown."""
+
+MAX_PROBLEMS: Final = 100
+"""Most problems that are shown."""
 
 MAX_CELLS: Final = 3000
 """Most cells that are remembered: those of two policies."""
@@ -185,14 +192,20 @@ def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
     read = [*(each for each in namespaces if each.data.get("kind") == "Namespace"), *manifests]
     target = state.target or None
     outcome = simulate_under(read, policy, target=target, match=sent_names(policy))
-    shown = Simulated(objects=outcome.objects[:MAX_OBJECTS])
-    if len(outcome.objects) > MAX_OBJECTS:
-        problems.append(Problem(f"only the first {MAX_OBJECTS} objects are shown", source="manifest"))
-    explained = explain_objects(read, shown, policy, target)
+    shown = Simulated([replace(each, pods=each.pods[:MAX_OBJECTS]) for each in outcome.objects[:MAX_OBJECTS]])
+    objects: list[dict[str, Any]] = []
+    size = 0
+    for each, why in zip(shown.objects, explain_objects(read, shown, policy, target), strict=True):
+        objects.append(_object(each, why))
+        size += len(msgspec.json.encode(objects[-1]))
+        if size > MAX_ANSWER:
+            break
+    if len(objects) < len(outcome.objects):
+        problems.append(Problem(f"only the first {len(objects)} objects are shown", source="manifest"))
     warnings = [warning for each in read for warning in each.warnings]
     return {
-        "problems": [_problem(each) for each in (*problems, *outcome.errors, *warnings)],
-        "objects": [_object(each, why) for each, why in zip(shown.objects, explained, strict=True)],
+        "problems": [_problem(each) for each in (*problems, *outcome.errors, *warnings)][:MAX_PROBLEMS],
+        "objects": objects,
     }
 
 

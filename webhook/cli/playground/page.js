@@ -19,6 +19,7 @@ const SHOWN_ABOVE = new Set(["warnings", "denied", "would be", "remedy"]); // ro
 const byId = (id) => document.getElementById(id);
 let examples = [];
 let timer = 0;
+let linking = 0;
 let running = new AbortController();
 
 /** Make an element with properties and children; a text among the children becomes a text node. */
@@ -105,6 +106,7 @@ async function restore() {
 }
 
 async function share() {
+  clearTimeout(linking);
   await carry(state());
   try {
     await navigator.clipboard.writeText(location.href);
@@ -132,7 +134,8 @@ async function update() {
     const answer = await ask("answer", values, signal);
     if (signal.aborted) return;
     show(answer);
-    await carry(values);
+    clearTimeout(linking);
+    linking = setTimeout(() => carry(values), 4 * PAUSE); // browsers permit only so many changes of the address
   } catch (error) {
     if (!signal.aborted) report(`No answer: ${error.message}`, true);
   }
@@ -201,10 +204,11 @@ function goTo(tab, line) {
 
 function object(each) {
   const kind = each.outcome === "denied" ? "denied-object" : each.outcome;
+  const modes = [...new Set(each.pods.map((pod) => pod.mode))].filter((mode) => mode !== "enforce");
   const denials = each.pods.filter((pod) => pod.denial !== null && pod.sent);
   return element(
     "article", { className: kind },
-    element("h3", {}, each.title, " ", element("span", { className: "badge" }, each.outcome)),
+    element("h3", {}, each.title, badge(each.outcome), ...modes.map((mode) => badge(`mode ${mode}`))),
     ...denials.map((pod) => denial(pod, each.pods.length > 1)),
     ...each.warnings.map((text) => element("div", { className: "notice warning" }, paragraph("Warning", text))),
     ...each.notes.map((text) => element("div", { className: "notice note" }, paragraph("Note", text))),
@@ -214,6 +218,10 @@ function object(each) {
       "details", {}, element("summary", {}, "As stored"), scrolling(`${each.title} as stored`, {}, each.stored),
     ),
   );
+}
+
+function badge(text) {
+  return element("span", { className: "badge" }, text);
 }
 
 function paragraph(label, text) {
