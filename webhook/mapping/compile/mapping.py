@@ -82,7 +82,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
-    problems.extend([*_selects_without_hint(document)])
+    problems.extend([*_selects_without_hint(document), *_uncounted_without_shim(document)])
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
@@ -240,6 +240,16 @@ def _selects_without_hint(document: schema.Mapping) -> Iterator[Problem]:
     for _, annotation in document.selects:
         if annotation is not None and annotation not in document.hints:
             yield Problem(f"{annotation} is not among `hints`", ("selects",), "add it there")
+
+
+def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
+    """Report capacities that nobody would limit: neither the driver, nor a variable of the shim."""
+    variables = "" if document.shim is None else " ".join(document.shim.env.values())
+    for name, key in document.keys.items():
+        if not key.counted and f"{{{key.kind}}}" not in variables:
+            yield Problem(
+                f"no variable of the shim has {{{key.kind}}}", ("keys", name, "counted"), "add one, or drop it"
+            )
 
 
 def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:
