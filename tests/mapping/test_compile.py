@@ -300,6 +300,8 @@ forms:
         ("claim: memory, is: memory", "claim: count, is: memory", "keys.mem", "a count of devices, and capacities"),
         ("claim: memory", "claim: memory, total: true", "keys.mem", "for each device, in a known unit"),
         ("class: share", "class: Share", "claim.class", "Share"),
+        ("unit: 1Mi}", "unit: 1Mi, counted: false}", "keys.mem.counted", "no variable of the shim has {memory}"),
+        ("is: devices}", "is: devices, counted: false}", "keys.count", "only a capacity is not `counted`"),
         ("distinct: uuid", "partitions: acmi", "claim.partitions", "no vendor with claims is called 'acmi'"),
         ("distinct: uuid", "partitions: mig", "claim.partitions", "no vendor with claims is called 'mig'"),
         ("forms:", "  name: {claim: name, is: text}\nforms:", "keys.name", "whose value a row or an annotation names"),

@@ -178,6 +178,7 @@ def compile_key(
         retired=model.retired,
         unreported=model.unreported,
         claimed=model.claim,
+        counted=model.counted,
         selects=model.selects,
         replaced=tuple(model.replace.items()),
         unset=model.unset,
@@ -203,6 +204,8 @@ def _check_claim(
         )
     elif model.claim is None and (model.unset is not None or model.omitted is not None):
         problems.add(path, "only a key with `claim` has `unset` and `omitted`")
+    elif not model.counted and (model.claim is None or model.kind not in {"memory", "cores"}):
+        problems.add(path, "only a capacity is not `counted`")
     elif (model.replace or model.selects) and (model.claim is None or model.kind != "text"):
         problems.add(path, "only an attribute has `replace` and `selects`")
     elif model.claim is not None and model.kind == "text":

@@ -82,6 +82,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
+    problems.extend([*_uncounted_without_shim(document)])
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
@@ -231,6 +232,16 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
                 ("keys", key.name, "total"),
                 "a total over the devices of a pod needs `containers`: which of its containers request",
                 "write `containers: one`, `shared`, or `any` if each of them gets the whole number",
+            )
+
+
+def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
+    """Report capacities that nobody would limit: neither the driver, nor a variable of the shim."""
+    variables = "" if document.shim is None else " ".join(document.shim.env.values())
+    for name, key in document.keys.items():
+        if not key.counted and f"{{{key.kind}}}" not in variables:
+            yield Problem(
+                f"no variable of the shim has {{{key.kind}}}", ("keys", name, "counted"), "add one, or drop it"
             )
 
 

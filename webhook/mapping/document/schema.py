@@ -396,6 +396,10 @@ class Key(KeyRule):
         None,
         description="of a capacity: what a claim without it gets from the driver; without it, all that is not shared",
     )
+    counted: bool = Field(
+        default=True,
+        description="false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
+    )
     selects: Literal["model", "uuid"] | None = Field(
         None,
         description="for an attribute: what of a device it names; the pod's annotations in `selects` become its value",

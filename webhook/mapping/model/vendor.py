@@ -234,6 +234,7 @@ class Key:
         retired: why current versions of the system no longer read it.
         unreported: why no node reports the resource, so that a pod with it would stay Pending.
         claimed: of a claim: `count`, or the name of the capacity; of a text the attribute that has to be equal.
+        counted: of a capacity: the driver has it; otherwise only the shim limits it, and the claim is without it.
         selects: of an attribute: what annotations in others' `selects` name; several values have commas between them, those
             that a device must not have a `!` before them.
         replaced: of an attribute: parts of the value, with what the driver spells in their place.
@@ -267,6 +268,7 @@ class Key:
     retired: str | None = None
     unreported: str | None = None
     claimed: str | None = None
+    counted: bool = True
     selects: Literal["model", "uuid"] | None = None
     replaced: tuple[tuple[str, str], ...] = ()
     unset: int | None = None
@@ -289,8 +291,8 @@ class Key:
 
     @property
     def capacity(self) -> bool:
-        """Whether it is the capacity of a claim."""
-        return self.claimed is not None and self.claimed != COUNT and self.kind == "amount"
+        """Whether it is the capacity of a claim, that its driver counts."""
+        return self.claimed is not None and self.claimed != COUNT and self.kind == "amount" and self.counted
 
     @property
     def templates(self) -> tuple[Template, ...]:

@@ -220,6 +220,8 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
             entries.extend([KeyValue(key.name, name, text)] if text else [])
             expressions.difference_update(selectors_of(claim.driver, key, text) if text else ())
             continue
+        if not key.counted:
+            continue
         written = requested.pop(key.claimed or "", requested.pop(f"{claim.driver}/{key.claimed}", None))
         try:
             number = key.omitted if written is None else claim_number(key, str(written))
