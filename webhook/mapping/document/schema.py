@@ -244,6 +244,11 @@ class Shim(Strict):
         description="variables; values may contain {memory}, {cores}, {devices} and {container}; "
         "with {index} in the name, one for each device",
     )
+    env_if_unset: dict[KeyText, Long] = Field(
+        {},
+        max_length=SOME,
+        description="variables that a container's own `env` may set otherwise, but neither its `envFrom` nor its image",
+    )
 
 
 class Source(Strict):
