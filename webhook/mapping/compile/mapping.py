@@ -82,7 +82,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
-    problems.extend([*_uncounted_without_shim(document)])
+    problems.extend(list(_uncounted_without_shim(document)))
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
