@@ -232,7 +232,8 @@ def counts_alone(meaning: Meaning) -> bool:
 def stays_plain(trial: Trial, read: Read) -> bool:
     """Whether a container keeps a plain device plugin's names: nothing names its vendor, or the target has no whole ones."""
     vendor, setup = read.vendor, trial.setup
-    if vendor is None or not read.used or not all(map(PLAIN.fullmatch, _names(trial, read))):
+    # Where MIG's slices have the name of whole devices, only the owner of the name says what a count is.
+    if vendor is None or vendor == "mig" or not read.used or not all(map(PLAIN.fullmatch, _names(trial, read))):
         return False
     named = f"{PREFIX}target" in (trial.case.pod["metadata"].get("annotations") or {})
     target = target_of(trial, vendor)

@@ -91,7 +91,10 @@ def _specifies_all(trial: Trial) -> bool:
     return any(
         read.unsure is not None
         if read.meaning is None
-        else UNLIMITED in (read.meaning.memory, read.meaning.cores) or read.meaning.memory == ALL
+        else UNLIMITED in (read.meaning.memory, read.meaning.cores)
+        or read.meaning.memory == ALL
+        # HAMi 2.10.0 has no key for all memory of AMD's devices: it is specified by leaving the size out.
+        or (read.vendor == "amd" and read.meaning.memory is None)
         for read in trial.before
     )
 

@@ -18,6 +18,7 @@ from tests.fuzz.misspelled import misspelled_in
 from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.reading import read_pod
 from tests.fuzz.oracle.several import OPEN_SUM
+from tests.fuzz.policies import SETUPS
 from tests.fuzz.shrink import shrunk
 from webhook.admission import Decision, decide, guard
 from webhook.pod import Pod
@@ -244,3 +245,46 @@ def test_sums_that_a_default_can_make_equal(cores: tuple[str | None, ...], refus
     ]
     containers = [{"name": f"c{at}", "resources": {"limits": share}} for at, share in enumerate(shares)]
     assert [read.refused for read in read_pod({"spec": {"containers": containers}}, Cluster())] == [refused] * 2
+
+
+TENSOR_FUSION = {
+    "tensor-fusion.ai/vram-limit": "11Gi",
+    "tensor-fusion.ai/compute-percent-limit": "89",
+    "tensor-fusion.ai/enabled": "x",
+    "vgpu-webhook.io/target": "vke",
+}
+
+
+@pytest.mark.parametrize(
+    "setup, namespace, annotations, resources",
+    [
+        (
+            "slices of one size active",
+            {"vgpu-webhook.io/bare-devices": "whole"},
+            {},
+            {"requests": {"nvidia.com/gpu": "1"}},
+        ),
+        ("whole devices active", {}, TENSOR_FUSION, {}),
+        (
+            "counts alone are whole, no target",
+            {"vgpu-webhook.io/default-memory": "1500M"},
+            {"vgpu-webhook.io/target": "metax"},
+            {"limits": {"amd.com/gpu": "1", "amd.com/gpucores": "4"}},
+        ),
+    ],
+    ids=["slice in requests only", "hint with the name of a label", "all memory without a key for it"],
+)
+def test_what_is_in_order_is_no_finding(
+    setup: str, namespace: dict[str, str], annotations: dict[str, str], resources: dict[str, Any]
+) -> None:
+    """What the oracle was once wrong about."""
+    container = {"name": "c0", "image": "i", "resources": resources}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "team", "annotations": annotations},
+        "spec": {"containers": [container]},
+    }
+    index = [each.name for each in SETUPS].index(setup)
+    case = Case(index, {"vgpu-webhook.io/inject": "enabled"}, namespace, "", pod)
+    assert not judge(case, closely=True)[-1]

@@ -164,7 +164,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *((form, "image") for form in FORMS if form != "`preload.file`"),
         ("`preload.file`", "emptyDir"),
         ("`preload.file`", "hostPath"),
-        ("`preload.file`", "csi"),
+        *((form, "csi") for form in FORMS),
     ],
 )
 def test_who_answers(release: Release, pods: Pods, library: Path, form: str, kind: str) -> None:
