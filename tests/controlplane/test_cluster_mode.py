@@ -262,7 +262,7 @@ EXAMPLE_NAMESPACE = "gpu-examples"
 CLUSTER_KINDS = {"Namespace", "ResourceFlavor", "ClusterQueue"}
 GROUPS_OF_THE_API_SERVER = {"", "apps", "batch"}
 SHARES = {
-    "argo-workflow.yaml": {"container": ("4000Mi", "30%")},
+    "argo-workflow.yaml": {"main": ("4000Mi", "30%")},
     "indexed-job.yaml": {"part": ("25%", "25%")},
     "job.yaml": {"train": ("8000Mi", "50%")},
     "kueue-job.yaml": {"train": ("8000Mi", "unlimited")},
@@ -270,7 +270,7 @@ SHARES = {
     "raycluster.yaml": {"ray-worker": ("50%", "50%")},
     "vllm.yaml": {"vllm": ("12000Mi", "60%")},
 }
-"""The containers with a share of each example: their memory and cores. That of a workflow has no name there."""
+"""The containers with a share of each example: their memory and cores. Argo calls that of a workflow `main`."""
 WITHOUT = {"argo-workflow.yaml": 1, "raycluster.yaml": 1}
 """How many pods of an example request no GPU."""
 PODS = {"indexed-job.yaml": 4, "pytorchjob.yaml": 2}

@@ -93,8 +93,9 @@ def desk(any_release: Release, tmp_path: Path) -> Iterator[Desk]:
     found = Desk(tmp_path, any_release)
     yield found
     # Where the page was not followed to its end; what is gone is gone.
+    for command in ("configmap vcuda --namespace vgpu-webhook", "namespace demo"):
+        found.run(f"kubectl delete {command} --ignore-not-found")
     any_release.remove()
-    found.run("kubectl delete namespace demo --ignore-not-found")
 
 
 def test_first_hour(desk: Desk) -> None:
