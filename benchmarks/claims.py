@@ -190,9 +190,9 @@ def measure(plane: ControlPlane, server: Server, folder: Path, load: Load) -> Ou
     creations, before = calls(plane) - before, calls(plane)
     run(OTHER, math.inf, load.templates)
     known: dict[str, list[Sample]] = {target: [] for target in TARGETS}
-    for _ in range(load.rounds):
-        for target, samples in known.items():
-            samples.append(run(target, load.rate, load.reviews))
+    for number in range(load.rounds):
+        for target in list(known)[:: 1 if number % 2 else -1]:
+            known[target].append(run(target, load.rate, load.reviews))
     return Outcome(created, creations, len(templates(plane)), known, calls(plane) - before)
 
 

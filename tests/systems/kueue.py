@@ -24,8 +24,8 @@ METRICS: Final = Path("/etc/kueue/metrics/certs")
 
 
 @contextmanager
-def started(place: Place, transformations: list[Object]) -> Iterator[None]:
-    """Run it with its own definitions, and with a configuration that transforms resources before it counts them."""
+def started(place: Place, resources: Object, *gates: str) -> Iterator[None]:
+    """Run it with its own definitions, with what it makes of resources before it counts them, and with feature gates."""
     files = place.files["kueue"]
     definitions = files / COMPONENTS / "crd/bases"
     place.create_all(definitions)
@@ -42,8 +42,8 @@ def started(place: Place, transformations: list[Object]) -> Iterator[None]:
         "leaderElection": {"leaderElect": False},
         "internalCertManagement": {"enable": False},
         "integrations": {"frameworks": ["batch/job", "pod"]},
-        "resources": {"transformations": transformations},
-        "featureGates": {"VisibilityOnDemand": False},
+        "resources": resources,
+        "featureGates": {"VisibilityOnDemand": False, **dict.fromkeys(gates, True)},
     }
     file = place.folder / "kueue.json"
     file.write_text(json.dumps(configuration))

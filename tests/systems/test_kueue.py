@@ -8,17 +8,21 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
-from tests.controlplane import build
+from tests.controlplane import build, in_cluster
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import Process
 from tests.controlplane.product import registered, serving
+from webhook.cluster.client.connection import RELEASE_NAMESPACE
+from webhook.cluster.configuration.config_maps import SETTINGS_NAME
+from webhook.quantity import MIB, Number, parse_quantity
 
 from .kueue import API, LABELS, create_queue, started
 from .outcomes import opted_in, peaks, tell
@@ -50,6 +54,20 @@ def documented() -> list[Object]:
     [block] = BLOCK.findall((ROOT / "docs/behavior.md").read_text())
     transformations: list[Object] = yaml.safe_load(block)["resources"]["transformations"]
     return transformations
+
+
+CLAIMS: Final = re.compile(r"^```yaml\n(apiVersion: config.kueue.*?)^```$", re.MULTILINE | re.DOTALL)
+GATE: Final = "KueueDRAIntegrationConsumableCapacity"
+GROUP: Final = "resource.k8s.io/v1"
+DRIVER: Final = "gpu.nvidia.com"
+CLASS: Final = f"share.{DRIVER}"
+
+
+def documented_claims() -> Object:
+    """What docs/dra.md shows: keys and claims become one name of memory."""
+    [block] = CLAIMS.findall((ROOT / "docs/dra.md").read_text())
+    resources: Object = yaml.safe_load(block)["resources"]
+    return resources
 
 
 NODE_RESOURCES: Final = {
@@ -196,7 +214,10 @@ def table(
     """What becomes of all, with quotas and a name of the webhook's configuration, which decides the order."""
     began = time.monotonic()
     probe = pod("probe", "volcano", place.namespace)
-    with started(place, transformations), serving(place.folder, opted_in(place, {"target": "nvidia"})) as product:
+    with (
+        started(place, {"transformations": transformations}),
+        serving(place.folder, opted_in(place, {"target": "nvidia"})) as product,
+    ):
         create_queue(place, quotas)
         with registered(product, place.plane, place.selector(), probe, name):
             rows = {**one_by_one(place), **in_turn(place)} if transformations else one_by_one(place)
@@ -235,3 +256,86 @@ def test_both_sides_agree_in_the_other_order(
     with placed(tmp_path) as place:
         other = table(pytestconfig, place, documented(), {MEMORY: "16Gi"}, "z-vgpu-webhook")
     assert other.items() <= found.items()
+
+
+def devices_published(place: Place) -> None:
+    """Two devices that are shared, as the driver publishes them, and the chart's class without the guard."""
+    selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
+    memory = {"value": "80Gi", "requestPolicy": {"default": "80Gi", "validRange": {"min": "1Mi", "step": "1Mi"}}}
+    devices = [
+        {
+            "name": f"gpu-{number}",
+            "allowMultipleAllocations": True,
+            "attributes": {"uuid": {"string": f"GPU-{number}"}},
+            "capacity": {"memory": memory},
+        }
+        for number in range(2)
+    ]
+    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+    specs = {
+        "DeviceClass": (CLASS, {"selectors": [selector]}),
+        "ResourceSlice": (NODE, {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": devices}),
+    }
+    for kind, (name, spec) in specs.items():
+        manifest = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        place.plane.client.create(manifest).accepted()
+
+
+def webhook_with_claims(place: Place) -> AbstractContextManager[Process]:
+    """The webhook in a cluster, whose target writes claims; its namespace, and that of the pods."""
+    labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+    metadata = {"name": place.namespace, "labels": labels}
+    for each in (metadata, {"name": RELEASE_NAMESPACE}):
+        place.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": each})
+    settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SETTINGS_NAME}}
+    settings["data"] = {"settings.yaml": "{bareDevices: whole, target: dra-nvidia}\n"}
+    place.plane.client.create(settings, RELEASE_NAMESPACE).accepted()
+    folder = place.folder / "webhook"
+    folder.mkdir()
+    return in_cluster.serving(place.plane, folder, "--claims", "--ca-settle", "1")
+
+
+def charged(place: Place, name: str) -> tuple[Number | None, str] | None:
+    """What a pod or Job was charged once its pod is on a Node, with a claim; None and why, if Kueue lets it wait."""
+    place.check()
+    made = workload(place, name)
+    for condition in (made or {}).get("status", {}).get("conditions", ()):
+        if (condition["type"], condition["status"]) == ("QuotaReserved", "False"):
+            return None, condition["message"]
+    for found in place.plane.client.list("v1", "pods", place.namespace):
+        names = (found["metadata"]["name"], found["metadata"]["labels"].get("batch.kubernetes.io/job-name"))
+        if made is not None and name in names and found["spec"].get("nodeName"):
+            [assigned] = made["status"]["admission"]["podSetAssignments"]
+            [status] = found["status"]["resourceClaimStatuses"]
+            claim = place.plane.client.get(GROUP, "resourceclaims", status["resourceClaimName"], place.namespace)
+            results = claim.accepted()["status"]["allocation"]["devices"]["results"]
+            given = ", ".join(each["consumedCapacity"]["memory"] for each in results)
+            return parse_quantity(assigned["resourceUsage"][MEMORY]), given
+    return None
+
+
+def test_claims_and_jobs_end_in_one_quota(tmp_path: Path) -> None:
+    """As docs/dra.md configures it: a pod is counted by its claim, a Job by its keys; what exceeds the quota waits."""
+    with (
+        placed(tmp_path) as place,
+        started(place, documented_claims(), GATE),
+    ):
+        devices_published(place)
+        with webhook_with_claims(place):
+            create_queue(place, {MEMORY: "20Gi"})
+            place.plane.wait_until(lambda: claimed(place), "pods get claims")
+            for name, shape in (("pod", "volcano-pod"), ("job", "nvidia-job")):
+                created(place, name, shape)
+                found = place.plane.wait_until(lambda name=name: charged(place, name), f"{name} runs")  # type: ignore[misc]
+                assert found == (8192 * MIB, "4Gi, 4Gi"), f"{name}: {found}"
+            created(place, "third", "volcano-pod")
+            found = place.plane.wait_until(lambda: charged(place, "third"), "the third waits")
+            assert "4Gi more needed" in found[1]
+            deleted(place, "job", "nvidia-job")
+            place.plane.wait_until(lambda: (charged(place, "third") or (None,))[0], "the third runs")
+
+
+def claimed(place: Place) -> bool:
+    """Whether the webhook is called."""
+    probe = pod("probe", "volcano", place.namespace)
+    return "resourceClaims" in place.plane.client.create(probe, dry_run=True).body.get("spec", {})
