@@ -42,6 +42,30 @@ def test_tests_on_a_node(settings: dict[str, str], status: int, told: str, tmp_p
     assert " passed" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    "settings, status",
+    [({}, 0), ({"CI": "true"}, 1), ({"CI": "true", "TESTS_MAY_SKIP": "browser"}, 0)],
+)
+def test_tests_in_a_browser(settings: dict[str, str], status: int, tmp_path: Path) -> None:
+    """Without Chromium they are skipped, but in CI only where that is permitted."""
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), **settings}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "browser",
+        "tests/playground/test_browser.py",
+        "-k",
+        "typing",
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Chromium is not installed: see tests/node/install.sh" in done.stdout
+    assert " passed" not in done.stdout
+
+
 @pytest.mark.parametrize("module, part", [("tests.node", "node"), ("tests.actionlint", "workflows")])
 def test_what_is_built_before(module: str, part: str, tmp_path: Path) -> None:
     """What `make` builds for a part says so, too, before any test runs."""
