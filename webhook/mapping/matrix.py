@@ -91,7 +91,8 @@ class Matrix:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._vendors = {name: _Corners(vendor, policy.largest_card) for name, vendor in policy.vendors.items()}
+        self._vendors = policy.vendors
+        self._corners = cache(lambda name: _Corners(policy.vendors[name], policy.largest_card))
         self._cells: dict[tuple[str, str], Cell] = {}
         self.sources: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.claim is None)
         self.targets: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.target)
@@ -99,11 +100,11 @@ class Matrix:
     def cell(self, source: str, target: str) -> Cell:
         """Return the result for a source and a target."""
         if (source, target) not in self._cells:
-            claim, vendors = self._vendors[target].vendor.claim, self._vendors
-            slices = vendors.get((claim and claim.partitions) or "")
-            of_slices = slices is not None and _rows_of_both(vendors[source].vendor, slices.vendor)
-            chosen = slices if slices is not None and of_slices else vendors[target]
-            self._cells[source, target] = cell_of(_tried(vendors[source], chosen))
+            claim, corners = self._vendors[target].claim, self._corners(target)
+            slices = self._vendors.get((claim and claim.partitions) or "")
+            if slices is not None and _rows_of_both(self._vendors[source], slices):
+                corners = self._corners(slices.name)
+            self._cells[source, target] = cell_of(_tried(self._corners(source), corners))
         return self._cells[source, target]
 
     def row(self, source: str) -> Mapping[str, Cell]:

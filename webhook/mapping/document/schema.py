@@ -244,6 +244,11 @@ class Shim(Strict):
         description="variables; values may contain {memory}, {cores}, {devices} and {container}; "
         "with {index} in the name, one for each device",
     )
+    env_if_unset: dict[KeyText, Long] = Field(
+        {},
+        max_length=SOME,
+        description="variables that a container's own `env` may set otherwise, but neither its `envFrom` nor its image",
+    )
 
 
 class Source(Strict):
@@ -540,7 +545,7 @@ class Claim(Strict):
 
 
 class Selects(Strict):
-    """Annotations by which a pod selects the devices of all its containers: lists with commas, each among `hints`."""
+    """Annotations by which a pod selects the devices of all its containers: lists with commas. They are hints, too."""
 
     model: LabelKey | None = Field(
         None, description="parts of names of models, in any case, one of which the device has"
@@ -728,3 +733,8 @@ class Mapping(Strict):
     sources: list[CheckedSource] = Field(
         [], max_length=FEW, description="the sources that the document was checked against"
     )
+
+    @property
+    def all_hints(self) -> tuple[str, ...]:
+        """`hints`, and the annotations in `selects`, which have no effect without a target that obeys them."""
+        return (*self.hints, *(annotation for _, annotation in self.selects if annotation is not None))
