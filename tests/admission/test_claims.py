@@ -62,9 +62,12 @@ def test_beside_a_request_of_any_mapping(resources: dict[str, str], kind: str) -
         return pod({}, initContainers=[{"name": "c0i", "resources": resources}])
 
     for number in ("1", "no quantity"):
-        denial = decided(of({"limits": {**resources, f"{DEVICE_CLASS}a": number}})).denial
+        denial = decided(of({"limits": {**resources, f"{DEVICE_CLASS}mig.nvidia.com": number}})).denial
         assert denial is not None
         assert denial.reason is Reason.CLAIM_BESIDE_REQUEST
+        unknown = decided(of({"limits": {**resources, f"{DEVICE_CLASS}a": number}}))
+        assert unknown.denial is None
+        assert Reason.CLAIM_LEFT_UNCHANGED in {finding.reason for finding in unknown.warnings}
     claiming = decided(of({"requests": resources, "claims": [*CLAIMS, {"name": "b", "request": "r"}]}))
     (reported,) = [finding for finding in claiming.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
     assert claiming.denial is None
@@ -107,14 +110,14 @@ def test_one_warning_for_many_long_names() -> None:
     assert len(reported.text) <= MAX_WARNING
 
 
-@pytest.mark.parametrize("settings", ["resourceClaims: warn\n", "otherDeviceClasses: [a, nic.example]\n"])
+@pytest.mark.parametrize("settings", ["resourceClaims: warn\n", "otherDeviceClasses: [a, gpu.nvidia.com]\n"])
 def test_permitted_by_the_settings(settings: str) -> None:
     """The share is written, the devices of the class are left; a class of other hardware is not even reported."""
-    decision = decided(pod({"limits": {**SHARE, f"{DEVICE_CLASS}nic.example": "1"}}), policy(settings=settings))
+    decision = decided(pod({"limits": {**SHARE, f"{DEVICE_CLASS}gpu.nvidia.com": "1"}}), policy(settings=settings))
     assert decision.reason is Reason.CHANGED
     reported = Reason.CLAIM_LEFT_UNCHANGED in {finding.reason for finding in decision.warnings}
     assert reported is settings.startswith("resourceClaims")
-    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}nic.example": "1", f"{DEVICE_CLASS}gpu.example": "1"}})
+    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}gpu.nvidia.com": "1", f"{DEVICE_CLASS}mig.nvidia.com": "1"}})
     assert decided(both, policy(settings=settings)).allowed is settings.startswith("resourceClaims")
 
 

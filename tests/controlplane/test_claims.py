@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 SHARE = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}
 CLAIM = {"claims": [{"name": "gpu", "request": "one"}]}
-CLASS = {"limits": {"deviceclass.resource.kubernetes.io/gpu.example": "1"}}
+CLASS = {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}
 # The defaults of the feature gates DynamicResourceAllocation and DRAExtendedResource: pkg/features/kube_features.go.
 CLAIMS = pytest.mark.kubernetes("1.34", why="older API servers drop resource claims")
 CLASSES = pytest.mark.kubernetes("1.36", why="older API servers refuse device classes as names of resources")

@@ -239,6 +239,40 @@ def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
     assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
 
 
+@pytest.mark.parametrize("vendor", REQUESTS)
+def test_what_exceeds_the_cores_waits(plane: ControlPlane, vendor: str) -> None:
+    """In any keys: three times 30 % fit, the fourth is bound when one of them leaves."""
+    for number in range(4):
+        plane.client.create(pod(f"p{number}", REQUESTS[vendor]), TEAM).accepted()
+        bound(plane, f"p{number}") if number < 3 else wait_pending(plane, f"p{number}")
+    plane.client.delete("v1", "pods", "p1", TEAM)
+    assert consumed(plane, bound(plane, "p3")) == [{"cores": "30", "memory": "4Gi"}]
+
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 100, "nvidia.com/gpucores": 100},
+    "vcuda": {"tencent.com/vcuda-core": 100},
+    "koordinator": {"koordinator.sh/gpu": 100},
+    "vgpu-manager": {"nvidia.com/vgpu-number": 1, "nvidia.com/vgpu-cores": 100},
+    "elastic-gpu": {"elasticgpu.io/gpu-core": 100},
+    "vke": {"vke.volcengine.com/mgpu-core": 100},
+    "qgpu": {"tke.cloud.tencent.com/qgpu-core": 100},
+    "volcano": {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100},
+}
+"""One whole device, in the keys of each."""
+
+
+@pytest.mark.parametrize("vendor", WHOLE)
+def test_a_whole_device(plane: ControlPlane, vendor: str) -> None:
+    """In any keys: nobody else gets a part of it, until it is free again."""
+    plane.client.create(pod("whole", WHOLE[vendor]), TEAM).accepted()
+    assert consumed(plane, bound(plane, "whole")) == [{"cores": "100", "memory": f"{CARD_GIB}Gi"}]
+    plane.client.create(pod("share", REQUESTS[vendor]), TEAM).accepted()
+    wait_pending(plane, "share")
+    plane.client.delete("v1", "pods", "whole", TEAM)
+    bound(plane, "share")
+
+
 def test_no_limit_of_cores_takes_none(plane: ControlPlane) -> None:
     """Without cores the driver would give all: a second pod would not fit."""
     memory_only = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4096}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.fuzz.amounts import stays_plain
 from tests.fuzz.misspelled import PREFIX
-from tests.fuzz.oracle.claims import claims_in, names_a_class
+from tests.fuzz.oracle.claims import claims_in, names_a_gpu_class
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import Finding, Trial
 
@@ -27,7 +27,7 @@ def claim_findings(trial: Trial) -> Iterator[Finding]:
     if code == NOTHING:
         yield Finding("8 claims are not called no GPU", "")
     pairs = zip(trial.containers(), trial.before, strict=True)
-    beside = [read for (container, _), read in pairs if read.vendor and names_a_class(container)]
+    beside = [read for (container, _), read in pairs if read.vendor and names_a_gpu_class(container)]
     if code == BESIDE and (not beside or trial.setup.claims_permitted):
         yield Finding("8 only a claim beside a request is denied", "")
     if trial.decision.allowed:

@@ -14,7 +14,7 @@ from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_o
 from tests.fuzz.enforcement import escapes, is_covered, sandboxed, shows_devices
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX, nearly_read
-from tests.fuzz.oracle.claims import names_a_class
+from tests.fuzz.oracle.claims import names_a_gpu_class
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
@@ -208,7 +208,7 @@ def _claimed(trial: Trial, denial: Denial) -> bool:
     """A claim beside a request, where that is not permitted."""
     pairs = zip(all_containers(trial.case.pod), trial.before, strict=True)
     return not trial.setup.claims_permitted and any(
-        read.vendor and names_a_class(container) for container, read in pairs
+        read.vendor and names_a_gpu_class(container) for container, read in pairs
     )
 
 

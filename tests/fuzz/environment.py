@@ -221,7 +221,10 @@ def claim(draw: Draw, container: Json) -> None:
     else:
         number = draw.pick(("1", "1", "2", "0", 0))
         for side in ("limits", "requests"):
-            resources[side] = {**(resources.get(side) or {}), DEVICE_CLASS + draw.pick(("gpu.x", "gpu-mem")): number}
+            resources[side] = {
+                **(resources.get(side) or {}),
+                DEVICE_CLASS + draw.pick(("gpu.nvidia.com", "nic.x")): number,
+            }
 
 
 def around(draw: Draw, container: Json) -> None:

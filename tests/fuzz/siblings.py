@@ -252,7 +252,7 @@ def _side(side: str, draw: Draw, sibling: Sibling) -> Sibling:
         name = draw.pick(list(entries))
         entries[name] = draw.pick((f"{entries[name]}0", "1", "2", "0", "x", 1, 1.5, 50))
     else:
-        entries[draw.pick((*EXACT, "cpu", f"{DEVICE_CLASS}gpu.x"))] = draw.pick(("1", "2", "0"))
+        entries[draw.pick((*EXACT, "cpu", f"{DEVICE_CLASS}gpu.nvidia.com"))] = draw.pick(("1", "2", "0"))
     resources[side] = entries
     return sibling
 

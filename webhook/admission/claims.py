@@ -79,11 +79,16 @@ def of_other_devices(claim: str, policy: Policy) -> bool:
     return claim.startswith(DEVICE_CLASS) and claim.removeprefix(DEVICE_CLASS) in policy.settings.other_device_classes
 
 
+def _of_gpus(claim: str, policy: Policy) -> bool:
+    """Whether a claim is a resource name of a device class of GPUs, as far as mappings name them."""
+    return claim.startswith(DEVICE_CLASS) and claim.removeprefix(DEVICE_CLASS) in policy.device_classes
+
+
 def check_claims(plan: Plan) -> None:
-    """Deny a device class beside a GPU request in one container; report other claims, once.
+    """Deny a device class of GPUs beside a GPU request in one container; report other claims, once.
 
     A resource name names the class that it claims. A claim names only a template or an object, which a pod does not contain:
-    it may be for a network device, so it is reported and not denied.
+    like a class that no mapping names, it may be for a network device, so it is reported and not denied.
 
     Raises:
         Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
@@ -95,7 +100,7 @@ def check_claims(plan: Plan) -> None:
     for slot in plan.slots:
         claims = [claim for claim in plan.claims.get(slot.path, ()) if not of_other_devices(claim, plan.policy)]
         beside = requesting.get(slot.path)
-        device_class = next((claim for claim in claims if claim.startswith(DEVICE_CLASS)), None)
+        device_class = next((claim for claim in claims if _of_gpus(claim, plan.policy)), None)
         if beside and device_class and plan.policy.settings.resource_claims == "deny":
             message = (
                 f"{beside} beside {_shown(device_class)}: two systems would each allocate a GPU: keep one of them; "

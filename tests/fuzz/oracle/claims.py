@@ -17,11 +17,16 @@ def claims(container: Json) -> bool:
     return bool((container.get("resources") or {}).get("claims")) or names_a_class(container)
 
 
-def names_a_class(container: Json) -> bool:
+def names_a_class(container: Json, prefix: str = PREFIX) -> bool:
     """Whether a container claims devices of a class that its own resource name contains."""
     resources = container.get("resources") or {}
     sides = [resources.get(side) or {} for side in ("limits", "requests")]
-    return any(name.startswith(PREFIX) and _some(number) for side in sides for name, number in side.items())
+    return any(name.startswith(prefix) and _some(number) for side in sides for name, number in side.items())
+
+
+def names_a_gpu_class(container: Json) -> bool:
+    """Whether one of these classes is of GPUs, as a mapping says."""
+    return names_a_class(container, f"{PREFIX}gpu.nvidia.com")
 
 
 def claims_in(pod: Json) -> bool:
