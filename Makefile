@@ -15,7 +15,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test test-fast test-deep test-node test-systems test-faults check-translations coverage fuzz mutants check bench \
-	bench-memory vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
+	bench-memory vendors-check docs site manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/python -m tests.systems.page
 	$(BIN)/python -m deploy.generate
 
+site: $(INSTALLED) ## build the pages into build/site/VERSION, beside other versions, searchable without a network
+	$(BIN)/python -m deploy.site
+
 manifests: $(INSTALLED) ## generate the plain manifests from the chart
 	$(BIN)/python -m deploy.generate "$$($(BIN)/python -m tests.deploy.helm)"
 
@@ -116,7 +119,7 @@ fmt: $(INSTALLED) ## format, and fix what the linter can fix
 lock: ## resolve the dependencies anew: requirements-test.txt, and those of the image
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet uv
-	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
+	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra docs --extra test \
 		--generate-hashes --no-strip-extras --annotation-style line \
 		--custom-compile-command 'make lock' --output-file requirements-test.txt pyproject.toml
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements-test.txt \

@@ -10,7 +10,21 @@ Json = dict[str, Any]
 NAME: Final = "main"
 LIMITS: Final = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
 CONFIG_MAP: Final = "ways-out"
-"""A ConfigMap with a value for the variable `HIDDEN`, a name that nothing reads, under the key `value`."""
+"""A ConfigMap with what follows."""
+
+UNSEEN: Final = {
+    "CUDA_DEVICE_MEMORY_LIMIT": "80g",
+    "CUDA_DEVICE_MEMORY_LIMIT_0": "80g",
+    "CUDA_DEVICE_MEMORY_SHARED_CACHE": "/opt/own/cache",
+    "CUDA_DEVICE_SM_LIMIT": "100",
+    "CUDA_DEVICE_SM_LIMIT_0": "100",
+    "CUDA_REDIRECT": "/opt/own/libown.so",
+    "GPU_CORE_UTILIZATION_POLICY": "disable",
+    "LD_AUDIT": "/opt/own/libown.so",
+    "LD_LIBRARY_PATH": "/opt/own",
+    "LD_PRELOAD": "/opt/own/libown.so",
+}
+"""What `envFrom` or an image could set, unseen; of no effect beside the shim's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ WAYS_OUT: Final = {
     "`CUDA_DISABLE_CONTROL: true`, and other variables of the library": WayOut(_DISABLED),
     "the same in another container, which HAMi's and Volcano's plugins can read": WayOut(beside=_DISABLED),
     "the same by `valueFrom`": WayOut({"env": [{"name": "CUDA_DISABLE_CONTROL", "valueFrom": _REFERENCE}]}),
-    "the same by `envFrom`": WayOut({"envFrom": [{"configMapRef": {"name": CONFIG_MAP}}]}),
+    "the same, and the loader's variables, by `envFrom`": WayOut({"envFrom": [{"configMapRef": {"name": CONFIG_MAP}}]}),
     "`NVIDIA_VISIBLE_DEVICES: all`": WayOut(_env("NVIDIA_VISIBLE_DEVICES", "all")),
     "libraries in `LD_PRELOAD`": WayOut(_env("LD_PRELOAD", "/opt/own/libown.so")),
     "`LD_PRELOAD` by `valueFrom`": WayOut({"env": [{"name": "LD_PRELOAD", "valueFrom": _REFERENCE}]}),

@@ -557,6 +557,24 @@ def test_every_variable_of_our_name_must_say_the_same() -> None:
     assert with_env(right, right).env() == ENV
 
 
+def test_a_variable_of_ones_own_stays_where_the_shim_permits_it() -> None:
+    """Without one, the shim's value keeps out what `envFrom` and the image set; from wherever the pod's own comes."""
+    lenient = vendor(shim={**SHIM, "envIfUnset": {"ACME_POLICY": "default", "LD_AUDIT": ""}})
+    ours = {"ACME_POLICY": "default", "LD_AUDIT": ""}
+    assert injected(pod({"name": "main"}), Held(lenient)).env() == {**ENV, **ours}
+    own = env(("ACME_POLICY", "force"), ("LD_AUDIT", "/own.so"))
+    kept = injected(pod({"name": "main", "env": own}), Held(lenient))
+    assert kept.env() == {**ENV, "ACME_POLICY": "force", "LD_AUDIT": "/own.so"}
+    entries = injected(pod({"name": "main", "env": [elsewhere("ACME_POLICY")]}), Held(lenient)).container()["env"]
+    assert [each for each in entries if each["name"] == "ACME_POLICY"] == [elsewhere("ACME_POLICY")]
+
+
+def test_an_audit_of_the_shims_own_comes_before_none() -> None:
+    """A mapping that extends another keeps what that keeps out."""
+    shim = {**SHIM, "envIfUnset": {"LD_AUDIT": ""}, "audit": {"files": ["/opt/lib/audit.so"]}}
+    assert injected(pod({"name": "main"}), Held(vendor(shim=shim))).env()["LD_AUDIT"] == "/opt/lib/audit.so"
+
+
 def test_vendors_whose_shims_collide_are_refused() -> None:
     """Two mappings that use one volume name for different folders cannot share a pod; for the same one they can."""
     host = {"hostPath": {**HOST["hostPath"], "path": "/opt/other"}}

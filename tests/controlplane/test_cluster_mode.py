@@ -19,6 +19,7 @@ from tests.controlplane.examples import FOLDER
 from tests.controlplane.in_cluster import serving
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
+from tests.depth import one_in
 from webhook.workloads import known_workloads, pods_in
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -339,7 +340,7 @@ def example_pods(plane: ControlPlane, name: str, count: int) -> list[dict[str, A
     return plane.wait_until(found, f"{count} pods of {name}")
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", one_in(3, EXAMPLES))
 def test_examples_apply_as_they_stand(
     plane: ControlPlane, controllers: ControlPlane, webhook: Process, kinds: None, name: str
 ) -> None:

@@ -102,6 +102,7 @@ shim:
   libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
   audit: {files: [/usr/lib/delivered/audit.so]}
   env: {DELIVERED_LIMIT: "{memory}", "DELIVERED_CORES_{index}": "{cores}"}
+  envIfUnset: {DELIVERED_POLICY: default}
   delivery:
   - image: {volume: delivered-image, reference: shim, subPath: lib, pullPolicy: Always, mountPath: /usr/lib/delivered}
   - emptyDir:

@@ -323,10 +323,10 @@ def limits_of(setup: Setup, got: Amounts) -> dict[str, str]:
     limits = {"CUDA_DEVICE_SM_LIMIT": str(-(-got.cores[1] // 1))} if got.cores[0] == "percent" else {}
     if got.memory[0] == "size":
         unit, suffix = setup.unit
-        limits["CUDA_DEVICE_MEMORY_LIMIT"] = memory = f"{-(-got.memory[1] // unit)}{suffix}"
-        devices = range(got.devices if LOADED in setup.mappings else 0)
-        limits |= {f"CUDA_DEVICE_MEMORY_LIMIT_{index}": memory for index in devices}
-    return limits
+        limits["CUDA_DEVICE_MEMORY_LIMIT"] = f"{-(-got.memory[1] // unit)}{suffix}"
+    # HAMi-core takes that of one device before the other (``multiprocess_memory_limit.c``), wherever either comes from.
+    indexed = {f"{name}_{index}": value for name, value in limits.items() for index in range(got.devices)}
+    return {**limits, **indexed}
 
 
 def _paths(before: Json, after: Json, values: dict[str, str | None]) -> Iterator[Finding]:
@@ -394,6 +394,8 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
 def _library(trial: Trial, after: Json, values: dict[str, str | None], vendor: str) -> Iterator[Finding]:
     """What loads the library, and where it comes from."""
     rule = "6 no shim without its library"
+    if not {"GPU_CORE_UTILIZATION_POLICY", "LD_AUDIT"} <= values.keys():
+        yield Finding("6 no envFrom and no image switches the shim off", str([*values]), vendor)
     mounts = [mount for mount in after.get("volumeMounts") or [] if mount["mountPath"].rstrip("/") == FOLDER]
     if {(mount["name"], mount.get("readOnly"), mount.get("subPath")) for mount in mounts} != {
         ("vgpu-shim", True, None)

@@ -246,6 +246,16 @@ MISTAKES: list[tuple[Any, ...]] = [
     ({("delivery", 0, "hostPath", "path"): "/opt/{arch}"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
     ({("env", "X"): "{index}"}, ("env", "X"), "variable for each device"),
     ({("env", "X_{index}_{index}"): "1"}, ("env", "X_{index}_{index}"), "not a name of a variable"),
+    (
+        dict.fromkeys((("state",), ("preload",), ("env",), ("needs",)))
+        | {("limit",): "plugin", ("delivery",): ["none"], ("envIfUnset",): {"X": "1"}},
+        ("envIfUnset",),
+        "no effect",
+    ),
+    ({("envIfUnset",): {"LD_PRELOAD": ""}}, ("envIfUnset", "LD_PRELOAD"), "cannot be set here"),
+    ({("envIfUnset",): {"MEMORY": "1"}}, ("envIfUnset", "MEMORY"), "also in `env`"),
+    ({("envIfUnset",): {"M_1": "1"}, ("env", "M_{index}"): "1"}, ("envIfUnset", "M_1"), "also in `env`"),
+    ({("envIfUnset",): {"X": "$(HOME)"}}, ("envIfUnset", "X"), "the user decides"),
     ({("preload",): {"prefix": []}}, ("preload",), "nothing is preloaded"),
     ({("delivery", 0): image(), ("preload", "file"): "ld.so.preload"}, ("delivery", 0), "folders, not the file"),
     ({("preload", "file"): "/etc/ld.so.preload"}, ("preload", "file"), "not a file of the library's folder"),

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.go_program import BinariesMissingError
+from tests.ways_out import UNSEEN
 
 from .configuration import PAUSE
 from .images import built
@@ -33,7 +34,7 @@ GPU_OF_CUDA = "localhost/gpu-of-cuda:test"
 LOADER = "localhost/loader:test"
 """The program as the loader treats it differently: setuid, static, linked with musl; with environment of its own."""
 
-IMAGE_PATHS = {"LD_LIBRARY_PATH": "/opt/own", "LD_PRELOAD": "/opt/own/libown.so", "CUDA_DEVICE_MEMORY_LIMIT": "80g"}
+IMAGE_ENVIRONMENT = {**UNSEEN, "NVIDIA_VISIBLE_DEVICES": "all", "GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}
 LIBRARY = "localhost/library"
 LIBRARY_PATH = "/k8s-vgpu/lib/nvidia"
 VERSIONS = ("v1", "v2")
@@ -45,9 +46,9 @@ def all_images() -> list[Path]:
         return [
             _image(Path(folder) / "pause", PAUSE, _pause, "/pause"),
             _image(Path(folder) / "gpu", GPU, _program, "/program"),
-            _image(Path(folder) / "paths", GPU_WITH_PATHS, _program_and_own, "/program", **IMAGE_PATHS),
+            _image(Path(folder) / "paths", GPU_WITH_PATHS, _program_and_own, "/program", **IMAGE_ENVIRONMENT),
             _image(Path(folder) / "cuda", GPU_OF_CUDA, _program, "/program", NVIDIA_VISIBLE_DEVICES="all"),
-            _image(Path(folder) / "loader", LOADER, _programs, "/program", **IMAGE_PATHS),
+            _image(Path(folder) / "loader", LOADER, _programs, "/program", **IMAGE_ENVIRONMENT),
             *(
                 _image(Path(folder) / version, f"{LIBRARY}:{version}", partial(_library, version), "/bin/true")
                 for version in VERSIONS
@@ -78,14 +79,14 @@ def _program_and_own(root: Path) -> None:
     _program(root)
     own = root / "opt" / "own"
     own.mkdir(parents=True)
-    _cc("-shared", "-fPIC", "-x", "c", "/dev/null", "-o", own / "libown.so")
+    _cc("-shared", "-fPIC", SOURCE / "own.c", "-o", own / "libown.so")
+    # Where LD_AUDIT looks for it, as in any distribution.
+    shutil.copy(root / "lib64" / "ld-linux-x86-64.so.2", root / "lib" / "x86_64-linux-gnu")
 
 
 def _programs(root: Path) -> None:
     _program_and_own(root)
     driver = root / "usr" / "lib" / "libcuda.so.1"
-    # Where LD_AUDIT looks for it, as in any distribution.
-    shutil.copy(root / "lib64" / "ld-linux-x86-64.so.2", root / "lib" / "x86_64-linux-gnu")
     shutil.copy(root / "program", root / "setuid")
     (root / "setuid").chmod(0o4755)
     _cc("-static", SOURCE / "program.c", SOURCE / "driver.c", "-o", root / "static")

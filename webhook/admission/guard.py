@@ -1,6 +1,6 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.decision import Allocation, Plan
@@ -331,10 +331,11 @@ def _guard_variables(
     plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool, other: bool = False
 ) -> None:
     container = slot.container
-    limits = {}
+    limits: Mapping[str, str] = {}
+    unset: Mapping[str, str] = {}
     if vendor.shim is not None and request is not None:
         sized = sized_request(plan, vendor, request) if plan.policy.cards else request
-        limits = vendor.shim.values(sized, container.name)
+        limits, unset = vendor.shim.values(sized, container.name), vendor.shim.if_unset
     exceptions = plan.policy.settings.guard_exceptions
     removed = plan.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):
@@ -345,7 +346,8 @@ def _guard_variables(
         if (
             rule is None
             or index in removed
-            or (value is not None and (limits.get(entry.name) == value or value in exceptions.get(entry.name, ())))
+            or (value is not None and value in (limits.get(entry.name), unset.get(entry.name)))
+            or (value is not None and value in exceptions.get(entry.name, ()))
         ):
             continue
         if rule.exception:

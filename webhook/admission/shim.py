@@ -162,6 +162,9 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     if shim.preload:
         _lead_preload(edits, shim.preload, env)
     _set_variables(edits, values, env)
+    # The pod's own was judged by the guard.
+    unset = [name for name in shim.if_unset if name not in env]
+    edits.env_appended.extend([{"name": name, "value": shim.if_unset[name]} for name in unset])
     return delivery
 
 

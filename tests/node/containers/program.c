@@ -12,8 +12,9 @@ extern int cuMemGetInfo_v2(size_t *, size_t *);
 
 int main(int count, char **arguments) {
     static const char *names[] = {
-        "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0",
-        "CUDA_DEVICE_SM_LIMIT", "NVIDIA_VISIBLE_DEVICES", "GPU_CORE_UTILIZATION_POLICY"};
+        "LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "CUDA_DEVICE_MEMORY_LIMIT",
+        "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_MEMORY_SHARED_CACHE", "CUDA_DEVICE_SM_LIMIT", "CUDA_DEVICE_SM_LIMIT_0",
+        "CUDA_REDIRECT", "NVIDIA_VISIBLE_DEVICES", "GPU_CORE_UTILIZATION_POLICY"};
     size_t available = 0, total = 0;
     int result;
     if (count > 1 && !strcmp(arguments[1], "path")) {

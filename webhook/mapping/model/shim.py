@@ -191,7 +191,8 @@ def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
                     ("needs", index),
                     f"give one a value with {{{need}}}, or write `limit: plugin`",
                 )
-    unused = [key for key in ("state", "preload", "audit", "env") if getattr(model, key)]
+    own = {"state": model.state, "preload": model.preload, "audit": model.audit, "env": model.env}
+    unused = [key for key, value in {**own, "envIfUnset": model.env_if_unset}.items() if value]
     if model.limit == "plugin" and unused and all(delivery == "none" for delivery in model.delivery):
         yield Problem(
             f"`{unused[0]}` has no effect: without a delivery only the search path is set",
@@ -382,8 +383,19 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
                 yield Problem(f"{{{placeholder}}} is not known", path, f"write one of {known}")
         if re.search("[{}]", PLACEHOLDER.sub("", value)):
             yield Problem("unmatched brace", path)
-        if "$(" in value:
-            yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
+        yield from _reference_problems(value, path)
+    for name, value in model.env_if_unset.items():
+        path = ("envIfUnset", name)
+        if name != LD_AUDIT:
+            yield from _name_problems(name, path)
+        if any(re.fullmatch(re.escape(each).replace(re.escape(INDEX), "[0-9]+"), name) for each in model.env):
+            yield Problem(f"{name} is also in `env`", path, "write it in one place")
+        yield from _reference_problems(value, path)
+
+
+def _reference_problems(value: str, path: FieldPath) -> Iterator[Problem]:
+    if "$(" in value:
+        yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
 
 
 def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
@@ -522,6 +534,7 @@ class Shim:
         covers: mounts, as path and volume, at a path that a guard may list.
         variables: the variables that the library reads, with that one and ``LD_AUDIT``.
         indexed: those of them that there are for each device.
+        if_unset: variables, with values, that a container's own ``env`` may set otherwise.
         memory_unit: bytes in which variables contain memory.
         cores_unit: percent in which they contain cores.
         names: all variables that the shim may write; ``*`` in one stands for an index.
@@ -546,6 +559,7 @@ class Shim:
     covers: frozenset[tuple[str, str]]
     variables: tuple[ShimVariable, ...]
     indexed: tuple[ShimVariable, ...]
+    if_unset: Mapping[str, str]
     memory_unit: Number
     cores_unit: Number
     names: frozenset[str]
@@ -637,7 +651,8 @@ def _shim(model: schema.Shim) -> Shim:
     audit = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
     own = [] if own_path is None else [own_path.values()]
     variables = tuple(starmap(_variable, [*audit.items(), *own, *model.env.items()]))
-    names = {variable.pattern for variable in variables}.union([LD_PRELOAD] if preload else ())
+    if_unset = {name: value for name, value in model.env_if_unset.items() if name not in audit}
+    names = {variable.pattern for variable in variables}.union(if_unset, [LD_PRELOAD] if preload else ())
     if prefix and own_path is None:
         names.add(LD_LIBRARY_PATH)
     by_architecture = {
@@ -664,6 +679,7 @@ def _shim(model: schema.Shim) -> Shim:
         covers=frozenset(covers if model.mode == "inject" else ()),
         variables=variables,
         indexed=tuple(variable for variable in variables if variable.indexed),
+        if_unset=if_unset,
         memory_unit=_unit(model.units.memory),
         cores_unit=_unit(model.units.cores),
         names=frozenset(names),
