@@ -19,6 +19,7 @@ NODE = [
     "-m",
     "node",
 ]
+BROWSER = ["tests/playground/test_browser.py", "-m", "browser", "-k", "typing"]
 
 
 @pytest.mark.parametrize(
