@@ -15,7 +15,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test test-fast test-deep test-node test-systems test-faults check-translations coverage fuzz mutants check bench \
-	bench-memory vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
+	bench-memory vendors-check docs site manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,23 +26,24 @@ run: $(INSTALLED) ## serve without a cluster, send the examples through it, show
 # KUBERNETES=1.30.14 for a control plane of that release, and no test without one; RECORD=1 records that they pass.
 test: $(if $(KUBERNETES),$(INSTALLED),check) ## every check and every test, those on a real control plane too; of long loops a part
 	$(BIN)/python -m tests.programs
-	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m '$(if $(KUBERNETES),controlplane and )not deep and not node and not systems'
+	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m '$(if $(KUBERNETES),controlplane and )not deep and not node and not systems and not browser'
 
 test-fast coverage: WORKERS = auto
 test-fast: check ## the same without the control plane
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems'
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser'
 
 test-deep: $(INSTALLED) ## the whole of what `make test` takes a part of: long loops, every fault, more examples
 	$(BIN)/python -m tests.programs
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems' --override-ini timeout=1200
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems and not browser' --override-ini timeout=1200
 
 coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by line and branch; at least 95 % of what decides
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems' --cov --cov-report= --override-ini timeout=600
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser' --cov --cov-report= --override-ini timeout=600
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
 
-test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs root, and what tests/node/install.sh installs
+test-node: $(INSTALLED) ## the page in a browser, the image, the chart and pods on a real node; needs root and tests/node/install.sh
 	$(BIN)/python -m tests.node
+	$(BIN)/pytest tests/playground -m browser
 	$(BIN)/pytest tests/node -m 'node and not systems' --durations 10 --override-ini timeout=1200
 
 # SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.
@@ -90,6 +91,9 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/python -m tests.systems.page
 	$(BIN)/python -m deploy.generate
 
+site: $(INSTALLED) ## build the pages into build/site/VERSION, beside other versions, searchable without a network
+	$(BIN)/python -m deploy.site
+
 manifests: $(INSTALLED) ## generate the plain manifests from the chart
 	$(BIN)/python -m deploy.generate "$$($(BIN)/python -m tests.deploy.helm)"
 
@@ -115,7 +119,7 @@ fmt: $(INSTALLED) ## format, and fix what the linter can fix
 lock: ## resolve the dependencies anew: requirements-test.txt, and those of the image
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet uv
-	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
+	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra docs --extra test \
 		--generate-hashes --no-strip-extras --annotation-style line \
 		--custom-compile-command 'make lock' --output-file requirements-test.txt pyproject.toml
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements-test.txt \

@@ -1,18 +1,25 @@
 """How much of a long loop the ordinary run takes, and what `make test-deep` takes."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 few_or_all = pytest.mark.parametrize(
-    "most", [pytest.param(4, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
+    "most", [pytest.param(2, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
 )
-"""Of the partners of each vendor four; and, marked `deep`, all of them."""
+"""Of the partners of each vendor two; and, marked `deep`, all of them."""
 
 costly = settings(max_examples=settings().max_examples // 4)
 """For a property of which each example takes tenths of a second."""
+
+
+def one_in(count: int, values: Iterable[Any]) -> list[ParameterSet]:
+    """The values of which the ordinary run takes every `count`-th; the others are marked `deep`."""
+    return [pytest.param(value, marks=[pytest.mark.deep] if at % count else []) for at, value in enumerate(values)]
 
 
 def partners(of: str, names: Sequence[str], most: int) -> list[str]:

@@ -31,6 +31,10 @@ class PodPath:
         containers: paths, from there, of further containers.
         resources: paths, from there, of the resources of a container whose rest is elsewhere.
         metadata: path, from there, of the labels and annotations of a pod without a template; None: it has none.
+        fields: further fields of a pod spec that have a place there.
+        defaults: path in the object of a mapping with fields for pods that have none of their own.
+        defaulted: those fields, which have a place at both.
+        container: name of a container without one; empty: the key that it is the value of.
     """
 
     at: Pattern
@@ -38,6 +42,10 @@ class PodPath:
     containers: tuple[Pattern, ...] = ()
     resources: tuple[Pattern, ...] = ()
     metadata: Pattern | None = None
+    fields: tuple[str, ...] = ()
+    defaults: Pattern | None = None
+    defaulted: tuple[str, ...] = ()
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +149,10 @@ def scheduled(data: Any, template: Any, workload: KnownKind) -> Any:
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-def assembled(value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tuple[dict[str, Any], Parts]:
-    """Assemble the pod that is described at a path without a template, and where its parts are, as pairs of paths."""
-    spec = dict(value)
+def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tuple[dict[str, Any], Parts]:
+    """Assemble the pod that an object describes at a path without a template, and where its parts are, as pairs of paths."""
+    inherited = _inherited(data, value, shape)
+    spec = value | inherited
     parts: dict[FieldPath, FieldPath] = {("spec",): path}
     extra: list[tuple[FieldPath, dict[str, Any], FieldPath]] = [
         (inner, container, ())
@@ -163,9 +172,16 @@ def assembled(value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tu
             for key in _CONTAINERS
             for i, _ in (children(value.get(key)) if isinstance(value.get(key), list) else ())
         }
+        # A pod's own scheduler takes the place of an inherited one; nothing can be added to an inherited list.
+        parts |= {
+            ("spec", key): (*path, key)
+            for key in (*shape.fields, *shape.defaulted)
+            if not isinstance(inherited.get(key), dict | list)
+        }
     for inner, container, within in extra:
         containers = list(spec.get("containers") or ())
-        name = container.get("name") or next((part for part in reversed(inner) if isinstance(part, str)), "main")
+        place = next((part for part in reversed(inner) if isinstance(part, str)), "main")
+        name = container.get("name") or shape.container or place
         parts["spec", "containers", len(containers), *within] = (*path, *inner)
         spec["containers"] = [*containers, {**container, "name": name}]
     pod: dict[str, Any] = {"spec": spec}
@@ -173,6 +189,13 @@ def assembled(value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tu
         if isinstance(metadata, dict):
             pod["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
     return pod, tuple(parts.items())
+
+
+def _inherited(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any]:
+    """The fields that a pod has from the defaults of its object, because it has none of its own."""
+    found = () if shape.defaults is None else (value for _, value in matches(data, shape.defaults))
+    defaults = next((each for each in found if isinstance(each, dict)), {})
+    return {key: defaults[key] for key in shape.defaulted if defaults.get(key) and not value.get(key)}
 
 
 def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -185,7 +208,7 @@ def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[Fi
     for shape in workload.pods:
         for path, value in matches(data, shape.at):
             if isinstance(value, dict):
-                pod = scheduled(data, value, workload) if shape.template else assembled(value, shape)[0]
+                pod = scheduled(data, value, workload) if shape.template else assembled(data, value, shape)[0]
                 yield path, _owned(pod, *controller_of(kind, str(name)))
     for pattern in workload.objects:
         for path, inner in matches(data, pattern):
@@ -220,12 +243,16 @@ def _workload(entry: Mapping[str, Any]) -> KnownKind:
 def _spec(entry: str | Mapping[str, Any]) -> PodPath:
     if isinstance(entry, str):
         return PodPath(parse_path(entry))
-    metadata = entry.get("metadata")
+    metadata, defaults = entry.get("metadata"), entry.get("defaults")
     return PodPath(
         parse_path(entry["at"]),
         containers=_paths(entry, "containers"),
         resources=_paths(entry, "resources"),
         metadata=None if metadata is None else parse_path(metadata),
+        fields=tuple(entry.get("fields", ())),
+        defaults=None if defaults is None else parse_path(defaults["at"]),
+        defaulted=() if defaults is None else tuple(defaults["fields"]),
+        container=entry.get("container", ""),
     )
 
 

@@ -1,9 +1,13 @@
-"""Writes the chart's schema and README, its values for the program, and the version (`make docs`); with Helm, manifests."""
+"""Writes the chart's schema and README, its values and the examples for the program, and the version (`make docs`).
+
+With Helm, manifests.
+"""
 
 import sys
 from pathlib import Path
 
 from deploy.generate import CHART, DEPLOY
+from deploy.generate.examples import EXAMPLES, examples
 from deploy.generate.kustomize import base, inject
 from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme
@@ -15,6 +19,7 @@ def main(helm: str | None = None) -> None:
     (CHART / "values.schema.json").write_text(values_schema())
     (CHART / "README.md").write_text(readme())
     DEFAULTS.write_text(defaults())
+    EXAMPLES.write_text(examples())
     for path, text in versioned().items():
         path.write_text(text)
     if helm is None:

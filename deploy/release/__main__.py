@@ -92,6 +92,7 @@ def _check_tag(source: Source, tag: str) -> None:
 
 def _build_parts(source: Source, dist: Path) -> None:
     documents.write_notes(source, dist)
+    documents.write_site(source, dist)
     documents.write_schemas(source, dist)
     documents.write_matrix(source, dist)
     wheel = python_packages.build(source, dist)

@@ -1,14 +1,29 @@
-"""What a release has in words: its notes, from the changelog, the matrix of vendors, and the JSON Schemas of documents."""
+"""What a release has in words: its pages as a site, notes from the changelog, the matrix of vendors, schemas of documents."""
 
 import re
 import subprocess
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 from deploy.release import ReleaseError
+from deploy.release.archives import pack_again
 from deploy.release.source import Source
 
 _SCHEMAS = ("mapping", "settings", "test")
+
+
+def write_site(source: Source, dist: Path) -> None:
+    """Pack the pages of the released code, in a folder named after the version, with a list of versions beside it."""
+    archive = dist / f"vgpu-webhook-{source.version}-site.tgz"
+    with tempfile.TemporaryDirectory(prefix="vgpu-webhook-site.") as folder:
+        command = [sys.executable, "-m", "deploy.site", folder]
+        subprocess.run(command, cwd=source.folder, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+        with tarfile.open(archive, "w:gz") as packed:
+            for path in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+                packed.add(path, str(path.relative_to(folder)))
+    pack_again(archive, source.time)
 
 
 def write_schemas(source: Source, dist: Path) -> None:

@@ -20,6 +20,7 @@ from webhook.admission.eligibility import (
     MAX_PLACEMENT,
     MAX_RESOURCES,
 )
+from webhook.admission.guard import MAX_CAPABILITIES
 from webhook.admission.shim import MAX_PATHS
 from webhook.admission.survey import MAX_CONTAINERS, MAX_UNKNOWN
 from webhook.mapping.document.strict_yaml import Document
@@ -230,6 +231,12 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
             "spec": {"containers": [share(env=[*many(n - 1), {"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}])]}
         },
     ),
+    "capabilities": (
+        MAX_CAPABILITIES,
+        lambda n: {
+            "spec": {"containers": [share(securityContext={"capabilities": {"add": ["c" * (n - len('[""]'))]}})]},
+        },
+    ),
     "paths": (MAX_PATHS, lambda n: {"spec": {"containers": split_paths(n)}}),
 }
 """By what is limited: the limit, and a pod with so many of it."""
@@ -255,6 +262,10 @@ TOLD: dict[str, tuple[str, str]] = {
     "mounts": ("the pod has 8193 mounts and parts of them", "mounts"),
     "long mounts": ("the pod has 1048577 bytes of mounts", "mounts"),
     "variables": ("the pod has 8193 variables in containers with one that matters to a share", "env"),
+    "capabilities": (
+        "capabilities take more than 1024 bytes: remove those that Linux has not",
+        "securityContext.capabilities.add",
+    ),
     "paths": (
         "LD_LIBRARY_PATH and LD_PRELOAD of the pod have more than 262144 characters",
         "env[LD_LIBRARY_PATH]",

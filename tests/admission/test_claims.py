@@ -14,6 +14,7 @@ from webhook.admission.judge import judge_pod
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.templates import read_template, selectors_of
 from webhook.pod import DEVICE_CLASS, Metadata, decode_pod
 from webhook.reasons import MAX_WARNING, Reason
 from webhook.request import template_name
@@ -239,6 +240,58 @@ def test_a_status_describes_only_what_its_name_says() -> None:
         assert old in status
         forged = status.replace('"memory":"4000Mi"', '"memory":"1Mi"', 1).replace(old, new)
         assert found(forged) == []
+
+
+A100, OTHER = "NVIDIA A100-SXM4-80GB", "GPU-11111111-1111-1111-1111-111111111111"
+
+
+@pytest.mark.parametrize(
+    "annotations, text",
+    [
+        ({"nvidia.com/use-gputype": "A100,, h100 "}, {"model": "a100,h100"}),
+        ({"nvidia.com/nouse-gputype": A100}, {"model": f"!{A100.lower()}"}),
+        ({"nvidia.com/use-gpuuuid": f"{OTHER},{OTHER}"}, {"uuid": OTHER}),
+        ({"nvidia.com/use-gputype": "a,b", "nvidia.com/nouse-gputype": "c,d"}, {"model": "a,b,!c,!d"}),
+        ({"nvidia.com/use-gputype": "a", "nvidia.com/nouse-gpuuuid": "b"}, {"model": "a", "uuid": "!b"}),
+        ({"nvidia.com/use-gputype": ""}, {}),
+    ],
+)
+def test_devices_that_annotations_select(annotations: dict[str, str], text: dict[str, str]) -> None:
+    """They are in the template alone, and the stored pod describes it again; no warning says that they have no effect."""
+    data = pod({"limits": SHARE})
+    data["metadata"]["annotations"] = annotations
+    decision = decided(data, WRITES)
+    assert Reason.HINT_NOT_CARRIED not in {each.reason for each in decision.warnings}
+    (template,) = decision.objects
+    found = read_template(template.spec, WRITES.vendors.values())
+    assert found is not None
+    assert {each.key_name: each.text for each in found.entries if each.key_name in {"model", "uuid"}} == text
+    assert decided(stored(data), WRITES).objects == (template,)
+
+
+@pytest.mark.parametrize(
+    "value", ["a' || true || '", "a\\", "x" * 65, "!a", ",".join(map(str, range(17))), "ä", "a\nb"]
+)
+def test_names_that_no_claim_selects_by(value: str) -> None:
+    """Denied, and who forges a status with one leaves no quotes either."""
+    data = pod({"limits": SHARE})
+    data["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": value}
+    assert decided(data, WRITES).reason is Reason.NO_EQUIVALENT
+    key = WRITES.vendors["dra-hami"].keys["uuid"]
+    expressions = selectors_of("d", key, value)
+    outside = re.sub("'[^']*'", "", " ".join(expressions))
+    assert re.fullmatch(r"(?:!?\(?device\.attributes\[\]\.uuid == (?: \|\| )?\)?)+", outside), expressions
+
+
+def test_an_extended_template_of_selectors_is_not_read() -> None:
+    """Whoever adds another expression, or changes ours, has a template that cannot be read."""
+    data = pod({"limits": SHARE})
+    data["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": OTHER}
+    (template,) = decided(data, WRITES).objects
+    for old, new in ((OTHER, f"{OTHER}' || '' == '"), ("device.", "!device."), (".uuid ==", ".uuid !=")):
+        spec = json.loads(json.dumps(template.spec).replace(old, new))
+        assert spec != template.spec
+        assert read_template(spec, WRITES.vendors.values()) is None
 
 
 def test_names_of_claims_are_labels() -> None:

@@ -541,7 +541,14 @@ def test_mounts_that_are_compared_are_few() -> None:
     many = [{"name": "v", "mountPath": f"/data/{number}"} for number in range(MAX_MOUNTS + 1)]
     held = Held(vendor(guard=MOUNTS))
     assert run(guard_pod, pod({"name": "main", "volumeMounts": many}), Scene([held])).patch == ()
-    many[0]["mountPath"] = "/acme/lib64"
-    with pytest.raises(Denied) as caught:
-        run(guard_pod, pod({"name": "main", "volumeMounts": many}), Scene([held]))
-    assert caught.value.finding.reason is Reason.TOO_MANY
+    of_node = pod({"name": "main", "volumeMounts": many})
+    of_node["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/data"}}]
+    near = [{**many[0], "mountPath": "/acme/lib64"}, *many[1:]]
+    for sent, guard in (
+        (pod({"name": "main", "volumeMounts": near}), MOUNTS),
+        (of_node, [{"hostPath": "/dev", "unless": []}]),
+    ):
+        with pytest.raises(Denied) as caught:
+            run(guard_pod, sent, Scene([Held(vendor(guard=guard))]))
+        finding = caught.value.finding
+        assert (finding.reason, finding.container, finding.field) == (Reason.TOO_MANY, "main", "volumeMounts")

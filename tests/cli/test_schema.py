@@ -64,8 +64,9 @@ def test_documents_of_the_pages(run: Run) -> None:
     ):
         found = [each for each in blocks if each.get("kind") in {None, kind.capitalize()} and known & each.keys()]
         assert found
+        checker = validator(run, kind)
         for document in found:
-            validator(run, kind).validate(document)
+            checker.validate(document)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Run
 from webhook.cli.manifests.files import Manifest, ManifestError
@@ -125,6 +126,51 @@ def test_assembled_pods() -> None:
     assert place.target("/spec/containers/0/resources/limits") == "/spec/trainer/resourcesPerNode/limits"
     assert place.target("/spec/containers/0/env") is None
     assert owners(kube("trainer.kubeflow.org/v1alpha1", "TrainJob", spec={"trainer": {"numNodes": 2}})) == {}
+
+
+def workflow(template: dict[str, Any], **spec: Any) -> tuple[str, dict[str, Any]]:
+    """An Argo workflow with one template, as text and as data."""
+    main = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}}}
+    data: dict[str, Any] = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}}
+    data["spec"] = {"templates": [{"name": "t", "container": main, **template}], **spec}
+    return yaml.safe_dump(data), data
+
+
+@pytest.mark.parametrize("kind", ["Workflow", "CronWorkflow"])
+def test_argo_templates_are_written(run: Run, kind: str) -> None:
+    """Scheduler and volumes have a place in a template, its container is `main`, and mutated again it stays the same."""
+    text, data = workflow({})
+    if kind == "CronWorkflow":
+        text = yaml.safe_dump({**data, "kind": kind, "spec": {"schedule": "0 0 * * *", "workflowSpec": data["spec"]}})
+    mutated = run("mutate", "-f", "-", stdin=text)
+    stored = yaml.safe_load(mutated.stdout)
+    [template] = stored["spec"].get("workflowSpec", stored["spec"])["templates"]
+    assert template["schedulerName"] == "hami-scheduler"
+    assert "schedulerName" not in template["container"]
+    volumes = {volume["name"] for volume in template["volumes"]}
+    assert {mount["name"] for mount in template["container"]["volumeMounts"]} == volumes != set()
+    assert {each["name"]: each["value"] for each in template["container"]["env"]}[
+        "CUDA_DEVICE_MEMORY_SHARED_CACHE"
+    ].endswith("/main.cache")
+    assert "stays as it is" not in mutated.output
+    assert yaml.safe_load(run("mutate", "-f", "-", stdin=mutated.stdout).stdout) == stored
+
+
+def test_argo_templates_inherit() -> None:
+    """A template without scheduler, node selector, affinity or tolerations has the workflow's, and may replace the first."""
+    inherited = {"schedulerName": "own", "nodeSelector": {"a": "b"}, "tolerations": [{"key": "k"}], "dnsPolicy": "None"}
+    own = {"nodeSelector": {"c": "d"}, "schedulerName": ""}
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(own, **inherited)[1]), ())
+    spec = place.pod["spec"]
+    assert [spec[key] for key in ("schedulerName", "nodeSelector")] == ["own", {"c": "d"}]
+    assert spec["tolerations"] == inherited["tolerations"]
+    assert "dnsPolicy" not in spec
+    template = "/spec/templates/0"
+    assert place.target("/spec/schedulerName") == f"{template}/schedulerName"
+    assert place.target("/spec/nodeSelector/e") == f"{template}/nodeSelector/e"
+    assert place.target("/spec/volumes/-") == f"{template}/volumes/-"
+    assert place.target("/spec/tolerations/-") is None
+    assert place.target("/spec/resourceClaims") is None
 
 
 def test_objects_inside_objects() -> None:

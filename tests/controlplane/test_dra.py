@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from webhook.cluster.claim_templates import RESOURCE
-from webhook.labels import CLAIM, ENABLED
+from webhook.labels import CLAIM, ENABLED, TARGET
 
 from .client import Answer, Object
 from .in_cluster import serving
@@ -82,7 +82,7 @@ def _driver(plane: ControlPlane) -> None:
     device = {
         "name": "card-0",
         "allowMultipleAllocations": True,
-        "attributes": {"uuid": {"string": "GPU-0"}},
+        "attributes": {"uuid": {"string": "GPU-0"}, "productName": {"string": "NVIDIA A100-SXM4-80GB"}},
         "capacity": {
             "memory": {"value": f"{CARD_GIB}Gi", "requestPolicy": memory},
             "cores": {"value": "100", "requestPolicy": cores},
@@ -94,6 +94,45 @@ def _driver(plane: ControlPlane) -> None:
     client.create(slice_).accepted()
 
 
+NVIDIA = "gpu.nvidia.com"
+CLASSES = {"gpu.nvidia.com": "gpu", "share.gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig"}
+"""Of NVIDIA's driver, and of shares by our chart: the type of their devices."""
+
+
+def _nvidia(plane: ControlPlane) -> None:
+    """A card on the same node as NVIDIA's driver would publish it: whole, or in slices, which shared counters keep apart."""
+    client = plane.client
+    for name, kind in CLASSES.items():
+        expression = f"device.driver == '{NVIDIA}' && device.attributes['{NVIDIA}'].type == '{kind}'"
+        body: Object = {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": name}}
+        body["spec"] = {"selectors": [{"cel": {"expression": expression}}]}
+        client.create(body).accepted()
+
+    def device(name: str, parts: int, **fields: Any) -> Object:
+        counters = {"parts": {"value": str(parts)}}
+        return {"name": name, "consumesCounters": [{"counterSet": "gpu-0", "counters": counters}], **fields}
+
+    def attributes(**texts: str) -> Object:
+        return {name: {"string": text} for name, text in texts.items()}
+
+    # kubernetes-sigs/dra-driver-nvidia-gpu: consumable_shares.go, deviceinfo.go.
+    memory = {"default": "80Gi", "validRange": {"min": "1Mi", "step": "1Mi", "max": "80Gi"}}
+    whole = device("gpu-0", 7, attributes=attributes(type="gpu", uuid="GPU-1", productName="NVIDIA A100-SXM4-80GB"))
+    whole |= {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi", "requestPolicy": memory}}}
+    profiles = {"2g.20gb": (2, 3), "1g.10gb+me": (1, 1), "1g.10gb": (1, 7)}
+    slices = [
+        device(f"gpu-0-mig-{row}-{place}", parts, attributes=attributes(type="mig", profile=profile))
+        for row, (profile, (parts, places)) in enumerate(profiles.items())
+        for place in range(places)
+    ]
+    counters = {"sharedCounters": [{"name": "gpu-0", "counters": {"parts": {"value": "7"}}}]}
+    pool = {"name": f"{NODE}-nvidia", "generation": 1, "resourceSliceCount": 2}
+    for name, content in ((f"{NODE}-counters", counters), (f"{NODE}-nvidia", {"devices": [whole, *slices]})):
+        body = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": name}}
+        body["spec"] = {"driver": NVIDIA, "nodeName": NODE, "pool": pool, **content}
+        client.create(body).accepted()
+
+
 @pytest.fixture(scope="module")
 def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The scheduler, a driver's objects, and a webhook whose target is that driver."""
@@ -102,6 +141,7 @@ def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         metadata = {"name": name, "labels": opted_in}
         scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     _driver(scheduler)
+    _nvidia(scheduler)
     settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vgpu-webhook-settings"}}
     settings["data"] = {"settings.yaml": f"{{optInLabel: {OPT_IN}, target: dra-hami}}\n"}
     client.create(settings, OWN).accepted()
@@ -113,8 +153,10 @@ def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         )
         yield scheduler
     client.delete(*REGISTRATION)
-    for resource, name in (("resourceslices", NODE), ("deviceclasses", DRIVER)):
-        client.delete(GROUP, resource, name)
+    for name in (NODE, f"{NODE}-counters", f"{NODE}-nvidia"):
+        client.delete(GROUP, "resourceslices", name)
+    for name in (DRIVER, *CLASSES):
+        client.delete(GROUP, "deviceclasses", name)
     client.delete("v1", "nodes", NODE)
 
 
@@ -138,13 +180,26 @@ def bound(plane: ControlPlane, name: str) -> Object:
     return plane.wait_until(found, f"{name} bound")
 
 
-def consumed(plane: ControlPlane, stored: Object) -> list[dict[str, str]]:
-    """What each claim of a pod was given of the card."""
+def allocated(plane: ControlPlane, stored: Object) -> list[Object]:
+    """The devices that the claims of a pod were given."""
     claims = [each["resourceClaimName"] for each in stored["status"]["resourceClaimStatuses"]]
     read = [plane.client.get(GROUP, "resourceclaims", name, TEAM).accepted() for name in claims]
-    return [
-        result["consumedCapacity"] for each in read for result in each["status"]["allocation"]["devices"]["results"]
-    ]
+    return [result for each in read for result in each["status"]["allocation"]["devices"]["results"]]
+
+
+def consumed(plane: ControlPlane, stored: Object) -> list[dict[str, str]]:
+    """What each claim of a pod was given of the card."""
+    return [result["consumedCapacity"] for result in allocated(plane, stored)]
+
+
+def wait_pending(plane: ControlPlane, name: str) -> None:
+    """Wait until the scheduler has found no node for a pod."""
+
+    def unschedulable() -> bool:
+        conditions = plane.client.get("v1", "pods", name, TEAM).accepted()["status"].get("conditions", [])
+        return any((each["type"], each["status"]) == ("PodScheduled", "False") for each in conditions)
+
+    plane.wait_until(unschedulable, f"{name} pending")
 
 
 @pytest.mark.parametrize("vendor", REQUESTS)
@@ -179,12 +234,7 @@ def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
     client.create(pod("first", big), TEAM).accepted()
     bound(plane, "first")
     client.create(pod("second", big), TEAM).accepted()
-
-    def unschedulable() -> bool:
-        conditions = client.get("v1", "pods", "second", TEAM).accepted()["status"].get("conditions", [])
-        return any((each["type"], each["status"]) == ("PodScheduled", "False") for each in conditions)
-
-    plane.wait_until(unschedulable, "second pending")
+    wait_pending(plane, "second")
     client.delete("v1", "pods", "first", TEAM)
     assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
 
@@ -203,6 +253,53 @@ def test_two_containers_have_a_claim_each(plane: ControlPlane) -> None:
     plane.client.create(pod("two", REQUESTS["vcuda"], other), TEAM).accepted()
     found = consumed(plane, bound(plane, "two"))
     assert sorted(each["memory"] for each in found) == ["2Gi", "4Gi"]
+
+
+SELECTS = [
+    {"nvidia.com/use-gputype": "H100,a100"},
+    {"nvidia.com/nouse-gputype": "V100,H100"},
+    {"nvidia.com/use-gpuuuid": "GPU-0,GPU-7"},
+    {"nvidia.com/nouse-gpuuuid": "GPU-7"},
+]
+SELECTS_OTHERS = [
+    {"nvidia.com/use-gputype": "H100"},
+    {"nvidia.com/nouse-gputype": "a100-sxm4"},
+    {"nvidia.com/use-gpuuuid": "GPU-7"},
+    {"nvidia.com/nouse-gpuuuid": "GPU-7,GPU-0"},
+]
+
+
+def test_devices_that_a_pod_selects(plane: ControlPlane) -> None:
+    """By parts of the model's name and by uuid: the card, or others, which there are none of."""
+    for number, annotations in enumerate(SELECTS):
+        plane.client.create(pod(f"on-{number}", REQUESTS["nvidia"], annotations=annotations), TEAM).accepted()
+    for number, annotations in enumerate(SELECTS_OTHERS):
+        plane.client.create(pod(f"off-{number}", REQUESTS["nvidia"], annotations=annotations), TEAM).accepted()
+    for number in range(3):  # with 30 % of the cores each
+        bound(plane, f"on-{number}")
+    for number in range(len(SELECTS_OTHERS)):
+        wait_pending(plane, f"off-{number}")
+    plane.client.delete("v1", "pods", "on-0", TEAM)
+    bound(plane, "on-3")
+
+
+TO_NVIDIA = {"annotations": {TARGET: "dra-nvidia"}}
+
+
+def test_slices_by_their_profile(plane: ControlPlane) -> None:
+    """Each container has slices of its profile, and the whole card waits until they are gone."""
+    client = plane.client
+    limits = ({"nvidia.com/mig-2g.20gb": 2}, {"nvidia.com/mig-1g.10gb.me": 1})
+    client.create(pod("slices", *limits, **TO_NVIDIA), TEAM).accepted()
+    devices = sorted(each["device"] for each in allocated(plane, bound(plane, "slices")))
+    assert [name.rpartition("-")[0] for name in devices] == ["gpu-0-mig-0", "gpu-0-mig-0", "gpu-0-mig-1"]
+    whole = {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 100, "nvidia.com/gpucores": 100}
+    client.create(pod("whole", whole, **TO_NVIDIA), TEAM).accepted()
+    wait_pending(plane, "whole")
+    client.delete("v1", "pods", "slices", TEAM)
+    assert [each["device"] for each in allocated(plane, bound(plane, "whole"))] == ["gpu-0"]
+    client.create(pod("slice", {"nvidia.com/mig-1g.10gb": 1}, **TO_NVIDIA), TEAM).accepted()
+    wait_pending(plane, "slice")
 
 
 def denied(plane: ControlPlane, body: Object) -> Answer:

@@ -51,11 +51,8 @@ def empty_one_by_one(place: Place) -> None:
         place.remove(name)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [end, *(pytest.param(each, marks=pytest.mark.deep) for each in (empty, empty_one_by_one))],
-    ids=lambda each: each.__name__,
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("loss", [end, empty, empty_one_by_one], ids=lambda each: each.__name__)
 async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) -> None:
     """Through the loss and after it, in both replicas; it is reported, and only a deliberate change ends it."""
     assert callable(loss)

@@ -66,7 +66,7 @@ def unchanged(_site: Site) -> None:
 @pytest.mark.parametrize(
     "damage, bundles, seconds",
     [
-        (unchanged, (None, None), 8),
+        pytest.param(unchanged, (None, None), 8, marks=pytest.mark.deep),
         pytest.param(unchanged, ("", None), 8, marks=pytest.mark.deep),
         pytest.param(unchanged, (STRANGER, STRANGER), 8, marks=pytest.mark.deep),
         pytest.param(unchanged, (base64.b64encode(b"garbage").decode(),) * 2, 8, marks=pytest.mark.deep),

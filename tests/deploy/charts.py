@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tests.controlplane.client import Object
+from tests.yaml_text import load_yaml_all
 
 from .helm import VERSIONS, Helm
 
@@ -187,7 +188,7 @@ class Chart:
         }
         options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
         printed = self.run("template", release, str(self.folder), *options, text=yaml.safe_dump(values))
-        return [document for document in yaml.safe_load_all(printed) if document is not None]
+        return list(load_yaml_all(printed))
 
 
 def chart(version: str = VERSIONS[0], kubernetes: str = KUBERNETES) -> Chart:

@@ -10,6 +10,7 @@ import yaml
 
 import webhook
 from deploy.generate import CHART
+from deploy.generate.examples import EXAMPLES, examples
 from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme, values
 from webhook.cli import main
@@ -27,6 +28,7 @@ def test_schema_and_readme_are_up_to_date() -> None:
     assert (CHART / "values.schema.json").read_text() == values_schema(), "run make docs"
     assert (CHART / "README.md").read_text() == readme(), "run make docs"
     assert DEFAULTS.read_text() == defaults(), "run make docs"
+    assert EXAMPLES.read_text() == examples(), "run make docs"
 
 
 def test_defaults_and_value_sets_satisfy_the_schema() -> None:

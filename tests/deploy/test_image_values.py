@@ -1,10 +1,10 @@
 """The image that the chart's pods run: which one, and what Helm says where nobody says which."""
 
 import pytest
-import yaml
 
 import webhook
 from deploy.generate import CHART
+from tests.yaml_text import load_yaml_all
 
 from .charts import NAMESPACE, RELEASE, Chart, HelmError, one, pod_of
 
@@ -23,7 +23,7 @@ def image(chart: Chart, values: str, *arguments: str) -> str:
     ]
     options = ["--values", "-", "--set", "image.repository=registry.example/vgpu-webhook", *arguments]
     printed = chart.run("template", RELEASE, str(chart.folder), *where, *options, text=values)
-    objects = [document for document in yaml.safe_load_all(printed) if document is not None]
+    objects = list(load_yaml_all(printed))
     found: str = pod_of(one(objects, "Deployment"))["containers"][0]["image"]
     return found.removeprefix("registry.example/vgpu-webhook:")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.yaml_text import load_yaml_all
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import documents_from, sourced_policy
 from webhook.cli.terminal import Failure
@@ -92,7 +93,7 @@ def rendered(helm: Chart, files: list[Path]) -> tuple[dict[str, Any], Any]:
     options = [text for file in files for text in ("--values", str(file))]
     name = ["template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--kube-version", helm.kubernetes]
     printed = helm.run(*name, "--set", IMAGE, "--show-only", "templates/configuration.yaml", *options)
-    data = {each["metadata"]["name"]: each["data"] for each in yaml.safe_load_all(printed) if each is not None}
+    data = {each["metadata"]["name"]: each["data"] for each in load_yaml_all(printed)}
     settings = data.pop("vgpu-webhook-settings")["settings.yaml"]
     mappings = {
         name.removeprefix("vgpu-webhook-mapping-"): parse(each["mapping.yaml"], name)[0].data

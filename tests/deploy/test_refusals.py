@@ -7,6 +7,7 @@ import click
 import pytest
 
 from tests.controlplane.client import Object
+from tests.depth import one_in
 from webhook.cli import main
 
 from .charts import Chart, HelmError, one
@@ -77,7 +78,7 @@ def policies(network: Any) -> dict[str, Object]:
     }
 
 
-@pytest.mark.parametrize("network", NETWORKS[False])
+@pytest.mark.parametrize("network", one_in(4, NETWORKS[False]))
 def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
     """The message names the value and its place."""
     for place, values in policies(network).items():
@@ -85,7 +86,7 @@ def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
         assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in message
 
 
-@pytest.mark.parametrize("network", NETWORKS[True])
+@pytest.mark.parametrize("network", one_in(4, NETWORKS[True]))
 def test_networks_are_taken(helm: Chart, network: str) -> None:
     """Of both kinds."""
     for values in policies(network).values():
@@ -97,7 +98,7 @@ assert COMMAND is not None
 SERVE = [option for option in COMMAND.params if isinstance(option, click.Option)]
 
 
-@pytest.mark.parametrize("option", SERVE, ids=lambda option: option.opts[0])
+@pytest.mark.parametrize("option", one_in(4, SERVE), ids=lambda option: option.opts[0])
 def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
     """What the chart has a value for, or gives a meaning, is no argument and no variable besides; all else is."""
     name = option.opts[0]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hatchling.builders.wheel import WheelBuilder
 
 from deploy.generate import versions
 from deploy.release import ReleaseError, archives, chart, documents, image, krew, source
@@ -208,3 +209,12 @@ def test_krew_installs_the_plugin(tmp_path: Path) -> None:
     (programs / "vgpu-webhook").symlink_to(shutil.which("vgpu-webhook", path=str(Path(sys.executable).parent)) or "")
     told = subprocess.run(kubectl, env={**environment, **path}, capture_output=True, text=True, check=True)
     assert told.stdout.startswith("VGW303: more than any device has")
+
+
+def test_wheel_has_the_files_of_the_playground() -> None:
+    """Whoever installs the program has its page, too."""
+    built = {each.distribution_path for each in WheelBuilder(str(ROOT)).recurse_included_files()}
+    folder = ROOT / "webhook/cli/playground"
+    files = {str(each.relative_to(ROOT)) for each in folder.iterdir() if each.is_file()}
+    assert {each.suffix for each in folder.iterdir()} >= {".html", ".css", ".js", ".svg", ".json"}
+    assert files <= built

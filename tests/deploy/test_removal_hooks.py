@@ -7,6 +7,7 @@ import yaml
 
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
+from tests.yaml_text import load_yaml_all
 
 from .charts import RELEASE, REQUIRED, STATIC, Chart, HelmError
 
@@ -71,7 +72,7 @@ def hooks(chart: Chart, plane: ControlPlane, values: Object) -> list[str]:
     user = ["--kubeconfig", str(plane.kubeconfig), "--kube-as-user", INSTALLER]
     options = ["--namespace", "not-created", "--dry-run=server", *user, "--values", "-"]
     printed = chart.run("template", RELEASE, str(chart.folder), *options, text=yaml.safe_dump(values))
-    objects = [each for each in yaml.safe_load_all(printed) if each is not None]
+    objects = list(load_yaml_all(printed))
     return sorted(
         each["kind"]
         for each in objects

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(
 
 T = TypeVar("T")
 
-USUAL = {"one replica is killed", "caBundle is emptied"}
-"""What the ordinary run makes happen: one fault of processes, one of objects; `make test-deep` all of them."""
+USUAL = {"one replica is killed"}
+"""What the ordinary run makes happen; `make test-deep` all of them."""
 
 REPORT_TIME = 120.0
 """Seconds for which is waited until somebody hears of it: Events are written, and log lines, a moment later."""

@@ -216,7 +216,9 @@ def test_mistake_is_reported_with_its_place(mistake: Mistake) -> None:
     """The problem names the line and the path, and where there is one, what to write instead."""
     old, new, line, path, message, hint = mistake
     assert old in ACME
-    problem = next(problem for problem in problems(ACME.replace(old, new, 1)) if where(problem.path) == path)
+    found = {where(problem.path): problem for problem in reversed(problems(ACME.replace(old, new, 1)))}
+    assert path in found
+    problem = found[path]
     assert (problem.source, problem.line) == ("0.yaml", line)
     assert message in problem.message
     assert hint in (problem.hint or str(problem))
@@ -298,6 +300,13 @@ forms:
         ("claim: memory, is: memory", "claim: count, is: memory", "keys.mem", "a count of devices, and capacities"),
         ("claim: memory", "claim: memory, total: true", "keys.mem", "for each device, in a known unit"),
         ("class: share", "class: Share", "claim.class", "Share"),
+        ("unit: 1Mi}", "unit: 1Mi, counted: false}", "keys.mem.counted", "no variable of the shim has {memory}"),
+        ("is: devices}", "is: devices, counted: false}", "keys.count", "only a capacity is not `counted`"),
+        ("distinct: uuid", "partitions: acmi", "claim.partitions", "no vendor with claims is called 'acmi'"),
+        ("distinct: uuid", "partitions: mig", "claim.partitions", "no vendor with claims is called 'mig'"),
+        ("forms:", "  name: {claim: name, is: text}\nforms:", "keys.name", "whose value a row or an annotation names"),
+        ("unit: 1Mi}", "unit: 1Mi, replace: {a: b}}", "keys.mem", "only an attribute has `replace`"),
+        ("unit: 1Mi}", "unit: 1Mi, selects: uuid}", "keys.mem", "only an attribute has `replace`"),
         ("forms:", "defaults: {memory: 1Gi}\nforms:", "defaults", "nothing is filled in"),
     ],
 )

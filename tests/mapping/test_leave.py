@@ -112,6 +112,8 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
             "only a resource that counts devices may have another name",
         ),
         ("{scheduler: elsewhere}", "{nodeSelector: {cloud.example/cut: small}}", "which would then be read"),
+        ("{scheduler: elsewhere}", "{annotations: {gpu-fraction: '0.5'}}", "which would then be read"),
+        ("{scheduler: elsewhere}", "{labels: {aliyun.com/gpu-count: '2'}}", "which would then be read"),
     ],
 )
 def test_problems(old: str, new: str, message: str) -> None:

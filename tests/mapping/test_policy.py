@@ -17,6 +17,19 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
 
 CONTRADICTIONS = [
     (
+        tuple(
+            each.replace(
+                f"{{resource: {name}.com/mem, is: memory, unit: 1Mi}}", "{annotation: x.com/mem, is: memory, unit: 1Mi}"
+            )
+            for name, each in (("acme", ACME), ("other", OTHER))
+        ),
+        "",
+        "0.yaml",
+        "keys.mem.annotation",
+        "annotation x.com/mem is owned by more than one vendor: acme, other",
+        "`owners: {x.com/mem: acme}`",
+    ),
+    (
         (ACME, OTHER.replace("other.com/gpu,", "acme.com/gpu,")),
         "",
         "0.yaml",

@@ -149,6 +149,16 @@ class Cluster(ControlPlane):
 
         self.wait_until(registered, f"{driver} registered", 60)
 
+    @contextlib.contextmanager
+    def beside(self, name: str, command: Sequence[str | Path]) -> Iterator[None]:
+        """In a block, a further process runs on the node, in its namespaces."""
+        process = self._start_inside(name, command)
+        try:
+            yield
+        finally:
+            self._inside.remove(process)
+            process.stop()
+
     def stop_node(self) -> None:
         """Stop kubelet, then containerd; containers run on without them."""
         for name in ("kubelet", "containerd"):

@@ -11,8 +11,10 @@
 #   iproute2    makes the network namespace that the node lives in
 #   gcc, libc6-dev, musl-tools  build the programs that run in the containers of the tests
 #   zsh, fish   complete commands in tests/cli
+#   chromium    shows the playground in tests/playground, unless there is Google's own: Ubuntu has it only as a snap
 set -eu
 packages='runc buildah debootstrap iptables conntrack iproute2 gcc libc6-dev musl-tools zsh fish'
+command -v google-chrome > /dev/null || packages="$packages chromium"
 
 missing=
 for package in $packages; do

@@ -16,6 +16,7 @@ from .guard import hierarchies, missing_controllers
 SOURCE = Path(__file__).parent
 COMMANDS = ("runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "cc")
 CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+DRA = "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin"
 NETWORK = "github.com/containernetworking/plugins/plugins"
 PROBE = """
 mount -t tmpfs node /var/lib
@@ -41,12 +42,14 @@ class Programs:
         kubernetes: `kubelet`, `kube-proxy` and `device-plugin`.
         runtime: `containerd`, its shim, `ctr`, and the network plugins.
         csi: a CSI driver for inline volumes.
+        dra: a driver of claims, whose devices are variables in containers.
     """
 
     control_plane: build.Binaries
     kubernetes: Path
     runtime: Path
     csi: Path
+    dra: Path
 
 
 def find() -> Programs:
@@ -75,7 +78,8 @@ def find() -> Programs:
         ),
     )
     csi = GoProgram("csi", source, ("go.mod", "go.sum", "csi/main.go"), "./csi", "-s -w", WITHOUT_GO)
-    return Programs(build.find(), kubernetes.folder(), runtime.folder(), csi.program())
+    dra = GoProgram("dra-example-driver", SOURCE / "dra", ("go.mod", "go.sum"), DRA, "-s -w", WITHOUT_GO)
+    return Programs(build.find(), kubernetes.folder(), runtime.folder(), csi.program(), dra.program())
 
 
 def why_not() -> str | None:

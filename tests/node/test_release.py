@@ -31,6 +31,7 @@ PARTS = {
     f"vgpu-webhook-{VERSION}-linux-amd64.oci.tar",
     f"vgpu-webhook-{VERSION}-linux-amd64.cdx.json",
     f"vgpu-webhook-{VERSION}-notes.md",
+    f"vgpu-webhook-{VERSION}-site.tgz",
     "mapping.schema.json",
     "settings.schema.json",
     "test.schema.json",

@@ -30,9 +30,9 @@ def test_pages_are_short() -> None:
     # Claims have a page of their own: the move to them is the largest change that a cluster makes.
     assert words["docs/dra.md"] <= 850
     assert words["CONTRIBUTING.md"] <= 900
-    assert words["docs/start.md"] <= 770
-    assert sum(count for page, count in words.items() if page.startswith("docs/")) <= 31_000
-    assert sum(words.values()) <= 33_500
+    assert words["docs/start.md"] <= 1250
+    assert sum(count for page, count in words.items() if page.startswith("docs/")) <= 32_000
+    assert sum(words.values()) <= 34_500
 
 
 def test_readme_is_short() -> None:

@@ -204,7 +204,7 @@ def _described(container: _ContainerStatus, policy: Policy) -> OwnClaim | None:
         return None
     try:
         entries = tuple(
-            KeyValue(key.name, name, text, claim_number(key, text))
+            KeyValue(key.name, name, text, 0 if key.kind == "text" else claim_number(key, text))
             for key in vendor.keys.values()
             if (text := container.written.get(name := key.spellings[0].text)) is not None
         )

@@ -300,6 +300,9 @@ def _report_hints(plan: Plan) -> None:
         for key in hints[:MAX_HINTS]:
             if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
+            selects = {name: kind.removeprefix("not_") for kind, name in allocation.source.document.selects}
+            if any(each.selects == selects.get(key) for each in allocation.vendor.keys.values() if each.selects):
+                continue  # a selector of the claim
             if allocation.source.owned.hint(key) and not allocation.vendor.owned.hint(key):
                 message = (
                     f"annotation {key} is a hint for {source_system} and has no effect with {target_system}: remove it"

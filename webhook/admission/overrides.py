@@ -210,6 +210,7 @@ class Overrides(NamedTuple):
         selected: the devices that the pod selects.
         bare: what a count of devices alone requests.
         scheduler: that the pod names; None for the default.
+        annotations: the pod's.
     """
 
     pod_target: str | None = None
@@ -219,6 +220,7 @@ class Overrides(NamedTuple):
     selected: tuple[SelectedDevice, ...] = ()
     bare: BareMeaning = BareMeaning()
     scheduler: str | None = None
+    annotations: Mapping[str, str] = {}
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
@@ -235,6 +237,7 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
         selected_devices(pod, policy),
         bare,
         pod.spec.scheduler_name,
+        pod_annotations or {},
     )
 
 

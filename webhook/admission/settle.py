@@ -1,7 +1,9 @@
 """One container: its keys read, filled in and settled; in its own keys or in those of another vendor."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +23,7 @@ from webhook.admission.overrides import (
     too_large,
 )
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Form, Key, Vendor
+from webhook.mapping.model.vendor import Binding, Default, Form, Key, Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import (
@@ -37,6 +39,12 @@ from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
 from webhook.reasons import Denied, Finding, Reason, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
+
+MAX_SELECTED: Final = 16
+"""The most models or devices of a list: a selector of a claim has at most 10 KiB, and its cost is limited, too."""
+
+_SELECTED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
+"""A model's name, a part of it, or a UUID: an attribute of a device has at most 64 characters."""
 
 
 class Settled(Struct):
@@ -259,6 +267,7 @@ def settle(
     """
     source = container.vendor
     target, other_family = target_of(source, overrides, policy)
+    target = target if target.claim is None else _of_partitions(container, target, policy)
     if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
         return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
@@ -283,6 +292,24 @@ def settle(
     if before:
         settled.findings[:0] = before
     return settled
+
+
+def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
+    """The vendor of a target's partitions if the container's keys name one; else the target."""
+    partitions = None if target.claim is None else policy.vendors.get(target.claim.partitions or "")
+    return target if partitions is None or not _named(container, partitions) else partitions
+
+
+def _named(container: ContainerRequest, target: Vendor) -> Binding:
+    """The value of a variable in the container's keys that has a row in a target with claims; of another target nothing."""
+    if target.claim is None:
+        return ()
+    variables = container.vendor.variables.values()
+    bound = [pair for entry in container.key_values.values() for pair in entry.binding]
+    bound += [(variable.name, name) for variable in variables if variable.everywhere for name in variable.write]
+    return tuple(
+        pair for pair in bound[:1] if pair[0] in target.variables and pair[1] in target.variables[pair[0]].rows
+    )
 
 
 def _is_share(container: ContainerRequest, policy: Policy) -> bool:
@@ -551,8 +578,9 @@ class _Settler:
             NoEquivalent: no form of the target can express it.
         """
         target, largest, name = self._target, self._policy.largest_card, self._container.name
+        named = _named(self._container, target)
         try:
-            return request, write(target, request, defaults, largest, name)
+            return request, write(target, request, defaults, largest, name, named=named)
         except NoEquivalent as error:
             failure = error
         device = device_for(target, self._overrides.selected, self._policy)
@@ -660,6 +688,31 @@ class _Settler:
             else:
                 names = self._with_twin(key, entry) if key.twin is not None else [entry.key]
                 settled.keys.extend((key, name, entry.text) for name in names)
+        if target.claim is not None:
+            settled.claim.update((entry.key_name, entry) for entry in self._selected())
+
+    def _selected(self) -> Iterator[KeyValue]:
+        """Yield the attributes of devices that the pod selects by annotations of the source.
+
+        Raises:
+            Denied: a list is too long, or has a value that no device has.
+        """
+        selects = self._container.vendor.document.selects
+        for key in self._target.keys.values():
+            if key.selects is None:
+                continue
+            values: list[str] = []
+            for sign, name in (("", getattr(selects, key.selects)), ("!", getattr(selects, f"not_{key.selects}"))):
+                text = self._overrides.annotations.get(name, "") if name is not None else ""
+                listed = [value for part in text.split(",") if (value := part.strip())]
+                if len(listed) > MAX_SELECTED or not all(map(_SELECTED.fullmatch, listed)):
+                    message = (
+                        f"{name}: a claim selects by at most {MAX_SELECTED} names of letters, digits, spaces and ._:/+-"
+                    )
+                    raise self._container.deny(Reason.NO_EQUIVALENT, f"{message}, with commas between them")
+                values += [f"{sign}{value.lower() if key.selects == 'model' else value}" for value in listed]
+            if values:
+                yield KeyValue(key.name, key.spellings[0].text, ",".join(dict.fromkeys(values)))
 
     def _source_keys(self) -> Iterator[tuple[KeyValue, Key]]:
         """The keys of the source as they are in the pod, and those that copy them."""

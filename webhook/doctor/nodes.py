@@ -19,7 +19,7 @@ from webhook.mapping.document.schema import SharedName
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
-from webhook.mapping.model.vendor import COUNT, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import expression
 from webhook.reasons import Denied, Reason
 
@@ -242,7 +242,7 @@ def _lacking(vendor: Vendor, classes: Collection[str], slices: Iterable[Resource
             yield f"there is no DeviceClass {name}"
     devices = [device for each in slices if each.spec.driver == claim.driver for device in each.spec.devices or ()]
     shared = [device for device in devices if device.allow_multiple_allocations]
-    needed = {key.claimed for key in vendor.keys.values() if key.claimed not in {None, COUNT}}
+    needed = {key.claimed for key in vendor.keys.values() if key.capacity}
     if not devices:
         yield f"the driver {claim.driver} offers no device: is it running?"
     elif not shared:

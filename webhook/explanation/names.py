@@ -20,6 +20,7 @@ from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
 _OTHER: Final[Mapping[str, str]] = {
     "other": "belongs to the request, but is not an amount",
     "text": "a text that chooses between forms",
+    "selector": "selects devices",
     "container": "names the container that requests",
 }
 
@@ -27,7 +28,7 @@ _OTHER: Final[Mapping[str, str]] = {
 def worth(vendor: Vendor, key: Key, number: Number) -> str:
     """Return the meaning of a number of a vendor's key: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
     if key.kind != "amount":
-        return _OTHER[key.kind]
+        return _OTHER["selector" if key.claimed is not None else key.kind]
     if number == 0:
         return "0: not specified"
     if key.unit is None:
@@ -38,7 +39,7 @@ def worth(vendor: Vendor, key: Key, number: Number) -> str:
 def unit_text(vendor: Vendor, key: Key) -> str:
     """Return the meaning of 1 of a vendor's key."""
     if key.kind != "amount":
-        return _OTHER[key.kind]
+        return _OTHER["selector" if key.claimed is not None else key.kind]
     if key.unit is None:
         return f"to be configured: {key.why}"
     return " and ".join(_unit_size(vendor, key, dimension) for dimension in key.dimensions)

@@ -190,7 +190,7 @@ def _compiled() -> Mapping[str, tuple[Vendor, str]]:
     }
 
 
-_NAMING: Final = frozenset({"translateTo", "copies", "target", "served", "owners"})
+_NAMING: Final = frozenset({"translateTo", "copies", "claim", "target", "served", "owners"})
 """Keys whose values name vendors."""
 
 

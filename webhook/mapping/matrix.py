@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from webhook.mapping.compile.probes import combinations, corners
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Derived, Form, Key, Row, Vendor
+from webhook.mapping.model.vendor import Binding, Derived, Form, Key, NamePart, Row, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Defaults, KeyValue, KeyValues, form_of, row_of, value_of
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
@@ -91,7 +91,8 @@ class Matrix:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._vendors = {name: _Corners(vendor, policy.largest_card) for name, vendor in policy.vendors.items()}
+        self._vendors = policy.vendors
+        self._corners = cache(lambda name: _Corners(policy.vendors[name], policy.largest_card))
         self._cells: dict[tuple[str, str], Cell] = {}
         self.sources: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.claim is None)
         self.targets: Final = tuple(name for name, vendor in policy.vendors.items() if vendor.target)
@@ -99,7 +100,11 @@ class Matrix:
     def cell(self, source: str, target: str) -> Cell:
         """Return the result for a source and a target."""
         if (source, target) not in self._cells:
-            self._cells[source, target] = cell_of(_tried(self._vendors[source], self._vendors[target]))
+            claim, corners = self._vendors[target].claim, self._corners(target)
+            slices = self._vendors.get((claim and claim.partitions) or "")
+            if slices is not None and _rows_of_both(self._vendors[source], slices):
+                corners = self._corners(slices.name)
+            self._cells[source, target] = cell_of(_tried(self._corners(source), corners))
         return self._cells[source, target]
 
     def row(self, source: str) -> Mapping[str, Cell]:
@@ -112,12 +117,19 @@ def _tried(source: "_Corners", target: "_Corners") -> Iterator[Tried]:
     names = _shared_names(source.vendor, target.vendor)
     forms = [form.name for form in source.vendor.forms]
     found = set(source.requests(target, expressed))
+    rows = _rows_of_both(source.vendor, target.vendor) if target.vendor.claim is not None else None
     for form, request in sorted(found, key=lambda each: (forms.index(each[0]), *_place(each[1]))):
-        outcome, why, written = target.outcome(request)
+        outcome, why, written = target.outcome(request) if rows is None else target.by_name(request, rows)
         if names and written is not None:
             differs = source.differs(target.vendor, expressed, names, written)
             outcome, why = (outcome, why) if differs is None else (Rendering.DENIED, differs)
         yield Tried(form, request, outcome, why)
+
+
+def _rows_of_both(source: Vendor, target: Vendor) -> NamePart | None:
+    """Return the variable of a target with claims whose rows the names of a source choose, too."""
+    both = (target.variables[name] for name in source.variables if name in target.variables)
+    return next((part for part in both if part.rows.keys() & source.variables[part.name].rows.keys()), None)
 
 
 def _place(request: Request) -> tuple[object, ...]:
@@ -292,9 +304,17 @@ class _Corners:
                     return Rendering.DROPS, " and ".join(dropped), None
         return Rendering.DENIED, written, None
 
-    def _write(self, request: Request) -> Written | str:
+    def by_name(self, request: Request, rows: NamePart) -> tuple[Rendering, str, Written | None]:
+        """Return what becomes of a request that is written by a name which both vendors have."""
+        written = self._write(request, named=((rows.name, next(iter(rows.rows))),))
+        if not isinstance(written, Written):
+            return Rendering.DENIED, written, None
+        same = any((row.memory, row.cores) == (request.memory, request.cores) for row in rows.rows.values())
+        return Rendering.EXACT if same else Rendering.ROUNDS, "", written
+
+    def _write(self, request: Request, named: Binding = ()) -> Written | str:
         try:
-            return write(self.vendor, request, self.vendor.defaults, self._largest_card, _CONTAINER)
+            return write(self.vendor, request, self.vendor.defaults, self._largest_card, _CONTAINER, named=named)
         except NoEquivalent as error:
             return error.reasons[0]
 

@@ -31,6 +31,7 @@ from webhook.server.listener import (
     VALIDATE,
     Endpoint,
     ReadyCheck,
+    Routes,
     dispatcher,
     failures,
     listening,
@@ -184,13 +185,14 @@ several of these intervals (``benchmarks/compiling.py``)."""
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a server."""
+    """The options of a server; `pages` makes further routes of the plain port, from the policy in force."""
 
     listen: Endpoint
     plain_listen: Endpoint
     drain_grace: float = DRAIN_GRACE
     reuse_port: bool = False
     limits: Limits = field(default_factory=Limits)
+    pages: Callable[[Current, Limits], Routes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,8 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         return [line for each in details for line in each()]
 
     reviews = dispatcher(review_routes(mutate, validate), limits)
-    plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, verbose), limits)
+    pages = {} if options.pages is None else options.pages(service.current, limits)
+    plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks, verbose), **pages}, limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))
     metrics.also(log_metric)

@@ -410,6 +410,7 @@ STOPPING: Final = "this replica is stopping"
 
 _REASONS: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequest",
+    HTTPStatus.FORBIDDEN: "Forbidden",
     HTTPStatus.NOT_FOUND: "NotFound",
     HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
     HTTPStatus.REQUEST_TIMEOUT: "Timeout",

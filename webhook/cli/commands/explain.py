@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
@@ -12,13 +11,11 @@ from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
 from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.files import Manifest
-    from webhook.cli.manifests.simulate import Simulated
+    from webhook.cli.manifests.explained import ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
     from webhook.explanation.correction import Correction
     from webhook.explanation.names import Mark, NameExplained
     from webhook.explanation.pods import PodExplained
-    from webhook.mapping.model.policy import Policy
 
 _COLORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lost", "warnings", "traps"), "yellow"),
@@ -32,21 +29,6 @@ _MARKS: "Final[Mapping[Mark, str]]" = {
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
     "known": "a name of another system: never read, and never taken for a misspelled key",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectExplained:
-    """One object of the input.
-
-    Attributes:
-        title: its name in messages: ``deployment/demo``.
-        notes: messages of the command itself.
-        pods: the pods in it by their path, which is empty for the object itself; none for a kind without pods.
-    """
-
-    title: str
-    notes: tuple[str, ...]
-    pods: "tuple[tuple[str, PodExplained], ...]"
 
 
 @click.command()
@@ -92,6 +74,7 @@ def explain(
     if name is not None:
         _explain_name(name, sourced, output)
         return
+    from webhook.cli.manifests.explained import explain_objects
     from webhook.cli.manifests.files import manifests_in
     from webhook.cli.manifests.simulate import simulate_under
 
@@ -99,40 +82,16 @@ def explain(
     policy = sourced.policy
     outcome = simulate_under(manifests, policy, namespace=namespace, target=target, template_paths=template_paths)
     check_template_paths(outcome)
-    objects = list(_objects(manifests, outcome, policy, target))
+    objects = list(explain_objects(manifests, outcome, policy, target))
     if output == "text":
         _print("\n".join(map(object_text, objects)), sourced)
     else:
-        _print_json({"objects": list(map(_data, objects))}, sourced)
+        _print_json({"objects": [each.data() for each in objects]}, sourced)
     denied = any(not pod.allowed for each in objects for _, pod in each.pods)
     end(manifests, problems, outcome, denied=denied, strict=strict)
 
 
-def _objects(
-    manifests: "list[Manifest]", outcome: "Simulated", policy: "Policy", target: str | None
-) -> Iterator[ObjectExplained]:
-    from webhook.cli.manifests.simulate import claims_in
-    from webhook.cluster.registration.match_conditions import NOT_SENT, sends, sent_names
-    from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
-
-    known, match = claims_in(manifests), sent_names(policy)
-    pod_target = POD_TARGET if target is None else f"--to {target}"
-    for each in outcome.objects:
-        notes = (*each.notes, *each.unjudged, *known.notes(each.pods, policy))
-        explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
-        pods = (
-            (pod.path, why if match is None or sends(pod.pod, match) else unsent(why, NOT_SENT))
-            for pod, why in explained
-        )
-        yield ObjectExplained(each.title, notes, tuple(pods))
-
-
-def _data(obj: ObjectExplained) -> dict[str, Any]:
-    pods = [{"path": path, **pod.data()} for path, pod in obj.pods]
-    return {"title": obj.title, "notes": obj.notes, "pods": pods}
-
-
-def object_text(obj: ObjectExplained) -> str:
+def object_text(obj: "ObjectExplained") -> str:
     """Format for a terminal, with colors, which `click.echo` strips if stdout is not one."""
     titled = ((f"{obj.title}, {path}" if path else obj.title, pod) for path, pod in obj.pods)
     pods = ["".join(_pod_lines(title, pod)) for title, pod in titled]

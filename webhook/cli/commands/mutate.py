@@ -1,6 +1,5 @@
 """``vgpu-webhook mutate``: prints manifests as the cluster would store them, without a cluster or network."""
 
-import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.manifests.files import manifests_in, yaml_stream, yaml_text
+from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
 from webhook.cli.manifests.simulate import Simulated, simulate_under
 from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
@@ -180,12 +179,7 @@ def unified(
     named: tuple[str, str] = ("as written", "as stored"),
 ) -> Iterator[str]:
     """Yield the lines of a unified difference of an object, in YAML and in color; none without one."""
-    if after is None or after == before:
-        return
-    old, new = (yaml_text(data).splitlines() for data in (before, after))
-    for number, line in enumerate(
-        difflib.unified_diff(old, new, f"{title} {named[0]}", f"{title} {named[1]}", lineterm="")
-    ):
+    for number, line in enumerate(difference(title, before, after, named)):
         if number < 2:  # noqa: PLR2004  (the two lines of the heading)
             yield click.style(line, bold=True) + "\n"
         else:

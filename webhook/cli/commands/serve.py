@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,9 @@ from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
     from webhook.replica.run import Addresses
-    from webhook.server.listener import Endpoint
+    from webhook.server.listener import Endpoint, Routes
+    from webhook.server.mutate import Current
+    from webhook.server.protocol import Limits
 
 MAX_PORT: Final = 65535
 
@@ -47,6 +49,7 @@ Endpoints:
   http://PLAIN-LISTEN/healthz      liveness
   http://PLAIN-LISTEN/readyz       ready for reviews
   http://PLAIN-LISTEN/metrics      for Prometheus
+  http://PLAIN-LISTEN/playground/  with --playground, for kubectl port-forward
 
 SIGTERM ends the server after --drain-grace, during which it still answers. Ctrl-C, or a second SIGTERM, ends it as
 soon as the requests in flight are answered.
@@ -98,6 +101,12 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     "--claims",
     is_flag=True,
     help="Create the ResourceClaimTemplates of pods whose target writes resource claims; without it they are denied.",
+)
+@click.option(
+    "--playground",
+    is_flag=True,
+    help="Serve the page of `vgpu-webhook playground` on the plain port, over the policy in force, to callers on the same "
+    "machine or in the same pod only, such as kubectl port-forward.",
 )
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
@@ -189,6 +198,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     owner_events: bool,
     sweep: bool,
     claims: bool,
+    playground: bool,
     reuse_port: bool,
     state_dir: Path | None,
     certificate_dir: Path | None,
@@ -213,7 +223,8 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     from webhook.server.protocol import Limits
 
     limits = Limits(connections=connections)
-    options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits)
+    pages = _playground() if playground else None
+    options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits, pages=pages)
     certificate_options = CertificateOptions(
         state_dir,
         certificate_dir,
@@ -250,6 +261,18 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events, sweep, claims)
     with _failures():
         serve_clustered(options, where, certificate_options, log_level, _announce)
+
+
+def _playground() -> "Callable[[Current, Limits], Routes]":
+    """Return what makes the routes of the playground; its files are read now."""
+    from webhook.cli.playground.answers import Playground
+    from webhook.cli.playground.pages import Pages
+    from webhook.cli.policy_source import SourcedPolicy
+
+    def routes(current: "Current", limits: "Limits") -> "Routes":
+        return Pages(Playground(lambda: SourcedPolicy("in force", current.policy), read_only=True), limits).routes()
+
+    return routes
 
 
 def _announce(addresses: "Addresses", trusted: str) -> None:

@@ -8,6 +8,7 @@ It is written with keys in their order, and text quoted if any parser could read
 """
 
 import copy
+import difflib
 import json
 import math
 import re
@@ -77,14 +78,14 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-def read_yaml(text: str, source: str) -> Iterator[Manifest]:
-    """Read the documents of a text, except empty ones.
+def read_yaml(text: str, source: str, most: int = MAX_NODES) -> Iterator[Manifest]:
+    """Read the documents of a text, except empty ones, with at most so many values in each.
 
     Raises:
         yaml.YAMLError: it is not YAML.
         ManifestError: it is YAML, but not a manifest.
     """
-    reader = _Reader(events_of(text), source)
+    reader = _Reader(events_of(text), source, most)
     try:
         for data, lines in reader.documents():
             if data is not None and not isinstance(data, dict):
@@ -98,10 +99,11 @@ def read_yaml(text: str, source: str) -> Iterator[Manifest]:
 class _Reader(Walker):
     """Builds documents, and ends at the first mistake."""
 
-    def __init__(self, stream: Iterator[events.Event], source: str) -> None:
+    def __init__(self, stream: Iterator[events.Event], source: str, most: int) -> None:
         super().__init__(stream)
         self.warnings: list[Problem] = []
         self._source = source
+        self._most = most
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
         self._merged: dict[FieldPath, list[dict[str, Any]]] = {}
@@ -141,8 +143,8 @@ class _Reader(Walker):
             raise self._error(event, f"the alias *{event.anchor} has no anchor before it")
         value, nodes = self._anchors[event.anchor]
         self._nodes += nodes
-        if self._nodes > MAX_NODES:
-            raise self._error(event, f"more than {MAX_NODES} values with aliases expanded")
+        if self._nodes > self._most:
+            raise self._error(event, f"more than {self._most} values with aliases expanded")
         return copy.deepcopy(value)
 
     def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
@@ -371,12 +373,13 @@ def _child(value: Any, part: str | int) -> Any:
     return None
 
 
-def read_manifests(body: bytes, source: str) -> list[Manifest]:
+def read_manifests(body: bytes, source: str, most: int = MAX_NODES) -> list[Manifest]:
     """Read the documents of a file, except empty ones.
 
     Args:
         body: the content of the file, UTF-8.
         source: its name in messages.
+        most: the most values in one document with its aliases expanded.
 
     Raises:
         ManifestError: neither YAML nor JSON, or a document that is not a mapping.
@@ -392,12 +395,12 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
                 return list(read_json(text, source))
             except json.JSONDecodeError:
                 pass
-        return list(read_yaml(text, source))
+        return list(read_yaml(text, source, most))
     except yaml.YAMLError as error:
         raise ManifestError(syntax_problem(error, text, source)) from error
 
 
-def read_stream(body: bytes, source: str) -> tuple[list[Manifest], list[Problem]]:
+def read_stream(body: bytes, source: str, most: int = MAX_NODES) -> tuple[list[Manifest], list[Problem]]:
     """Read the documents of a file as `read_manifests`, but continue behind each that cannot be read.
 
     Returns:
@@ -405,7 +408,7 @@ def read_stream(body: bytes, source: str) -> tuple[list[Manifest], list[Problem]
         read, and nothing of bytes that are no text.
     """
     try:
-        return read_manifests(body, source), []
+        return read_manifests(body, source, most), []
     except ManifestError as error:
         whole = error.problem
     try:
@@ -417,7 +420,7 @@ def read_stream(body: bytes, source: str) -> tuple[list[Manifest], list[Problem]
     line = 0
     for chunk in _SEPARATOR.split(text):
         try:
-            manifests = read_manifests(chunk.encode(), source)
+            manifests = read_manifests(chunk.encode(), source, most)
         except ManifestError as error:
             problems.append(_moved(error.problem, line))
             manifests = list(_json_before_mistake(chunk, source))
@@ -487,6 +490,16 @@ def yaml_text(data: object) -> str:
 def yaml_stream(documents: Iterable[object]) -> str:
     """Format documents, with markers between them."""
     return "---\n".join(yaml_text(document) for document in documents)
+
+
+def difference(
+    title: str, before: object, after: object, named: tuple[str, str] = ("as written", "as stored")
+) -> Iterator[str]:
+    """Yield the lines of a unified difference of an object in YAML; none where it stays, or is None afterwards."""
+    if after is None or after == before:
+        return
+    old, new = (yaml_text(data).splitlines() for data in (before, after))
+    yield from difflib.unified_diff(old, new, f"{title} {named[0]}", f"{title} {named[1]}", lineterm="")
 
 
 SUFFIXES: Final = {".yaml", ".yml", ".json"}

@@ -254,7 +254,7 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
     """Assemble the pod that is described at a path."""
     if shape.template:
         return PodPlace(path, _owner(obj), value, (((), path),))
-    pod, parts = assembled(value, shape, path)
+    pod, parts = assembled(obj.data, value, shape, path)
     return PodPlace(path, _owner(obj), pod, parts)
 
 

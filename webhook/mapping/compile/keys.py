@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -100,6 +100,10 @@ class Problems:
             return None
 
 
+_ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+"""An attribute of a device, without the domain of its driver: ``k8s.io/api/resource/v1/types.go``, FullyQualifiedName."""
+
+
 def compile_key(
     name: str,
     model: schema.Key,
@@ -174,6 +178,9 @@ def compile_key(
         retired=model.retired,
         unreported=model.unreported,
         claimed=model.claim,
+        counted=model.counted,
+        selects=model.selects,
+        replaced=tuple(model.replace.items()),
         unset=model.unset,
         omitted=model.omitted,
         per_container=CONTAINER in used,
@@ -197,6 +204,14 @@ def _check_claim(
         )
     elif model.claim is None and (model.unset is not None or model.omitted is not None):
         problems.add(path, "only a key with `claim` has `unset` and `omitted`")
+    elif not model.counted and (model.claim is None or model.kind not in {"memory", "cores"}):
+        problems.add(path, "only a capacity is not `counted`")
+    elif (model.replace or model.selects) and (model.claim is None or model.kind != "text"):
+        problems.add(path, "only an attribute has `replace` and `selects`")
+    elif model.claim is not None and model.kind == "text":
+        if _ATTRIBUTE.fullmatch(model.claim) is None or (model.row_of is None) is (model.selects is None):
+            hint = "write `rowOf: VARIABLE`, or `selects: model` or `uuid`"
+            problems.add(path, "a text in a claim is an attribute, whose value a row or an annotation names", hint)
     elif model.claim is not None and (
         len(dimensions) != 1 or (dimensions == ("devices",)) is not (model.claim == COUNT)
     ):

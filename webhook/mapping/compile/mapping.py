@@ -70,7 +70,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     guard, found = compile_guards(document.guard, shim, ("guard",))
     problems.extend(found)
     belongs = (*document.belongs, *_placed(document.place))
-    owned, found = compile_owned(document.owned, document.hints, document.variables, ("owned",), belongs=belongs)
+    owned, found = compile_owned(document.owned, document.all_hints, document.variables, ("owned",), belongs=belongs)
     problems.extend(found)
     for variable, counted in document.environment.items():
         if counted is not None and counted not in keys:
@@ -82,6 +82,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
+    problems.extend(list(_uncounted_without_shim(document)))
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
@@ -140,7 +141,7 @@ def _placed(place: schema.Place) -> Iterator[str]:
 
 def _variables_in_marks(document: schema.Mapping) -> set[str]:
     """Return the variables in names other than those of keys."""
-    names = (*_marks(document), *document.hints, *(document.match.keys or ()))
+    names = (*_marks(document), *document.all_hints, *(document.match.keys or ()))
     return {variable for name in names for variable in Template(name).variables}
 
 
@@ -231,6 +232,16 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
                 ("keys", key.name, "total"),
                 "a total over the devices of a pod needs `containers`: which of its containers request",
                 "write `containers: one`, `shared`, or `any` if each of them gets the whole number",
+            )
+
+
+def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
+    """Report capacities that nobody would limit: neither the driver, nor a variable of the shim."""
+    variables = "" if document.shim is None else " ".join(document.shim.env.values())
+    for name, key in document.keys.items():
+        if not key.counted and f"{{{key.kind}}}" not in variables:
+            yield Problem(
+                f"no variable of the shim has {{{key.kind}}}", ("keys", name, "counted"), "add one, or drop it"
             )
 
 

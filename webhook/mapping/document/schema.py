@@ -391,7 +391,8 @@ class Key(KeyRule):
     claim: Short | None = Field(
         None,
         min_length=1,
-        description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it",
+        description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
+        "`is: text` that of an attribute of the driver",
     )
     unset: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
         None, description="of a capacity: what is written for a request without a limit of it; without it, nothing"
@@ -399,6 +400,17 @@ class Key(KeyRule):
     omitted: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
         None,
         description="of a capacity: what a claim without it gets from the driver; without it, all that is not shared",
+    )
+    counted: bool = Field(
+        default=True,
+        description="false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
+    )
+    selects: Literal["model", "uuid"] | None = Field(
+        None,
+        description="for an attribute: what of a device it names; the pod's annotations in `selects` become its value",
+    )
+    replace: dict[Short, Short] = Field(
+        {}, max_length=FEW, description="of an attribute: parts of the value that the driver spells otherwise"
     )
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
@@ -526,6 +538,21 @@ class Claim(Strict):
         None,
         description="the attribute of the driver that differs between all devices: those of a claim are never the same",
     )
+    partitions: Name | None = Field(
+        None,
+        description="the mapping with the claims of partitions: a request whose name has a row there is written in it",
+    )
+
+
+class Selects(Strict):
+    """Annotations by which a pod selects the devices of all its containers: lists with commas. They are hints, too."""
+
+    model: LabelKey | None = Field(
+        None, description="parts of names of models, in any case, one of which the device has"
+    )
+    not_model: LabelKey | None = Field(None, description="likewise, none of which it has")
+    uuid: LabelKey | None = Field(None, description="UUIDs of devices")
+    not_uuid: LabelKey | None = Field(None, description="those of other devices")
 
 
 class OwnedLabel(Strict):
@@ -687,6 +714,10 @@ class Mapping(Strict):
         max_length=MANY,
         description="patterns of annotations that have no effect after a translation, which a warning reports",
     )
+    selects: Selects = Field(
+        Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),
+        description="annotations that a target with claims obeys, if it has keys with `selects`",
+    )
     belongs: list[Belonging] = Field(
         [],
         max_length=SOME,
@@ -702,3 +733,8 @@ class Mapping(Strict):
     sources: list[CheckedSource] = Field(
         [], max_length=FEW, description="the sources that the document was checked against"
     )
+
+    @property
+    def all_hints(self) -> tuple[str, ...]:
+        """`hints`, and the annotations in `selects`, which have no effect without a target that obeys them."""
+        return (*self.hints, *(annotation for _, annotation in self.selects if annotation is not None))

@@ -17,7 +17,7 @@ from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
 from webhook.mapping.model.near_misses import KnownPlace, NearMiss, Nearness, nearness, reported_names
 from webhook.mapping.model.shim import ARCH_LABEL
-from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
+from webhook.mapping.model.vendor import BUILT_IN, KeyPlace, Owned, Vendor, union
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 
@@ -216,24 +216,24 @@ SETTINGS: Final = "settings"
 """The source of problems in the settings, from whatever file."""
 
 
-def contradictions(
-    vendors: Mapping[str, Vendor], settings: Settings, resources: Names, annotations: Names, selectors: Names
-) -> list[Problem]:
+_OF_PODS: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
+"""Where the keys of a pod are read."""
+
+
+def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Mapping[KeyPlace, Names]) -> list[Problem]:
     """Return every contradiction: a name with two owners, an unknown vendor, a chain of translations, too many names.
 
     Args:
         vendors: all vendors by name, after the setting `owners` was applied.
         settings: the settings of the cluster.
-        resources: the active vendors that read each resource name.
-        annotations: the same for annotations.
-        selectors: the same for keys of the nodeSelector.
+        names: the active vendors that read each name in a place.
     """
     return [
         *_unknown_names(vendors, settings),
-        *conflicts(resources, "resource", vendors),
-        *conflicts(_size_annotations(vendors, annotations), "annotation", vendors),
+        *conflicts(names["resource"], "resource", vendors),
+        *conflicts(_size_annotations(vendors, names["annotation"]), "annotation", vendors),
         *_chains(vendors, settings),
-        *_read_selectors((vendor for vendor in vendors.values() if not vendor.inactive), selectors),
+        *_placed_keys((vendor for vendor in vendors.values() if not vendor.inactive), names),
         *_capacity_problems(vendors.values()),
     ]
 
@@ -254,13 +254,18 @@ def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Name
     )
 
 
-def _read_selectors(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
-    """Report keys that one vendor writes into a nodeSelector and another reads: a second pass would read another request."""
+def _placed_keys(vendors: Iterable[Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
+    """Report keys that `place` writes and a vendor reads: a second pass would read another request."""
     for vendor in vendors:
-        for key in vendor.place.node_selector:
-            for owner in selectors.owners(key):
+        place = vendor.place
+        for member, written, read in (
+            ("nodeSelector", place.node_selector, names["nodeSelector"]),
+            ("labels", place.labels, names["label"]),
+            ("annotations", place.annotations, names["annotation"]),
+        ):
+            for key, owner in [(each, owner) for each in written for owner in read.owners(each)]:
                 message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
-                yield Problem(message, ("place", "nodeSelector", key), "leave it out", vendor.source)
+                yield Problem(message, ("place", member, key), "leave it out", vendor.source)
 
 
 def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
@@ -274,6 +279,18 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
         for vendor in vendors.values()
         if vendor.translate_to is not None and vendor.translate_to not in vendors
     ]
+    problems.extend(
+        Problem(
+            f"no vendor with claims is called {vendor.claim.partitions!r}",
+            ("claim", "partitions"),
+            nearest_known(vendor.claim.partitions, [name for name, each in vendors.items() if each.claim is not None]),
+            vendor.source,
+        )
+        for vendor in vendors.values()
+        if vendor.claim is not None
+        and vendor.claim.partitions is not None
+        and (vendor.claim.partitions not in vendors or vendors[vendor.claim.partitions].claim is None)
+    )
     problems.extend(
         Problem(
             f"no other vendor is called {vendor.copies!r}",
@@ -517,9 +534,8 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     settings = _with_names(settings, names)
     vendors, disputes = _with_owners(vendors, settings)
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
-    resources, annotations = index(active, "resource"), index(active, "annotation")
-    selectors = index(active, "nodeSelector")
-    problems = contradictions(vendors, settings, resources, annotations, selectors)
+    read = {place: index(active, place) for place in _OF_PODS}
+    problems = contradictions(vendors, settings, read)
     largest = _largest_card(settings.largest_card, problems)
     smallest = _bytes(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
     cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
@@ -531,11 +547,11 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         names=names,
         settings=settings,
         digest=digest,
-        resources=resources,
-        labels=index(active, "label"),
-        annotations=annotations,
-        node_selector=selectors,
-        inactive=_inactive_names(vendors, resources, disputes),
+        resources=read["resource"],
+        labels=read["label"],
+        annotations=read["annotation"],
+        node_selector=read["nodeSelector"],
+        inactive=_inactive_names(vendors, read["resource"], disputes),
         near=nearness(list(vendors.values())),
         largest_card=largest,
         smallest_memory=smallest,

@@ -233,7 +233,11 @@ class Key:
         why: why the unit has to be configured.
         retired: why current versions of the system no longer read it.
         unreported: why no node reports the resource, so that a pod with it would stay Pending.
-        claimed: of a claim: `count`, or the name of the capacity.
+        claimed: of a claim: `count`, or the name of the capacity; of a text the attribute that has to be equal.
+        counted: of a capacity: the driver has it; otherwise only the shim limits it, and the claim is without it.
+        selects: of an attribute: what annotations in others' `selects` name; several values have commas between them, those
+            that a device must not have a `!` before them.
+        replaced: of an attribute: parts of the value, with what the driver spells in their place.
         unset: of a capacity: the number that is written without a request of it, and means none; None: nothing is written.
         omitted: of a capacity: the number that a claim without it gets; None: what the form says.
         per_container: the name contains the name of a container.
@@ -264,6 +268,9 @@ class Key:
     retired: str | None = None
     unreported: str | None = None
     claimed: str | None = None
+    counted: bool = True
+    selects: Literal["model", "uuid"] | None = None
+    replaced: tuple[tuple[str, str], ...] = ()
     unset: int | None = None
     omitted: int | None = None
     per_container: bool = False
@@ -281,6 +288,11 @@ class Key:
     def of_container(self) -> bool:
         """Whether it is part of one container: of its resources, or of a claim of its own."""
         return self.place in {"resource", "claim"}
+
+    @property
+    def capacity(self) -> bool:
+        """Whether it is the capacity of a claim, that its driver counts."""
+        return self.claimed is not None and self.claimed != COUNT and self.kind == "amount" and self.counted
 
     @property
     def templates(self) -> tuple[Template, ...]:

@@ -4,6 +4,8 @@ Source of the fields: ``k8s.io/api/resource/v1/types.go``. A template is written
 default, so that its name can be compared with what is stored.
 """
 
+import re
+import string
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
@@ -34,6 +36,12 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
     assert claim is not None  # noqa: S101  (by the caller)
     numbers = {entry.key_name: entry for entry in entries}
     counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claimed == COUNT]
+    selectors = [
+        {"cel": {"expression": expression}}
+        for name, entry in numbers.items()
+        if vendor.keys[name].kind == "text"
+        for expression in selectors_of(claim.driver, vendor.keys[name], entry.text)
+    ]
     without_capacity = whole and claim.whole_class is not None
     capacities = {} if without_capacity else _capacities(vendor, numbers)
     exactly: dict[str, Any] = {
@@ -43,6 +51,8 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
     }
     if capacities:
         exactly["capacity"] = {"requests": capacities}
+    if selectors:
+        exactly["selectors"] = selectors
     devices: dict[str, Any] = {"requests": [{"name": REQUEST, "exactly": exactly}]}
     if claim.distinct is not None:
         devices["constraints"] = [{"requests": [REQUEST], "distinctAttribute": f"{claim.driver}/{claim.distinct}"}]
@@ -52,7 +62,7 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
     capacities: dict[str, str] = {}
     for key in vendor.keys.values():
-        if key.claimed is None or key.claimed == COUNT:
+        if not key.capacity or key.claimed is None:
             continue
         entry = numbers.get(key.name)
         if entry is not None:
@@ -60,6 +70,38 @@ def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, st
         elif key.unset is not None:
             capacities[key.claimed] = str(key.unset)
     return capacities
+
+
+def selectors_of(driver: str, key: Key, text: str) -> list[str]:
+    """Return the CEL expressions for devices whose attribute is as the text of its key says; no value can leave its quotes."""
+    attribute = f"device.attributes['{driver}'].{key.claimed}"
+    if key.selects is None:
+        for part, spelled in key.replaced:
+            text = text.replace(part, spelled)
+        return [f"{attribute} == {_quoted(text)}"]
+
+    def any_of(values: list[str]) -> str:
+        quoted = map(_quoted, values)
+        if key.selects == "uuid":
+            return " || ".join(f"{attribute} == {value}" for value in quoted)
+        return " || ".join(f"{attribute}.lowerAscii().contains({value})" for value in quoted)
+
+    values = text.split(",")
+    wanted = [value for value in values if not value.startswith("!")]
+    others = [value[1:] for value in values if value.startswith("!")]
+    return [*([any_of(wanted)] if wanted else []), *([f"!({any_of(others)})"] if others else [])]
+
+
+def _quoted(value: str) -> str:
+    return f"'{''.join(each if each in _PLAIN else f'{_ESCAPE}{ord(each):08x}' for each in value)}'"
+
+
+_ESCAPE: Final = "\\U"
+_VALUE: Final = re.compile(r"(?:== |contains\()'([^'\\]*)'")
+
+
+_PLAIN: Final = frozenset(string.ascii_letters + string.digits + " ._-+:/")
+"""What stands for itself between the quotes of CEL; everything else is escaped."""
 
 
 def claim_text(key: Key, number: Number) -> str:
@@ -86,11 +128,20 @@ class _Capacity(_Known, frozen=True):
     requests: dict[str, str | int] = {}
 
 
+class _Cel(_Known, frozen=True):
+    expression: str
+
+
+class _Selector(_Known, frozen=True):
+    cel: _Cel
+
+
 class _Exactly(_Known, frozen=True):
     device_class_name: str
     allocation_mode: str = "ExactCount"
     count: int = 1
     capacity: _Capacity | None = None
+    selectors: list[_Selector] = []
 
 
 class _DeviceRequest(_Known, frozen=True):
@@ -127,8 +178,8 @@ class ClaimRead(NamedTuple):
 def read_template(spec: object, vendors: Iterable[Vendor]) -> ClaimRead | None:
     """Return what a template requests; None if it cannot be read: another class, or more than a mapping can say.
 
-    Read are one request for a number of devices with known capacities and, at most, our constraint: no selectors, no
-    alternatives, no configuration, no access by administrators.
+    Read are one request for a number of devices with known capacities, our selectors and, at most, our constraint: no other
+    selectors, no alternatives, no configuration, no access by administrators.
 
     Args:
         spec: the ``spec`` of a template, as plain data.
@@ -157,11 +208,19 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
     requested = {} if exactly.capacity is None else dict(exactly.capacity.requests)
+    expressions = {each.cel.expression for each in exactly.selectors}
     entries: list[KeyValue] = []
     for key in vendor.keys.values():
         name = key.spellings[0].text
         if key.claimed == COUNT:
             entries.append(KeyValue(key.name, name, str(exactly.count), exactly.count))
+            continue
+        if key.kind == "text":
+            text = _text_in(claim.driver, vendor, key, expressions)
+            entries.extend([KeyValue(key.name, name, text)] if text else [])
+            expressions.difference_update(selectors_of(claim.driver, key, text) if text else ())
+            continue
+        if not key.counted:
             continue
         written = requested.pop(key.claimed or "", requested.pop(f"{claim.driver}/{key.claimed}", None))
         try:
@@ -170,4 +229,17 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
             return None
         if number is not None and (written is None or number != key.unset):
             entries.append(KeyValue(key.name, name, claim_text(key, number), number))
-    return None if requested else ClaimRead(vendor, tuple(entries))
+    return None if requested or expressions else ClaimRead(vendor, tuple(entries))
+
+
+def _text_in(driver: str, vendor: Vendor, key: Key, expressions: Iterable[str]) -> str:
+    """Return the text of an attribute's key from which expressions were written; empty if none was."""
+    if key.row_of is not None:
+        rows = vendor.variables[key.row_of].rows
+        return next((name for name in rows if selectors_of(driver, key, name)[0] in expressions), "")
+    texts: list[str] = []
+    for expression in sorted(expressions, key=lambda each: each.startswith("!")):
+        sign = "!" if expression.startswith("!") else ""
+        text = ",".join(f"{sign}{value}" for value in _VALUE.findall(expression))
+        texts.extend([text] if text and selectors_of(driver, key, text) == [expression] else [])
+    return ",".join(texts)

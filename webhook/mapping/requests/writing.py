@@ -90,7 +90,9 @@ class NoEquivalent(Exception):  # noqa: N818  (a result, not an internal error)
         super().__init__("; ".join(reasons))
 
 
-def write(target: Vendor, request: Request, defaults: Defaults, largest_card: int, container: str) -> Written:
+def write(
+    target: Vendor, request: Request, defaults: Defaults, largest_card: int, container: str, *, named: Binding = ()
+) -> Written:
     """Write a request in the keys of a vendor; memory and cores are rounded up per device to what it can express.
 
     Args:
@@ -99,6 +101,8 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
         defaults: those that would apply when the keys are read again; dimensions that they would fill are written.
         largest_card: bytes, as for `read`.
         container: its name, for keys that contain it and for messages.
+        named: the value of a variable with a row, if the source's keys name the same one: then that is written, whatever its
+            size, in any form.
 
     Raises:
         NoEquivalent: no form can express it.
@@ -106,14 +110,16 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
     reasons: list[str] = []
     contradictions: list[str] = []
     for form in target.forms:
-        if not form.reads or not form.write:
+        if not form.reads or not (form.write or named):
             continue
         contradiction = _contradiction(form, request)
         if contradiction is not None:
             contradictions.append(contradiction)
             continue
         try:
-            return _write_form(target, form, request, defaults, largest_card=largest_card, container=container)
+            return _write_form(
+                target, form, request, defaults, largest_card=largest_card, container=container, named=named
+            )
         except NoEquivalent as error:
             reasons.extend(error.reasons)
     raise NoEquivalent(tuple(dict.fromkeys([*reasons, *contradictions])))
@@ -129,9 +135,16 @@ def _contradiction(form: Form, request: Request) -> str | None:
 
 
 def _write_form(
-    target: Vendor, form: Form, request: Request, defaults: Defaults, *, largest_card: int, container: str
+    target: Vendor,
+    form: Form,
+    request: Request,
+    defaults: Defaults,
+    *,
+    largest_card: int,
+    container: str,
+    named: Binding,
 ) -> Written:
-    binding, row = _binding(target, request)
+    binding, row = _binding(target, request) if not named else (named, target.variables[named[0][0]].rows[named[0][1]])
     numbers = _numbers(target, form, request, row, defaults)
     variables = dict(binding) | {"container": container}
     key_values: dict[str, KeyValue] = {}
@@ -157,13 +170,19 @@ def _write_form(
         value = getattr(request, dimension)
         raise NoEquivalent((f"no key specifies {dimension} {value}, and {default.named(dimension)} would apply",))
     difference = read_back_difference(form, request, reading, numbers, row)
-    if difference is not None:
+    if difference is not None and not named:
         raise NoEquivalent((difference,))
     return Written(form, key_values, reading)
 
 
 def _texts(form: Form, variables: Mapping[str, str]) -> Iterator[KeyValue]:
-    """Yield the texts that the form requires, the first of each condition; a nodeSelector is never written."""
+    """Yield the texts that the form requires, the first of each condition, and those of claims that name a row.
+
+    A nodeSelector is never written.
+    """
+    for key in form.keys.values():
+        if key.claimed is not None and key.row_of is not None and key.row_of in variables:
+            yield KeyValue(key.name, key.spellings[0].text, variables[key.row_of])
     for condition in form.when:
         if condition.texts and not condition.absent and form.keys[condition.keys[0]].place != "nodeSelector":
             key = form.keys[condition.keys[0]]

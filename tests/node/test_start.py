@@ -1,0 +1,110 @@
+"""The first hour of docs/start.md, as somebody goes through it: its commands print on a node what the page shows."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.project.test_docs import BLOCKS, YAML, Block, commands_of, shown_as
+
+from .conftest import REPOSITORY, TAG
+from .images import ROOT
+from .releases import Release
+from .small_images import GPU
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(1200)]
+
+PAGE: Final = "docs/start.md"
+INSTEAD: Final = {
+    "registry.example/vgpu-webhook": f"{REPOSITORY},image.tag={TAG}",
+    "docker.io/library/busybox:1.37": GPU,
+}
+"""What the page takes from a registry, and the node's image in its place."""
+
+READING: Final = re.compile(r"kubectl (get|logs) |vgpu-webhook (check|preview) (?!--pre)|vgpu-webhook check$")
+"""Commands that change nothing: whoever reads the page repeats them until they see what it shows."""
+
+PATIENCE: Final = 90
+"""Seconds until a cluster has done what a command asked for."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where somebody goes through the page: a folder with what a checkout has, a shell, and a network that leads to pods."""
+
+    folder: Path
+    release: Release
+
+    def run(self, command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the page."""
+        for shown, used in INSTEAD.items():
+            command = command.replace(shown, used)
+        plane = self.release.plane
+        path = f"{self.folder}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["nsenter", f"--target={plane.pid}", "--net", "bash", "-c", f"exec 2>&1\nset -e\n{command}"],
+            cwd=self.folder,
+            env={"PATH": path, "HOME": str(self.folder), "KUBECONFIG": str(plane.kubeconfig), "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def follow(self, where: str, text: str, shown: str) -> None:
+        """Run a command, repeatedly if it only reads, until it succeeds and prints what is shown."""
+        expected = shown_as(shown) if shown else re.compile(r"(?s:.*)")
+        reads = all(READING.match(line) for line in text.replace("\\\n", "").splitlines())
+        end = time.monotonic() + (PATIENCE if reads else 0)
+        while True:
+            did = self.run(text)
+            right = did.returncode == 0 and expected.fullmatch(did.stdout)
+            if right or time.monotonic() > end:
+                break
+            time.sleep(0.5)
+        assert right, f"{where}: {text}ended with {did.returncode}\nshown:\n{shown}\nprinted:\n{did.stdout}"
+
+
+@pytest.fixture
+def desk(any_release: Release, tmp_path: Path) -> Iterator[Desk]:
+    """A cluster without the product, and a folder with the files that the page shows."""
+    any_release.remove()
+    any_release.plane.wait_until(lambda: not any_release.replicas(), "replicas of an earlier release gone", 120)
+    for name in ("deploy/chart", "examples"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for block in YAML:
+        if block.page == PAGE and block.file is not None:
+            text = block.text
+            for shown, used in INSTEAD.items():
+                text = text.replace(shown, used)
+            (tmp_path / block.file).write_text(text)
+    (tmp_path / "bin").mkdir()
+    for name, program in (("kubectl", any_release.plane.binaries.path("kubectl")), ("helm", any_release.helm.helm)):
+        (tmp_path / "bin" / name).symlink_to(program)
+    found = Desk(tmp_path, any_release)
+    yield found
+    # Where the page was not followed to its end; what is gone is gone.
+    any_release.remove()
+    found.run("kubectl delete namespace demo --ignore-not-found")
+
+
+def test_first_hour(desk: Desk) -> None:
+    """From the first look to the end, each step as the page has it; then nothing of it is left."""
+    blocks: list[Block] = [block for block in BLOCKS if block.page == PAGE and block.language in {"sh", "console"}]
+    assert len(blocks) > 15
+    for block in blocks:
+        for command in commands_of(block):
+            desk.follow(command.where, command.text, command.printed)
+    assert not desk.release.left()
+    assert desk.run("kubectl get namespaces --output name").stdout.count("namespace/demo") == 0
+    unseen = [shown for shown in INSTEAD if shown not in "".join(block.text for block in BLOCKS if block.page == PAGE)]
+    assert not unseen

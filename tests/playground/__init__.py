@@ -1,0 +1,1 @@
+"""The playground: its answers, its pages, and the page in a browser."""

@@ -1,0 +1,227 @@
+"""What the playground answers: the same as `mutate` and `explain`, and within bounds whatever is written."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from webhook.cli import main
+from webhook.cli.options import PolicyOptions
+from webhook.cli.playground import answers
+from webhook.cli.playground.answers import MAX_ANSWER, MAX_LINES, MAX_OBJECTS, MAX_TEXT, PageState, Playground
+from webhook.cli.policy_source import sourced_policy
+from webhook.mapping.document.problem import MappingError
+
+ROOT = Path(__file__).parents[2]
+SOURCED = sourced_policy(PolicyOptions())
+PAGE = Playground(lambda: SOURCED)
+EXAMPLES: list[dict[str, str]] = PAGE.start()["examples"]
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, resources: {limits: {KEY: 1}}}]}\n"
+SHARE, WRONG = POD.replace("KEY", "nvidia.com/gpu"), POD.replace("KEY", "nvidia.com/gpumemory")
+
+
+def answered(**texts: str) -> dict[str, Any]:
+    """The answer for these texts, which JSON can carry."""
+    found: dict[str, Any] = json.loads(json.dumps(PAGE.answer(PageState(**texts))))
+    return found
+
+
+def problems(**texts: str) -> list[str]:
+    """The problems of these texts, with their tabs and lines."""
+    return [f"{each['tab']}:{each['line']}: {each['text']}" for each in answered(**texts)["problems"]]
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if "manifest" in each], ids=lambda each: each["name"])
+def test_as_the_commands_print_it(example: dict[str, str]) -> None:
+    """Of every example: the explanation, the difference and the stored objects are those of the commands."""
+    found = answered(manifest=example["manifest"], namespace=example.get("namespace", ""))
+    texts = example.get("namespace", "") + "---\n" + example["manifest"]
+    run = CliRunner()
+    explained = json.loads(run.invoke(main, ["explain", "-f", "-", "-o", "json"], input=texts).stdout)["objects"]
+    shown = found["objects"]
+    for each in shown:
+        for pod in each["pods"]:
+            if pod["correction"] is not None:
+                del pod["correction"]["text"]
+    assert [each["pods"] for each in shown] == [each["pods"] for each in explained]
+    mutated = run.invoke(main, ["mutate", "-f", "-", "-o", "diff"], input=texts)
+    assert "".join(f"{line}\n" for each in shown for line in each["diff"]) == mutated.stdout
+    stored = run.invoke(main, ["mutate", "-f", "-"], input=texts)
+    assert "---\n".join(each["stored"] for each in shown if each["stored"] is not None) == stored.stdout
+    assert ("denied" in {each["outcome"] for each in shown}) == (stored.exit_code == 2)
+    for each in shown:
+        for line in (*each["warnings"], *each["denials"]):
+            assert line in stored.stderr
+
+
+def test_namespace_target_mappings_and_settings() -> None:
+    """Each of them counts."""
+    (changed,) = answered(manifest=SHARE)["objects"]
+    assert changed["outcome"] == "changed"
+    out = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n"
+    (unchanged,) = answered(manifest=SHARE, namespace=out)["objects"]
+    assert (unchanged["outcome"], unchanged["diff"]) == ("unchanged", [])
+    assert "lacks the label" in unchanged["notes"][0]
+    (whole,) = answered(manifest=SHARE, settings="bareDevices: whole")["objects"]
+    assert "gpumem" not in whole["stored"]
+    mapping = (ROOT / "examples/mappings/acme.yaml").read_text()
+    found = answered(manifest=POD.replace("KEY", "acme.example/vgpu-memory"), mappings=mapping)
+    assert "acme" in found["sources"]
+    assert found["policy"]["digest"] != SOURCED.policy.digest
+    assert "acme.example/vgpu: '1'" in found["objects"][0]["stored"]
+    (translated,) = answered(manifest=POD.replace("KEY", "aliyun.com/gpu-mem"), target="nvidia")["objects"]
+    assert "nvidia.com/gpumem" in translated["stored"]
+
+
+def test_a_denial_has_its_remedy() -> None:
+    """With what to write instead, as YAML."""
+    (denied,) = answered(manifest=WRONG)["objects"]
+    assert (denied["outcome"], denied["stored"], denied["diff"]) == ("denied", None, [])
+    (pod,) = denied["pods"]
+    assert pod["denial"]["remedy"]
+    assert "nvidia.com/gpumem: 1" in pod["correction"]["text"]
+
+
+@pytest.mark.parametrize(
+    "texts, told",
+    [
+        ({"manifest": "a: [\n"}, "manifest:1: not YAML: "),
+        ({"manifest": "- a\n"}, "manifest:1: the document is not a mapping"),
+        ({"manifest": SHARE, "namespace": "a: {"}, "namespace:1: not YAML"),
+        ({"manifest": "\ud800"}, "manifest:None: not Unicode text"),
+        ({"mappings": "vendor: x\n"}, "mappings:1: "),
+        ({"settings": "bareDevices: maybe\n"}, "settings:1: bareDevices"),
+        ({"settings": "{}\n---\n{}\n"}, "settings:None: more than one document"),
+        ({"target": "nvidai"}, "target:None: no vendor is called 'nvidai' (did you mean `nvidia`?)"),
+    ],
+)
+def test_mistakes_have_their_place(texts: dict[str, str], told: str) -> None:
+    """The tab, and the line where there is one."""
+    assert told in problems(**texts)[0]
+
+
+def test_in_a_cluster_the_policy_stays() -> None:
+    """Other mappings or settings are rejected, also for the matrix."""
+    page = Playground(lambda: SOURCED, read_only=True)
+    assert page.start()["readOnly"]
+    for state in (PageState(SHARE, settings="bareDevices: whole"), PageState(SHARE, mappings="extends: nvidia")):
+        assert "the policy in force is not changed here" in page.answer(state)["problems"][0]["text"]
+        with pytest.raises(MappingError, match="the policy in force"):
+            page.cell(state, "vcuda", "nvidia")
+    assert page.answer(PageState(SHARE))["objects"][0]["outcome"] == "changed"
+
+
+def test_the_policy_may_be_replaced() -> None:
+    """The next answer is by the next policy."""
+    sourced = [SOURCED]
+    page = Playground(lambda: sourced[0], read_only=True)
+    before = page.answer(PageState(SHARE))["policy"]["digest"]
+    sourced[0] = sourced_policy(PolicyOptions(values=(ROOT / "examples/values/hami.yaml",)))
+    assert page.answer(PageState(SHARE))["policy"]["digest"] == sourced[0].policy.digest != before
+
+
+PAIRS = [("vcuda", "nvidia"), ("neuron", "nvidia"), ("neutral", "volcano"), ("aliyun", "gpushare"), ("nvidia", "kai")]
+
+
+@pytest.mark.parametrize("source, target", [*PAIRS, ("kai", "nvidia"), ("vcuda", "gpushare"), ("vcuda", "dra-hami")])
+def test_a_cell_is_what_its_request_gets(source: str, target: str) -> None:
+    """The pod of a cell is in the source's keys, and stored in the target's unless the whole cell is denied."""
+    cell = PAGE.cell(PageState(), source, target)
+    (found,) = answered(manifest=cell["manifest"])["objects"]
+    assert (found["outcome"] == "denied") == (cell["outcome"] == "denied")
+    assert f"in the keys of {source}" in json.dumps(found["pods"])
+    if cell["outcome"] == "denied":
+        assert cell["why"]
+    else:
+        assert [f"target  {target}"] == [
+            f"target  {row[0]}" for each in found["pods"][0]["containers"] for row in each["rows"]["target"]
+        ]
+
+
+def test_cells_that_do_not_exist() -> None:
+    """An unknown vendor is named, with the one that was meant; a source without a request has no pod."""
+    with pytest.raises(MappingError, match=r"no vendor is called 'vcud' \(did you mean `vcuda`"):
+        PAGE.cell(PageState(), "vcud", "nvidia")
+    with pytest.raises(MappingError, match="dra-hami"):
+        PAGE.cell(PageState(), "dra-hami", "nvidia")
+    assert PAGE.cell(PageState(), "mig-single", "nvidia")["manifest"] is None
+
+
+def test_a_small_pod_takes_less_than_50_ms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest of some answers, so that other work on the machine does not count."""
+    times = []
+    for number in range(20):
+        start = time.perf_counter()
+        answered(manifest=SHARE.replace("name: a", f"name: a{number}"))
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.05
+
+
+def alias_bomb(levels: int) -> str:
+    """Ten times as many values with each level."""
+    names = "abcdefghij"
+    first = f"a: &a [{', '.join(['x'] * 10)}]\n"
+    return first + "".join(
+        f"{names[at]}: &{names[at]} [{', '.join([f'*{names[at - 1]}'] * 10)}]\n" for at in range(1, levels)
+    )
+
+
+@pytest.mark.parametrize(
+    "manifest, told",
+    [
+        pytest.param("a" * (MAX_TEXT + 1), f"longer than {MAX_TEXT // 1024} KiB", id="long"),
+        pytest.param(alias_bomb(7), "more than 100000 values with aliases expanded", id="aliases"),
+        pytest.param("a: " + "[" * 50_000, "nested deeper than 150 levels", id="deep"),
+        pytest.param('{"a":' * 50_000, "nested deeper than 150 levels", id="deep JSON"),
+        pytest.param(
+            "---\na: 1\n" * (MAX_OBJECTS + 1), f"only the first {MAX_OBJECTS} documents are read", id="documents"
+        ),
+        pytest.param("---\na: [\n" * 60, f"only the first {MAX_OBJECTS} documents are read", id="broken documents"),
+        pytest.param("a: &a [*a]\n", "the alias *a has no anchor before it", id="endless"),
+        pytest.param("a: 1e99999999\n", "is not a number", id="number"),
+    ],
+)
+def test_hostile_manifests_are_bounded(manifest: str, told: str) -> None:
+    """Each of them is a problem, and takes no more than seconds."""
+    assert told in "\n".join(problems(manifest=manifest))
+
+
+def test_many_objects_and_lines_are_bounded() -> None:
+    """Only so many objects of a list are shown; a very long one is not compared."""
+    items = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"a{at}"}, "spec": {"containers": []}}
+        for at in range(60)
+    ]
+    found = answered(manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert len(found["objects"]) == MAX_OBJECTS
+    assert f"only the first {MAX_OBJECTS} objects are shown" in found["problems"][0]["text"]
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+    many = {
+        "apiVersion": "a/v1",
+        "kind": "B",
+        "spec": {f"a{at}": {"template": template} for at in range(MAX_OBJECTS + 9)},
+    }
+    (explained,) = answered(manifest=json.dumps(many))["objects"]
+    assert (explained["outcome"], len(explained["pods"])) == ("changed", MAX_OBJECTS)
+    containers = [{**template["spec"]["containers"][0], "name": f"c{at}"} for at in range(60)]
+    fat = [{**each, "spec": {"containers": containers}} for each in items[:20]]
+    found = answered(manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": fat}))
+    assert len(json.dumps(found)) < 2 * MAX_ANSWER
+    assert f"only the first {len(found['objects'])} objects are shown" in found["problems"][0]["text"]
+    long = SHARE + "data: [" + "1, " * MAX_LINES + "1]\n"
+    (pod,) = answered(manifest=long)["objects"]
+    assert (pod["outcome"], pod["diff"]) == ("changed", [])
+
+
+def test_cells_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most so many are remembered, and the same one is derived once."""
+    monkeypatch.setattr(answers, "MAX_CELLS", 2)
+    page = Playground(lambda: SOURCED)
+    first = page.cell(PageState(), "neuron", "whole")
+    assert page.cell(PageState(), "neuron", "whole") is first
+    for target in ("mps", "timeslicing"):
+        page.cell(PageState(), "neuron", target)
+    assert page.cell(PageState(), "neuron", "whole") is not first

@@ -1,0 +1,355 @@
+"""The page in a real browser: typing, mistakes, links, both color schemes, a narrow window, the keyboard alone, axe-core."""
+
+import json
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.parts import skip_part
+
+from .browser import chromium, served, started
+
+pytestmark = pytest.mark.browser
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: typed}}
+spec:
+  containers:
+  - name: train
+    resources:
+      limits:
+        {key}: {number}
+"""
+AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The browser, once."""
+    program = chromium()
+    if program is None:
+        skip_part("browser", "Chromium is not installed: see tests/node/install.sh")
+    with started(program) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The page of the command."""
+    with served("playground", "--port", "0") as url:
+        yield url
+
+
+@pytest.fixture
+def trouble() -> list[str]:
+    """What the console of the page shows; a test that expects something clears it."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, url: str, trouble: list[str]) -> Iterator[Page]:
+    """The page, as it is opened first; at the end the console must be empty."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], base_url=url)
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    opened(page, url)
+    yield page
+    context.close()
+    assert trouble == []
+
+
+def opened(page: Page, url: str) -> None:
+    """Open the page, and wait for the first result."""
+    page.goto(url)
+    expect(page.get_by_role("article").first).to_be_visible()
+
+
+def text_of(page: Page, tab: str) -> Locator:
+    """The text of a tab."""
+    return page.get_by_role("textbox", name=tab)
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds: every rule that it has, with the elements."""
+    page.evaluate(f"{AXE}; undefined")
+    found: dict[str, Any] = page.evaluate("axe.run(document)")
+    return [f"{each['id']}: {[node['html'][:120] for node in each['nodes']]}" for each in found["violations"]]
+
+
+def test_typing(page: Page) -> None:
+    """A result is shown and announced while one types: changed, then denied with what to write, then changed."""
+    status, manifest = page.get_by_role("status").first, text_of(page, "Manifest")
+    expect(status).to_have_text("pod/default-memory: changed, 2 warnings")
+    manifest.fill(POD.format(key="nvidia.com/gpumem", number=3000))
+    expect(status).to_contain_text("pod/typed: changed")
+    expect(page.locator(".diff .added").filter(has_text="schedulerName: hami-scheduler")).to_be_visible()
+    expect(page.locator(".rows").first).to_contain_text("3000 MiB")
+    expect(page.get_by_label("Example")).to_have_value("")
+    manifest.fill(POD.format(key="nvidia.com/gpumemory", number=3000))
+    expect(status).to_have_text("pod/typed: denied")
+    denial = page.locator(".notice.denied")
+    expect(denial).to_contain_text("VGW313")
+    expect(denial).to_contain_text("Remedy: ")
+    expect(denial.get_by_label("What to write instead")).to_contain_text("nvidia.com/gpumem: 3000")
+    manifest.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(POD.format(key="nvidia.com/gpumem", number=4000))
+    expect(status).to_contain_text("pod/typed: changed")
+
+
+def test_every_example(page: Page) -> None:
+    """Each of them can be chosen, and has a result; a mapping is shown where it is written."""
+    example = page.get_by_label("Example")
+    options = [text for text in example.locator("option").all_text_contents() if text != "Your own"]
+    assert len(options) > 30
+    for option in options[::6]:
+        example.select_option(label=option)
+        expect(page.get_by_role("status").first).not_to_have_class("failed")
+        expect(page.locator("#problems li")).to_have_count(0)
+    example.select_option(label="acme")
+    expect(page.get_by_role("tab", name="Mappings")).to_have_attribute("aria-selected", "true")
+    expect(text_of(page, "Mappings")).to_have_value(Path("examples/mappings/acme.yaml").read_text())
+    expect(page.locator("#target option[value=acme]")).to_have_count(1)
+
+
+def test_namespace_target_and_settings(page: Page) -> None:
+    """Each of the other inputs changes the result."""
+    manifest = text_of(page, "Manifest")
+    manifest.fill(POD.format(key="tencent.com/vcuda-core", number=100))
+    page.get_by_label("Translate to").select_option("nvidia")
+    expect(page.locator(".diff")).to_contain_text("nvidia.com/gpu: '1'")
+    manifest.fill(POD.format(key="nvidia.com/gpu", number=1))
+    expect(page.locator(".diff")).to_contain_text("nvidia.com/gpumem: '5000'")
+    page.get_by_role("tab", name="Settings").click()
+    text_of(page, "Settings").fill("bareDevices: whole")
+    expect(page.locator("#result")).not_to_contain_text("nvidia.com/gpumem: '5000'")
+    page.get_by_role("tab", name="Namespace").click()
+    text_of(page, "Namespace").fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n")
+    expect(page.get_by_role("status").first).to_contain_text("pod/typed: unchanged")
+    labels = "{vgpu-webhook.io/inject: enabled, vgpu-webhook.io/mode: warn}"
+    warn = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: default, labels: {labels}}}\n"
+    text_of(page, "Namespace").fill(warn)
+    expect(page.get_by_role("heading", name="pod/typed")).to_have_text("pod/typedunchangedmode warn")
+    page.get_by_text("Labels and annotations of namespaces").click()
+    expect(page.locator("#keys")).to_contain_text("vgpu-webhook.io/bare-devices")
+
+
+def test_mistakes(page: Page) -> None:
+    """A mistake is shown with its line, and a click goes there."""
+    text_of(page, "Manifest").fill("apiVersion: v1\nkind: Pod\nmetadata: [\n")
+    problem = page.locator("#problems button")
+    expect(problem).to_contain_text("manifest, line")
+    expect(page.get_by_role("status").first).to_have_text("1 problem")
+    text_of(page, "Manifest").fill("")
+    expect(page.get_by_role("status").first).to_have_text("Nothing is written yet.")
+    page.get_by_role("tab", name="Mappings").click()
+    text_of(page, "Mappings").fill("vendor: x\nkeys: 1\n")
+    page.get_by_role("tab", name="Manifest").click()
+    problem.filter(has_text="mappings, line 2").first.click()
+    expect(text_of(page, "Mappings")).to_be_focused()
+    selected = (
+        "document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)"
+    )
+    assert page.evaluate(selected) == "keys: 1"
+
+
+def test_a_server_that_is_gone(page: Page, trouble: list[str]) -> None:
+    """The page says so, and goes on as soon as it is back."""
+    page.route("**/answer", lambda route: route.abort())
+    text_of(page, "Manifest").fill(POD.format(key="nvidia.com/gpu", number=1))
+    expect(page.get_by_role("status").first).to_contain_text("No answer")
+    page.unroute("**/answer")
+    text_of(page, "Manifest").fill(POD.format(key="nvidia.com/gpumem", number=3000))
+    expect(page.get_by_role("status").first).to_contain_text("pod/typed: changed")
+    assert [text for text in trouble if "ERR_FAILED" not in text] == []
+    trouble.clear()
+
+
+def test_a_link_carries_the_state(page: Page, browser: Browser, url: str) -> None:
+    """Another browser shows the same; what the link carries is in no request, neither as it is nor in a header."""
+    text_of(page, "Manifest").fill(POD.format(key="tencent.com/vcuda-core", number=100))
+    page.get_by_label("Translate to").select_option("iluvatar")
+    page.get_by_role("tab", name="Settings").click()
+    text_of(page, "Settings").fill("bareDevices: whole # größer ☃")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status").first).to_contain_text("The link is copied.")
+    link: str = page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{url}#")
+    with browser.new_context() as context:
+        other = context.new_page()
+        sent: list[str] = []
+        other.on(
+            "request", lambda request: sent.append(f"{request.url} {request.all_headers()} {request.post_data or ''}")
+        )
+        opened(other, link)
+        for field in ("manifest", "namespace", "target", "settings", "mappings"):
+            assert other.locator(f"#{field}").input_value() == page.locator(f"#{field}").input_value(), field
+        assert sent
+        assert [line for line in sent if link.partition("#")[2] in line] == []
+
+
+@pytest.mark.parametrize("fragment", ["x", "%%%", "e30", "q1YqSS0uUbJSAgA", "A" * 5000])
+def test_a_broken_link(page: Page, url: str, fragment: str) -> None:
+    """It is reported, and nothing else happens."""
+    page.goto(f"{url}#{fragment}")
+    expect(page.get_by_role("status").first).to_contain_text("The link cannot be read")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(page: Page, scheme: Any) -> None:
+    """No violation of any rule of axe-core, contrast included; the colors are those of the scheme."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    background = {"light": "rgb(246, 247, 248)", "dark": "rgb(18, 21, 23)"}
+    assert page.evaluate(BACKGROUND) == background[scheme]
+    assert violations(page) == []
+    page.get_by_label("Example").select_option(label="misspelled")
+    expect(page.locator(".notice.denied")).to_be_visible()
+    page.get_by_label("Requests of").select_option("neuron")
+    expect(page.get_by_role("row", name="whole").first).to_be_visible()
+    page.get_by_role("tab", name="Settings").click()
+    text_of(page, "Settings").fill("target: [")
+    expect(page.locator("#problems button").first).to_be_visible()
+    assert violations(page) == []
+    page.get_by_role("tab", name="Namespace").click()
+    page.get_by_text("Labels and annotations of namespaces").click()
+    assert violations(page) == []
+
+
+def test_narrow(page: Page) -> None:
+    """At 320 px (WCAG 1.4.10) nothing is cut off or has to be scrolled to from the side, except code and tables."""
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.get_by_label("Requests of").select_option("neuron")
+    expect(page.get_by_role("row", name="whole").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    for control in page.locator("button:visible, select:visible, textarea:visible").all():
+        box = control.bounding_box()
+        if control.evaluate("element => element.closest('.scroll') === null"):
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 320
+    assert violations(page) == []
+
+
+def test_keyboard_alone(page: Page) -> None:
+    """Everything is reached by Tab in the order of the page, and used by keys; the focus can be seen."""
+    order = ["share", "example", "target", "tab-manifest", "manifest"]
+    for identity in order:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == identity
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("End")
+    expect(page.get_by_role("tab", name="Settings")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Manifest")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Mappings")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Home")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("kind: Pod\napiVersion: v1\n")
+    page.keyboard.press("Tab")  # a text area is no trap
+    assert page.evaluate("document.activeElement.id") != "manifest"
+    page.get_by_label("Requests of").focus()
+    page.keyboard.type("neuron")
+    expect(page.get_by_role("row", name="whole").first).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(text_of(page, "Manifest")).to_be_focused()
+    expect(page.get_by_role("status").first).to_contain_text("pod/neuron-to-")
+
+
+def test_a_cell_shows_a_request_going_through(page: Page) -> None:
+    """What the matrix calls written is changed, and what it calls denied is denied."""
+    page.get_by_label("Requests of").select_option("vcuda")
+    page.get_by_role("button", name="vcuda to amd: exactly").click()
+    expect(page.get_by_role("status").first).to_contain_text("pod/vcuda-to-amd: changed")
+    assert "tencent.com/vcuda-core" in text_of(page, "Manifest").input_value()
+    page.get_by_role("button", name="vcuda to gpushare: denied").click()
+    expect(page.get_by_role("status").first).to_contain_text("pod/vcuda-to-gpushare: denied")
+
+
+HOSTILE = ["<script>window.hacked=1</script>", "<img src=x onerror=window.hacked=1>", '"><svg onload=window.hacked=1>']
+
+
+def hostile_pod(text: str) -> dict[str, Any]:
+    """A pod with a text in every field that may show up."""
+    quantities = {f"nvidia.com/gpu{text}": text, "nvidia.com/gpumem": text, "nvidia.com/gpu": 1}
+    container = {
+        "name": text,
+        "image": text,
+        "command": [text],
+        "env": [{"name": text, "value": text}, {"name": "LD_PRELOAD", "value": text}],
+        "resources": {"limits": quantities, "requests": {text: text}},
+        "volumeMounts": [{"name": text, "mountPath": text}],
+    }
+    annotations = {text: text, "vgpu-webhook.io/target": text, "vgpu-webhook.io/status": text}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": text, "labels": {text: text}, "annotations": annotations, text: text},
+        "spec": {
+            "schedulerName": text,
+            "nodeName": text,
+            "nodeSelector": {text: text},
+            "containers": [container],
+            "initContainers": [{**container, "resources": {}}],
+            "volumes": [{"name": text, text: {text: text}}],
+            text: text,
+        },
+    }
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_shown_as_texts(page: Page, text: str) -> None:
+    """In every field and in every input, alone and together: no element is made of it, and nothing runs."""
+    pod = hostile_pod(text)
+    harmless = {**hostile_pod("x"), "metadata": {"name": text, "annotations": {text: text}}}
+    harmless["spec"] = {"containers": [{"name": text, "image": text, "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+    before = page.evaluate("document.querySelectorAll('script, img, svg').length")
+    manifests = (pod, harmless, {"kind": text, "apiVersion": text}, {text: text})
+    for manifest in (*map(json.dumps, manifests), f"{text}: ["):
+        with page.expect_response("**/answer"):
+            text_of(page, "Manifest").fill(manifest)
+        page.wait_for_timeout(50)
+    for tab, document in (
+        ("Namespace", f'kind: "{text}'),
+        ("Mappings", f"vendor: '{text}'"),
+        ("Settings", f"'{text}': 1"),
+    ):
+        page.get_by_role("tab", name=tab).click()
+        with page.expect_response("**/answer"):
+            text_of(page, tab).fill(document)
+    expect(page.locator("#problems")).to_contain_text(text[:10])
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.querySelectorAll('script, img, svg').length") == before
+
+
+def test_over_the_policy_in_force(browser: Browser, tmp_path: Path) -> None:
+    """The page of a server shows its policy, and lets nobody write mappings or settings, not even by a link."""
+    ports = ("--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0", "--state-dir", str(tmp_path))
+    ready = r"ready: \S+, (http://\S+)"
+    with (
+        served("serve", "--standalone", *ports, "--playground", ready=ready) as url,
+        browser.new_context() as context,
+    ):
+        page = context.new_page()
+        page.on("pageerror", lambda error: pytest.fail(str(error)))
+        opened(page, f"{url}/playground/")
+        expect(page.locator("#policy")).to_contain_text("policy: in force")
+        expect(page.get_by_role("tab")).to_have_count(2)
+        page.locator("#settings").evaluate("element => { element.value = 'bareDevices: whole'; }")
+        page.get_by_label("Translate to").select_option("nvidia")
+        expect(page.locator("#problems")).to_contain_text("the policy in force is not changed here")
+        assert violations(page) == []

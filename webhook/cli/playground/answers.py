@@ -1,0 +1,282 @@
+"""What the page asks → what it shows: the same functions as those of `mutate`, `explain` and `vendors`, with bounds.
+
+An answer is data for JSON:
+
+``policy``    ``title``, ``digest``
+``targets``   the vendors that a request can be written for; ``sources``: those in whose keys there are requests
+``problems``  what could not be read: ``tab`` (a field of `PageState`), ``line`` or null, ``text``
+``objects``   of each object of the manifest what `explain -o json` prints (``title``, ``notes``, ``pods``), and
+              ``outcome`` (``changed``, ``unchanged`` or ``denied``), ``warnings`` and ``denials`` as lines, ``diff`` as lines
+              of a unified difference, ``stored`` as YAML or null; each ``correction`` has its manifest as YAML in ``text``
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+from webhook import labels
+from webhook.cli.manifests.explained import ObjectExplained, explain_objects
+from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
+from webhook.cli.matrix_pages import sign
+from webhook.cli.policy_source import SourcedPolicy
+from webhook.cluster.registration.match_conditions import sent_names
+from webhook.mapping.document.problem import MappingError, Problem, nearest_known
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.matrix import Cell, Matrix, Rendering
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.writing import NoEquivalent, write
+from webhook.quantity import MIB
+from webhook.request import Request
+
+MAX_TEXT: Final = 256 * 1024
+"""Most characters of all texts together: five hundred pods. More would take the memory that a replica has for reviews."""
+
+MAX_VALUES: Final = 100_000
+"""Most values of one document with its aliases expanded: an object of etcd's size does not have more."""
+
+MAX_OBJECTS: Final = 50
+"""Most objects that are shown, pods of each that are explained, and documents that are read."""
+
+MAX_LINES: Final = 10_000
+"""Most lines of an object that are compared, which may take the square of their number."""
+
+MAX_ANSWER: Final = MIB
+"""Bytes of objects after which no further one is shown."""
+
+MAX_PROBLEMS: Final = 100
+"""Most problems that are shown."""
+
+MAX_CELLS: Final = 3000
+"""Most cells that are remembered: those of two policies."""
+
+_CONTAINER: Final = "main"
+_READ_ONLY: Final = "the policy in force is not changed here: `vgpu-webhook playground` on your machine can try another"
+
+
+class PageState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the user has written.
+
+    Attributes:
+        manifest: documents in YAML or JSON.
+        namespace: Namespaces for them, which decide how their pods are treated.
+        target: replaces the target of the pods; empty: nothing does.
+        mappings: mapping documents beside those of the policy.
+        settings: a document instead of the settings of the policy; empty: none.
+    """
+
+    manifest: str = ""
+    namespace: str = ""
+    target: str = ""
+    mappings: str = ""
+    settings: str = ""
+
+
+EXAMPLES: Final = json.loads((resources.files(__package__) / "examples.json").read_bytes())
+
+
+class Playground:
+    """Answers what the page asks, under a policy that may be replaced meanwhile.
+
+    Args:
+        sourced: returns the policy.
+        read_only: whether other mappings and settings are rejected.
+    """
+
+    def __init__(self, sourced: Callable[[], SourcedPolicy], *, read_only: bool = False) -> None:
+        self._sourced = sourced
+        self._read_only = read_only
+        # The last ones: a page asks for the same again and again.
+        self._policy: tuple[tuple[str, ...], Policy] | None = None
+        self._cells: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def start(self) -> dict[str, Any]:
+        """Return what the page needs at first: its examples, and the labels and annotations of namespaces."""
+        keys = [
+            {"name": key.name, "place": key.place, "values": key.values, "purpose": key.purpose}
+            for key in labels.KEYS
+            if key.kind == "namespace"
+        ]
+        return {"readOnly": self._read_only, "examples": EXAMPLES, "keys": keys}
+
+    def answer(self, state: PageState) -> dict[str, Any]:
+        """Return what becomes of the manifest, as described above."""
+        sourced = self._sourced()
+        head = {"policy": {"title": sourced.title, "digest": sourced.policy.digest}, "targets": [], "sources": []}
+        try:
+            _check_length(state)
+            policy = self._policy_of(sourced, state)
+            _check_target(state.target, policy)
+        except MappingError as error:
+            return {**head, "problems": list(map(_problem, error.problems)), "objects": []}
+        vendors = policy.vendors.values()
+        head = {
+            "policy": {"title": sourced.title, "digest": policy.digest},
+            "targets": sorted(vendor.name for vendor in vendors if vendor.target),
+            "sources": sorted(vendor.name for vendor in vendors if vendor.claim is None),
+        }
+        return {**head, **_judged(state, policy)}
+
+    def cell(self, state: PageState, source: str, target: str) -> dict[str, Any]:
+        """Return a cell of the matrix: its sign and outcome, why not, and a pod that shows it.
+
+        Raises:
+            MappingError: the documents are invalid, or there is no such pair.
+        """
+        _check_length(state)
+        policy = self._policy_of(self._sourced(), state)
+        place = policy.digest, source, target
+        if place not in self._cells:
+            # A new one for each cell: what it remembers for others would take hundreds of megabytes.
+            matrix = Matrix(policy)
+            for name, known in ((source, matrix.sources), (target, matrix.targets)):
+                if name not in known:
+                    raise MappingError([Problem(f"no vendor is called {name!r}", hint=nearest_known(name, known))])
+            found = matrix.cell(source, target)
+            if len(self._cells) >= MAX_CELLS:
+                self._cells.clear()
+            self._cells[place] = {
+                "sign": sign(found),
+                "outcome": found.outcome.value,
+                "why": found.why[0] if found.why else "",
+                "manifest": _example_of(policy.vendors[source], target, found, policy.largest_card),
+            }
+        return self._cells[place]
+
+    def _policy_of(self, sourced: SourcedPolicy, state: PageState) -> Policy:
+        texts = (sourced.policy.digest, state.mappings, state.settings)
+        if not (state.mappings.strip() or state.settings.strip()):
+            return sourced.policy
+        if self._read_only:
+            raise MappingError([Problem(_READ_ONLY, source="mappings" if state.mappings.strip() else "settings")])
+        if self._policy is None or self._policy[0] != texts:
+            settings = parse(state.settings, "settings")
+            if len(settings) > 1:
+                raise MappingError([Problem("more than one document", source="settings")])
+            found = _with(sourced, parse(state.mappings, "mappings"), *settings)
+            self._policy = texts, found
+        return self._policy[1]
+
+
+def _with(sourced: SourcedPolicy, mappings: Sequence[Document], settings: Document | None = None) -> Policy:
+    return sourced.with_documents(mappings, settings, partial=False)
+
+
+def _check_length(state: PageState) -> None:
+    texts = {name: getattr(state, name) for name in state.__struct_fields__}
+    if sum(map(len, texts.values())) > MAX_TEXT:
+        longest = max(texts, key=lambda name: len(texts[name]))
+        raise MappingError([Problem(f"longer than {MAX_TEXT // 1024} KiB", source=longest)])
+
+
+def _check_target(target: str, policy: Policy) -> None:
+    if target and policy.vendor_called(target) is None:
+        hint = nearest_known(target, policy.vendors)
+        raise MappingError([Problem(f"no vendor is called {target!r}", hint=hint, source="target")])
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {"tab": problem.source, "line": problem.line, "text": str(replace(problem, source="", line=None))}
+
+
+def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
+    manifests, problems = _read(state.manifest, "manifest")
+    namespaces, wrong = _read(state.namespace, "namespace")
+    problems += wrong
+    # Those of the manifest come last, and count.
+    read = [*(each for each in namespaces if each.data.get("kind") == "Namespace"), *manifests]
+    target = state.target or None
+    outcome = simulate_under(read, policy, target=target, match=sent_names(policy))
+    shown = Simulated([replace(each, pods=each.pods[:MAX_OBJECTS]) for each in outcome.objects[:MAX_OBJECTS]])
+    objects: list[dict[str, Any]] = []
+    size = 0
+    for each, why in zip(shown.objects, explain_objects(read, shown, policy, target), strict=True):
+        objects.append(_object(each, why))
+        size += len(msgspec.json.encode(objects[-1]))
+        if size > MAX_ANSWER:
+            break
+    if len(objects) < len(outcome.objects):
+        problems.append(Problem(f"only the first {len(objects)} objects are shown", source="manifest"))
+    warnings = [warning for each in read for warning in each.warnings]
+    return {
+        "problems": [_problem(each) for each in (*problems, *outcome.errors, *warnings)][:MAX_PROBLEMS],
+        "objects": objects,
+    }
+
+
+def _read(text: str, tab: str) -> tuple[list[Any], list[Problem]]:
+    try:
+        manifests, problems = read_stream(text.encode(), tab, MAX_VALUES)
+    except UnicodeEncodeError:
+        return [], [Problem("not Unicode text: half of a surrogate pair", source=tab)]
+    if len(manifests) + len(problems) > MAX_OBJECTS:
+        problems = [*problems[:MAX_OBJECTS], Problem(f"only the first {MAX_OBJECTS} documents are read", source=tab)]
+    return manifests[:MAX_OBJECTS], problems
+
+
+def _object(simulated: SimulatedObject, why: ObjectExplained) -> dict[str, Any]:
+    data = why.data()
+    for pod in data["pods"]:
+        if pod["correction"] is not None:
+            pod["correction"]["text"] = (
+                yaml_text(pod["correction"]["manifest"]) if pod["correction"]["manifest"] else ""
+            )
+    after = simulated.after
+    changed = after is not None and (after != simulated.before or simulated.needed)
+    return {
+        **data,
+        "outcome": "denied" if after is None else "changed" if changed else "unchanged",
+        "warnings": [*simulated.warnings, *simulated.unjudged],
+        "notes": [note for note in data["notes"] if note not in simulated.unjudged],
+        "denials": list(simulated.denials),
+        "diff": list(_difference(simulated)),
+        "stored": None if after is None else yaml_stream([after, *simulated.needed]),
+    }
+
+
+def _difference(simulated: SimulatedObject) -> Iterator[str]:
+    if simulated.after is None or yaml_text(simulated.after).count("\n") > MAX_LINES:
+        return
+    yield from difference(simulated.title, simulated.before, simulated.after)
+
+
+def _example_of(source: Vendor, target: str, cell: Cell, largest_card: int) -> str | None:
+    """Return a pod with one of the requests that a cell was derived from, in the source's keys; None if there is none."""
+    wanted = cell.outcome is Rendering.DENIED
+    requests = [each.request for each in cell.tried if each.outcome.written is not wanted]
+    # A part of one device says the most.
+    for request in sorted(requests, key=lambda each: (each.whole, each.devices or 1)):
+        pod = _pod(source, request, target, largest_card)
+        if pod is not None:
+            return yaml_text(pod)
+    return None
+
+
+def _pod(source: Vendor, request: Request, target: str, largest_card: int) -> dict[str, Any] | None:
+    try:
+        written = write(source, request, source.defaults, largest_card, _CONTAINER)
+    except NoEquivalent:
+        return None
+    places: dict[str, dict[str, str]] = {"resource": {}, "label": {}, "annotation": {}, "nodeSelector": {}}
+    for entry in written.keys.values():
+        places[written.form.keys[entry.key_name].place][entry.key] = entry.text
+    metadata = {
+        "name": f"{source.name}-to-{target}",
+        "labels": places["label"],
+        "annotations": {labels.TARGET: target, **places["annotation"]},
+    }
+    container = {"name": _CONTAINER, "image": "registry.example/train:1.0", "resources": {"limits": places["resource"]}}
+    spec = {"nodeSelector": places["nodeSelector"], "containers": [container]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        **{
+            name: {key: value for key, value in part.items() if value}
+            for name, part in (("metadata", metadata), ("spec", spec))
+        },
+    }

@@ -1,0 +1,388 @@
+// The page of the playground: sends what is written, and shows what becomes of it. All text of others becomes text nodes.
+
+const FIELDS = ["manifest", "namespace", "target", "mappings", "settings"];
+const TABS = ["manifest", "namespace", "mappings", "settings"];
+const NAMESPACE = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: default
+  labels:
+    vgpu-webhook.io/inject: enabled
+`;
+const PAUSE = 120; // milliseconds after a key until what was typed is sent
+const LONGEST = 1024 * 1024; // characters that a link may carry
+const OUTCOMES = {
+  exact: "exactly", rounds: "rounded up", drops: "not all of it", conditional: "some", denied: "denied",
+};
+const SHOWN_ABOVE = new Set(["warnings", "denied", "would be", "remedy"]); // rows that are notices already
+
+const byId = (id) => document.getElementById(id);
+let examples = [];
+let timer = 0;
+let linking = 0;
+let running = new AbortController();
+
+/** Make an element with properties and children; a text among the children becomes a text node. */
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in made) made[name] = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+/** Send data, or nothing, and return the answer; an error has the server's message. */
+async function ask(path, data, signal) {
+  const request = data === undefined
+    ? { signal }
+    : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data), signal };
+  const response = await fetch(path, request);
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.message);
+  return answer;
+}
+
+// What is written, and the link that carries it
+
+function state() {
+  return Object.fromEntries(FIELDS.map((field) => [field, byId(field).value]));
+}
+
+function write(values) {
+  for (const field of FIELDS) {
+    const value = values[field] ?? (field === "namespace" ? NAMESPACE : "");
+    if (field === "target") choose(byId(field), value);
+    else byId(field).value = value;
+  }
+  update();
+}
+
+/** Choose an option, which is added if a vendor is not known yet. */
+function choose(select, value) {
+  if (![...select.options].some((option) => option.value === value)) select.add(new Option(value, value));
+  select.value = value;
+}
+
+async function packed(values) {
+  const stream = new Blob([JSON.stringify(values)]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const text = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const decoder = new TextDecoder();
+  let found = "";
+  for (const reader = stream.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    found += decoder.decode(value, { stream: true });
+    if (found.length > LONGEST) throw new Error("too long");
+  }
+  const values = JSON.parse(found);
+  if (FIELDS.some((field) => typeof (values[field] ?? "") !== "string")) throw new Error("not texts");
+  return values;
+}
+
+async function carry(values) {
+  const link = await packed(values);
+  if (location.hash !== `#${link}`) history.replaceState(null, "", `#${link}`);
+}
+
+/** Take what the link carries; return whether there is something. */
+async function restore() {
+  if (location.hash.length < 2) return false;
+  try {
+    write(await unpacked(location.hash.slice(1)));
+    byId("example").value = "";
+  } catch {
+    report("The link cannot be read: it is incomplete, or of another page.", true);
+  }
+  return true;
+}
+
+async function share() {
+  clearTimeout(linking);
+  await carry(state());
+  try {
+    await navigator.clipboard.writeText(location.href);
+    report("The link is copied. What it carries stays in the browser.");
+  } catch {
+    report("The address of this page is the link: copy it from the address bar.");
+  }
+}
+
+// What becomes of it
+
+function later() {
+  clearTimeout(timer);
+  timer = setTimeout(update, PAUSE);
+}
+
+async function update() {
+  clearTimeout(timer);
+  running.abort();
+  running = new AbortController();
+  const { signal } = running;
+  const values = state();
+  for (const tab of TABS.slice(2)) byId(`tab-${tab}`).classList.toggle("filled", values[tab].trim() !== "");
+  try {
+    const answer = await ask("answer", values, signal);
+    if (signal.aborted) return;
+    show(answer);
+    clearTimeout(linking);
+    linking = setTimeout(() => carry(values), 4 * PAUSE); // browsers permit only so many changes of the address
+  } catch (error) {
+    if (!signal.aborted) report(`No answer: ${error.message}`, true);
+  }
+}
+
+function show(answer) {
+  byId("policy").textContent = `policy: ${answer.policy.title} (${answer.policy.digest})`;
+  if (answer.targets.length) {
+    options(byId("target"), answer.targets);
+    options(byId("source"), answer.sources);
+  }
+  byId("problems").replaceChildren(...answer.problems.map(problem));
+  byId("result").replaceChildren(...answer.objects.map(object));
+  report(summary(answer));
+}
+
+/** Offer these options behind the first one, and keep the choice. */
+function options(select, names) {
+  const first = select.options[0];
+  const chosen = select.value;
+  if ([...select.options].slice(1).map((option) => option.value).join() === names.join()) return;
+  select.replaceChildren(first, ...names.map((name) => new Option(name, name)));
+  choose(select, chosen);
+}
+
+function report(text, failed = false) {
+  const status = byId("status");
+  if (status.textContent !== text) status.textContent = text; // announced only if it is new
+  status.classList.toggle("failed", failed);
+}
+
+function count(number, what) {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}
+
+function summary({ objects, problems }) {
+  const unread = problems.length ? [count(problems.length, "problem")] : [];
+  const warnings = objects.reduce((sum, each) => sum + each.warnings.length, 0);
+  const rest = [...(warnings ? [count(warnings, "warning")] : []), ...unread].join(", ");
+  if (objects.length === 1) return `${objects[0].title}: ${objects[0].outcome}${rest ? `, ${rest}` : ""}`;
+  if (!objects.length) return rest || "Nothing is written yet.";
+  const outcomes = ["changed", "unchanged", "denied"].map((outcome) => [
+    objects.filter((each) => each.outcome === outcome).length, outcome,
+  ]);
+  const parts = outcomes.filter(([number]) => number).map(([number, outcome]) => `${number} ${outcome}`);
+  return `${objects.length} objects: ${[...parts, ...(rest ? [rest] : [])].join(", ")}`;
+}
+
+function problem({ tab, line, text }) {
+  const place = line === null ? tab : `${tab}, line ${line}`;
+  const button = element("button", { type: "button" }, `${place ? `${place}: ` : ""}${text}`);
+  button.addEventListener("click", () => goTo(tab, line));
+  return element("li", {}, button);
+}
+
+/** Show a line of what is written. */
+function goTo(tab, line) {
+  if (TABS.includes(tab)) selectTab(tab);
+  const field = byId(tab);
+  field?.focus();
+  if (line === null || !TABS.includes(tab)) return;
+  const lines = field.value.split("\n");
+  const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  field.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+}
+
+function object(each) {
+  const kind = each.outcome === "denied" ? "denied-object" : each.outcome;
+  const modes = [...new Set(each.pods.map((pod) => pod.mode))].filter((mode) => mode !== "enforce");
+  const denials = each.pods.filter((pod) => pod.denial !== null && pod.sent);
+  return element(
+    "article", { className: kind },
+    element("h3", {}, each.title, badge(each.outcome), ...modes.map((mode) => badge(`mode ${mode}`))),
+    ...denials.map((pod) => denial(pod, each.pods.length > 1)),
+    ...each.warnings.map((text) => element("div", { className: "notice warning" }, paragraph("Warning", text))),
+    ...each.notes.map((text) => element("div", { className: "notice note" }, paragraph("Note", text))),
+    ...(each.diff.length ? [element("h4", {}, "Difference"), diff(each)] : []),
+    ...explanations(each.pods),
+    each.stored === null ? null : element(
+      "details", {}, element("summary", {}, "As stored"), scrolling(`${each.title} as stored`, {}, each.stored),
+    ),
+  );
+}
+
+function badge(text) {
+  return element("span", { className: "badge" }, text);
+}
+
+function paragraph(label, text) {
+  return element("p", {}, element("strong", {}, `${label}: `), text);
+}
+
+function scrolling(label, properties, ...children) {
+  return element("pre", { tabIndex: 0, role: "region", "aria-label": label, ...properties }, ...children);
+}
+
+function denial({ path, allowed, denial: found, correction }, several) {
+  const where = [several && path, found.container && `container ${found.container}`].filter(Boolean).join(", ");
+  const remedy = [paragraph("Remedy", found.remedy)];
+  if (correction?.remove.length) remedy.push(paragraph("Remove", correction.remove.join(", ")));
+  if (correction?.text) {
+    remedy.push(element("p", {}, "Write this instead; with it the pod is not denied:"));
+    remedy.push(scrolling("What to write instead", {}, correction.text));
+  }
+  const label = `${allowed ? "Would be denied" : "Denied"} (${found.code})`;
+  return element(
+    "div", { className: `notice ${allowed ? "warning" : "denied"}` },
+    paragraph(label, `${where ? `${where}: ` : ""}${found.message}`), ...remedy,
+  );
+}
+
+function diff({ title, diff: lines }) {
+  const kinds = { "+": "added", "-": "removed", "@": "place" };
+  const spans = lines.slice(2).map((line) => element("span", { className: kinds[line[0]] ?? "" }, `${line}\n`));
+  return scrolling(`Difference of ${title}`, { className: "diff" }, element("code", {}, ...spans));
+}
+
+function explanations(pods) {
+  const parts = pods.flatMap((pod) => {
+    const title = pods.length > 1 ? [element("h5", {}, `${pod.path}: ${pod.outcome} (${pod.code})`)] : [];
+    const containers = pod.containers.flatMap((each) => [element("h5", {}, each.title), rows(each.rows)]);
+    return [...title, ...containers, rows(pod.rows)].filter((part) => part !== null);
+  });
+  return parts.length ? [element("h4", {}, "Explanation"), ...parts] : [];
+}
+
+function rows(found) {
+  const shown = Object.entries(found).filter(([label]) => !SHOWN_ABOVE.has(label));
+  if (!shown.length) return null;
+  return element("dl", { className: "rows" }, ...shown.flatMap(([label, entries]) => [
+    element("dt", {}, label),
+    element("dd", {}, ...entries.map(([what, why]) => element(
+      "p", {}, what, why ? element("span", { className: "why" }, ` — ${why}`) : null,
+    ))),
+  ]));
+}
+
+// The matrix
+
+/** Show the row of a vendor, cell by cell. */
+async function showRow() {
+  const source = byId("source").value;
+  const status = byId("matrix-status");
+  const cells = byId("cells");
+  cells.replaceChildren();
+  cells.closest(".scroll").hidden = !source;
+  if (!source) return;
+  const written = state();
+  const targets = [...byId("target").options].map((option) => option.value).filter((name) => name && name !== source);
+  status.textContent = `Deriving what becomes of the requests of ${source} …`;
+  try {
+    for (const target of targets) {
+      const found = await ask("cell", { source, target, state: written });
+      if (byId("source").value !== source) return;
+      cells.append(cell(source, target, found));
+    }
+    status.textContent = `${count(targets.length, "target")} of ${source}. Choose a result to see a request go through.`;
+  } catch (error) {
+    status.textContent = `No answer: ${error.message}`;
+  }
+}
+
+function cell(source, target, { sign, outcome, why, manifest }) {
+  const word = OUTCOMES[outcome];
+  const shown = manifest === null
+    ? element("span", { className: `badge ${outcome}` }, word)
+    : element("button", { type: "button", className: outcome, "aria-label": `${source} to ${target}: ${word}` }, word);
+  if (manifest !== null) shown.addEventListener("click", () => goThrough(manifest));
+  const limits = outcome === "conditional" ? sign.slice(2) : "";
+  return element(
+    "tr", {}, element("th", { scope: "row" }, target), element("td", {}, shown),
+    element("td", {}, limits), element("td", { className: "why" }, why),
+  );
+}
+
+/** Show a request of a pair. */
+function goThrough(manifest) {
+  byId("example").value = "";
+  selectTab("manifest");
+  write({ ...state(), manifest, target: "" });
+  byId("manifest").focus();
+}
+
+// Tabs and choices
+
+function selectTab(name) {
+  for (const tab of TABS) {
+    const button = byId(`tab-${tab}`);
+    const selected = tab === name;
+    button.setAttribute("aria-selected", selected);
+    button.tabIndex = selected ? 0 : -1;
+    byId(`panel-${tab}`).hidden = !selected;
+  }
+}
+
+function moveTab(event) {
+  const tabs = TABS.filter((tab) => !byId(`tab-${tab}`).hidden);
+  const at = tabs.findIndex((tab) => byId(`tab-${tab}`) === event.target);
+  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+  if (next === undefined || at < 0) return;
+  event.preventDefault();
+  const name = tabs.at(next % tabs.length);
+  selectTab(name);
+  byId(`tab-${name}`).focus();
+}
+
+function takeExample() {
+  const chosen = examples[byId("example").value];
+  if (chosen === undefined) return;
+  const mapping = chosen.mappings !== undefined;
+  selectTab(mapping ? "mappings" : "manifest");
+  write(mapping ? { ...state(), mappings: chosen.mappings } : { ...state(), namespace: undefined, target: "", ...chosen });
+}
+
+function offerExamples(readOnly) {
+  const groups = Map.groupBy(examples.entries(), ([, each]) => each.group);
+  for (const [group, entries] of groups) {
+    if (group === "mappings" && readOnly) continue;
+    const made = element("optgroup", { label: group });
+    made.append(...entries.map(([at, { name }]) => new Option(name.replace(/^\d+-/, "").replaceAll("-", " "), at)));
+    byId("example").append(made);
+  }
+}
+
+async function start() {
+  const { readOnly, examples: found, keys } = await ask("start");
+  examples = found;
+  offerExamples(readOnly);
+  for (const tab of TABS.slice(2)) byId(`tab-${tab}`).hidden = readOnly;
+  byId("keys").append(...keys.flatMap(({ name, place, values, purpose }) => [
+    element("dt", {}, name), element("dd", {}, `${place}: ${purpose}; ${values.join(", ")}`),
+  ]));
+  if (!(await restore())) {
+    byId("example").value = "0";
+    takeExample();
+  }
+}
+
+selectTab("manifest");
+for (const tab of TABS) {
+  byId(tab).addEventListener("input", () => { byId("example").value = ""; later(); });
+  byId(`tab-${tab}`).addEventListener("click", () => selectTab(tab));
+}
+document.querySelector("[role=tablist]").addEventListener("keydown", moveTab);
+byId("target").addEventListener("change", update);
+byId("example").addEventListener("change", takeExample);
+byId("source").addEventListener("change", showRow);
+byId("share").addEventListener("click", share);
+addEventListener("hashchange", restore);
+start().catch((error) => report(`No answer: ${error.message}`, true));

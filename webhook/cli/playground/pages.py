@@ -1,0 +1,195 @@
+"""The routes of the playground: its files and its answers, for callers on this machine and pages of its own only.
+
+Whoever can reach the port must not be able to use it through somebody's browser: a foreign page can send requests to this
+machine, and with a name of its own that points here (DNS rebinding) read the answers. So the name in ``Host``, the origin and
+the media type are checked. In a pod, `kubectl port-forward` comes from the pod's own loopback address, and nobody else does.
+"""
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from importlib import resources
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from aiohttp import hdrs, web
+
+from webhook.cli.playground.answers import PageState, Playground
+from webhook.mapping.document.problem import MappingError
+from webhook.server.listener import Handler, Routes
+from webhook.server.mutate import arrived_body, read_body
+from webhook.server.protocol import JSON, RETRY_AFTER, HttpError, InFlight, Limits, error_response
+
+PATH: Final = "/playground/"
+"""Where the page is; its own paths are relative to it."""
+
+ANSWER_TIME: Final = 15.0
+"""Seconds to wait for others, and for the answer."""
+
+_TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_FILES: Final = {
+    path: ((resources.files(__package__) / name).read_bytes(), _TYPES[name.rpartition(".")[2]])
+    for path, name in {"": "page.html", **{name: name for name in ("page.css", "page.js", "icon.svg")}}.items()
+}
+"""The files of the page: path → content and media type."""
+
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_Found = TypeVar("_Found")
+_Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
+
+
+class _Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A cell of the matrix that is asked for, under the documents of a state."""
+
+    source: str
+    target: str
+    state: PageState
+
+
+class Pages:
+    """The playground's routes.
+
+    Args:
+        playground: answers.
+        limits: those of the server.
+    """
+
+    def __init__(self, playground: Playground, limits: Limits) -> None:
+        self._playground = playground
+        self.limits = limits
+        self._in_flight = InFlight()
+        # A cell of the matrix may take a second; what is typed does not wait for it.
+        self._answers, self._cells = asyncio.Lock(), asyncio.Lock()
+
+    def routes(self) -> Routes:
+        """Return the routes: path → method and handler."""
+        get: dict[str, _Respond] = {f"{PATH}{path}": _file(*file) for path, file in _FILES.items()}
+        get[PATH.removesuffix("/")] = self._redirect
+        get[f"{PATH}start"] = self._start
+        post: dict[str, _Respond] = {f"{PATH}answer": self._answer, f"{PATH}cell": self._cell}
+        return {
+            **{path: (hdrs.METH_GET, _guarded(handler)) for path, handler in get.items()},
+            **{path: (hdrs.METH_POST, _guarded(handler)) for path, handler in post.items()},
+        }
+
+    async def _redirect(self, _request: web.BaseRequest) -> web.Response:
+        return web.Response(status=HTTPStatus.PERMANENT_REDIRECT, headers={hdrs.LOCATION: PATH})
+
+    async def _start(self, _request: web.BaseRequest) -> web.Response:
+        return _json(self._playground.start())
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        state = await self._decoded(request, PageState)
+        return _json(await self._made(self._answers, lambda: self._playground.answer(state)))
+
+    async def _cell(self, request: web.BaseRequest) -> web.Response:
+        pair = await self._decoded(request, _Pair)
+        try:
+            return _json(
+                await self._made(self._cells, lambda: self._playground.cell(pair.state, pair.source, pair.target))
+            )
+        except MappingError as error:
+            raise HttpError(HTTPStatus.BAD_REQUEST, str(error.problems[0])) from error
+
+    async def _decoded(self, request: web.BaseRequest, kind: type[_Found]) -> _Found:
+        """Read a request as the server reads a review.
+
+        Raises:
+            HttpError: not JSON of this kind, too large, too slow or incomplete.
+        """
+        body = arrived_body(request, self.limits)
+        if body is None:
+            body = await read_body(request, self.limits, self._in_flight)
+            self._in_flight.bodies -= len(body)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"not a request of the page: {error}") from error
+
+    async def _made(self, lock: asyncio.Lock, make: Callable[[], _Found]) -> _Found:
+        """Make an answer in a thread, one of a kind at a time: reviews go on beside it.
+
+        Raises:
+            HttpError: it would take too long; what goes on in the thread has bounds, too.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_TIME):
+                await lock.acquire()
+        except TimeoutError:
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy with another request", RETRY_AFTER) from None
+        work = asyncio.create_task(asyncio.to_thread(make))
+        work.add_done_callback(lambda _: lock.release())
+        try:
+            return await asyncio.wait_for(asyncio.shield(work), ANSWER_TIME)
+        except TimeoutError:
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it took longer than {ANSWER_TIME:g} s") from None
+
+
+def _file(body: bytes, media_type: str) -> _Respond:
+    async def respond(_request: web.BaseRequest) -> web.Response:
+        return web.Response(body=body, content_type=media_type, charset="utf-8")
+
+    return respond
+
+
+def _json(data: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(data), headers={hdrs.CONTENT_TYPE: JSON})
+
+
+def _guarded(handler: _Respond) -> Handler:
+    """Answer only callers on this machine, and pages of this server; with the headers that bind the page."""
+
+    async def guard(request: web.BaseRequest) -> web.Response:
+        try:
+            check_caller(request)
+            response = await handler(request)
+        except HttpError as error:
+            response = error_response(error)
+        response.headers.update(_HEADERS)
+        return response
+
+    return guard
+
+
+def check_caller(request: web.BaseRequest) -> None:
+    """Check that a request is from this machine, and not from a foreign page.
+
+    Raises:
+        HttpError: it is not.
+    """
+    why = _foreign(request)
+    if why is not None:
+        raise HttpError(HTTPStatus.FORBIDDEN, why)
+
+
+def _foreign(request: web.BaseRequest) -> str | None:
+    peer = None if request.transport is None else request.transport.get_extra_info("peername")
+    if not (isinstance(peer, tuple) and _loopback(str(peer[0]))):
+        return "only callers on this machine are answered: use kubectl port-forward"
+    host = request.headers.get(hdrs.HOST, "").lower()
+    name, colon, port = host.rpartition(":")
+    if (name if colon and port.isdecimal() else host) not in _NAMES:
+        return "the page is called localhost, 127.0.0.1 or [::1]"
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is not None and origin.lower() != f"http://{host}":
+        return "only this page may send requests"
+    if request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"} and request.method != hdrs.METH_GET:
+        return "only this page may send requests"
+    return None
+
+
+def _loopback(address: str) -> bool:
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
