@@ -19,7 +19,6 @@ from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
 from tests.fuzz.oracle.reading import Read
-from tests.fuzz.policies import LOADED
 from tests.fuzz.trial import Finding, Trial, all_containers
 from webhook.reasons import Finding as Denial
 
@@ -214,10 +213,11 @@ def _claimed(trial: Trial, denial: Denial) -> bool:
 
 def _too_many(trial: Trial, denial: Denial) -> bool:
     """More than any honest pod has: containers, keys, bytes of a key or a variable, devices with a variable for each."""
-    counts = [read.meaning.devices or 0 for read in _shares(trial) if read.meaning is not None]
+    limited = [read for read in _shares(trial) if target_of(trial, read.vendor or "") == "nvidia"]
+    counts = [read.meaning.devices or 0 for read in limited if read.meaning is not None]
     return (
         len(all_containers(trial.case.pod)) > 128
-        or (LOADED in trial.setup.mappings and max(counts, default=0) > 64)
+        or max(counts, default=0) > 64
         or any(len(name) > 63 for name in _names(trial))
         or any(len(str(entry.get("value"))) > 8 * 1024 for entry in _variables(trial))
     )
