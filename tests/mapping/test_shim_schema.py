@@ -245,6 +245,11 @@ MISTAKES: list[tuple[Any, ...]] = [
     ),
     ({("delivery", 0, "hostPath", "path"): "/opt/{arch}"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
     ({("env", "X"): "{index}"}, ("env", "X"), "variable for each device"),
+    (
+        {("env", "X"): "{memory}", ("env", "X_{index}"): "{memory}m"},
+        ("env", "X_{index}"),
+        "'{memory}', not '{memory}m'",
+    ),
     ({("env", "X_{index}_{index}"): "1"}, ("env", "X_{index}_{index}"), "not a name of a variable"),
     (
         dict.fromkeys((("state",), ("preload",), ("env",), ("needs",)))

@@ -377,6 +377,9 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
         yield from _name_problems(name.replace(INDEX, "0", 1), path)
         if INDEX in value and INDEX not in name:
             yield Problem("{index} needs a variable for each device", path, f"write such as `{name}_{INDEX}`")
+        plain = model.env.get(name.replace(f"_{INDEX}", ""), value)
+        if plain != value and INDEX not in value:
+            yield Problem(f"the variable for all devices is {plain!r}, not {value!r}", path, "write the same in both")
         for placeholder in PLACEHOLDER.findall(value):
             if placeholder not in PLACEHOLDERS:
                 known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
