@@ -163,8 +163,7 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         _lead_preload(edits, shim.preload, env)
     _set_variables(edits, values, env)
     # The pod's own was judged by the guard.
-    unset = [name for name in shim.if_unset if name not in env]
-    edits.env_appended.extend([{"name": name, "value": shim.if_unset[name]} for name in unset])
+    _set_variables(edits, {name: value for name, value in shim.if_unset.items() if name not in env}, env)
     return delivery
 
 
@@ -319,7 +318,8 @@ def _set_variables(edits: ContainerEdits, values: Mapping[str, str], env: ShimEn
     """Add the variables that the library reads; those of the pod must have the same values."""
     for name, value in values.items():
         if name not in env:
-            edits.env_appended.append({"name": name, "value": value})
+            # As the API server stores it: without an empty value.
+            edits.env_appended.append({"name": name, "value": value} if value else {"name": name})
             continue
         for _, entry in env[name]:
             if present(entry.value_from) or (entry.value or "") != value:
