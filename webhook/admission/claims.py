@@ -8,6 +8,7 @@ that names a DeviceClass. The scheduler accounts for what it allocates, and know
 and share would each have a GPU of their own.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import claim_number, template_of
+from webhook.mapping.requests.templates import MAX_SELECTED, claim_number, template_of
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Container, Metadata, Pod, QuantityText
@@ -29,6 +30,12 @@ from webhook.text import shorten
 
 MAX_CLAIM: Final = 63
 """The most characters of a claim's name in a pod, a DNS label."""
+
+MAX_OWN: Final = 1024
+"""The most claims that are read in a status: a pod has at most as many containers."""
+
+MAX_WRITTEN: Final = 4096
+"""The most characters of a value in it: the longest list of selected devices has half as many."""
 
 MOST_SHOWN: Final = 2
 """The most containers with claims that a message names."""
@@ -198,7 +205,8 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
         containers = _status.decode(text).containers.values()
     except msgspec.DecodeError:
         return {}
-    found = (_described(container, policy) for container in containers if container.claim is not None)
+    with_claims = (container for container in containers if container.claim is not None)
+    found = (_described(container, policy) for container in itertools.islice(with_claims, MAX_OWN))
     return {claim.template.name: claim for claim in found if claim is not None}
 
 
@@ -206,6 +214,8 @@ def _described(container: _ContainerStatus, policy: Policy) -> OwnClaim | None:
     """The claim of one container; None if its template has another name, as after a change of the mapping."""
     vendor = policy.vendors.get(container.target or container.vendor)
     if vendor is None or vendor.claim is None:
+        return None
+    if any(len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED for text in container.written.values()):
         return None
     try:
         entries = tuple(
