@@ -34,7 +34,7 @@ class PodPath:
         fields: further fields of a pod spec that have a place there.
         defaults: path in the object of a mapping with fields for pods that have none of their own.
         defaulted: those fields, which have a place at both.
-        container: name of a container without one; empty: the key that it is the value of.
+        container: name of a container without one, and of one that is in no list; empty: the key that it is the value of.
     """
 
     at: Pattern
@@ -181,7 +181,8 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
     for inner, container, within in extra:
         containers = list(spec.get("containers") or ())
         place = next((part for part in reversed(inner) if isinstance(part, str)), "main")
-        name = container.get("name") or shape.container or place
+        listed = any(isinstance(part, int) for part in inner)
+        name = (not listed and shape.container) or container.get("name") or shape.container or place
         parts["spec", "containers", len(containers), *within] = (*path, *inner)
         spec["containers"] = [*containers, {**container, "name": name}]
     pod: dict[str, Any] = {"spec": spec}

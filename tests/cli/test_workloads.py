@@ -173,6 +173,19 @@ def test_argo_templates_inherit() -> None:
     assert place.target("/spec/resourceClaims") is None
 
 
+@pytest.mark.parametrize("key", ["container", "script"])
+def test_argo_calls_a_container_main(run: Run, key: str) -> None:
+    """Whatever the manifest calls it, outside of a list; that name stays."""
+    container = {"name": "foo", **workflow({})[1]["spec"]["templates"][0]["container"]}
+    stored = yaml.safe_load(run("mutate", "-f", "-", stdin=workflow({"container": None, key: container})[0]).stdout)
+    [template] = stored["spec"]["templates"]
+    assert template[key]["name"] == "foo"
+    assert "/tmp/vgpu-cache/main.cache" in str(template[key]["env"])
+    listed = {"container": None, "containerSet": {"containers": [container]}}
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(listed)[1]), ())
+    assert [each["name"] for each in place.pod["spec"]["containers"]] == ["foo"]
+
+
 def test_objects_inside_objects() -> None:
     """Each is read as its own kind says."""
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}, "spec": {"template": POD}}
