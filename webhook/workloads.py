@@ -1,7 +1,7 @@
 """The kinds whose objects contain pods, and where: the table of ``workloads.yaml``, and the setting `workloads`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -34,7 +34,9 @@ class PodPath:
         fields: further fields of a pod spec that have a place there.
         defaults: path in the object of a mapping with fields for pods that have none of their own.
         defaulted: those fields, which have a place at both.
-        container: name of a container without one; empty: the key that it is the value of.
+        below: paths in the object of labels and annotations that such a pod also has, the strongest first.
+        volumes: path in the object of volumes, of which a pod has those that it mounts.
+        container: name of a container without one, and of one that is in no list; empty: the key that it is the value of.
     """
 
     at: Pattern
@@ -45,6 +47,8 @@ class PodPath:
     fields: tuple[str, ...] = ()
     defaults: Pattern | None = None
     defaulted: tuple[str, ...] = ()
+    below: tuple[Pattern, ...] = ()
+    volumes: Pattern | None = None
     container: str = ""
 
 
@@ -58,6 +62,7 @@ class KnownKind:
         objects: paths of whole objects in it.
         counts: paths of GPU numbers that are no resource names, so that nothing judges them.
         texts: paths of texts that may contain a resource name, likewise.
+        merged: paths of what its controller merges into pods, which nothing judges.
         scheduler: path of the scheduler that its controller gives to pods without one; None: it gives none.
         absent_scheduler: that scheduler in an object without the path.
     """
@@ -67,6 +72,7 @@ class KnownKind:
     objects: tuple[Pattern, ...]
     counts: tuple[Pattern, ...]
     texts: tuple[Pattern, ...]
+    merged: tuple[Pattern, ...] = ()
     scheduler: Pattern | None = None
     absent_scheduler: str = ""
 
@@ -181,14 +187,18 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
     for inner, container, within in extra:
         containers = list(spec.get("containers") or ())
         place = next((part for part in reversed(inner) if isinstance(part, str)), "main")
-        name = container.get("name") or shape.container or place
+        listed = any(isinstance(part, int) for part in inner)
+        name = (not listed and shape.container) or container.get("name") or shape.container or place
         parts["spec", "containers", len(containers), *within] = (*path, *inner)
         spec["containers"] = [*containers, {**container, "name": name}]
-    pod: dict[str, Any] = {"spec": spec}
-    for _, metadata in () if shape.metadata is None else matches(value, shape.metadata):
-        if isinstance(metadata, dict):
-            pod["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-    return pod, tuple(parts.items())
+    if volumes := _mounted(data, spec, shape):
+        # The pod's own come first, and only there something can be written.
+        own = list(spec.get("volumes") or ())
+        spec["volumes"] = [*own, *volumes]
+        parts.pop(("spec", "volumes"), None)
+        parts |= {("spec", "volumes", at): (*path, "volumes", at) for at in (*range(len(own)), "-")}
+    metadata = _metadata(data, value, shape)
+    return {"spec": spec} | ({"metadata": metadata} if metadata else {}), tuple(parts.items())
 
 
 def _inherited(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any]:
@@ -196,6 +206,40 @@ def _inherited(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, An
     found = () if shape.defaults is None else (value for _, value in matches(data, shape.defaults))
     defaults = next((each for each in found if isinstance(each, dict)), {})
     return {key: defaults[key] for key in shape.defaulted if defaults.get(key) and not value.get(key)}
+
+
+def _mounted(data: Any, spec: dict[str, Any], shape: PodPath) -> list[dict[str, Any]]:
+    """The volumes of its object that a pod mounts and has none of its own of that name."""
+    if shape.volumes is None or not isinstance(spec.get("volumes") or [], list):
+        return []
+    mounts = [each for key in _CONTAINERS for _, each in matches(spec, (key, "*", "volumeMounts", "*"))]
+    mounted, own = _named(mounts), _named(spec.get("volumes") or ())
+    found = _named(each for _, each in matches(data, (*shape.volumes, "*")))
+    return [each for name, each in found.items() if name in mounted and name not in own]
+
+
+def _named(entries: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """The first entry of each name."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in entries:
+        if isinstance(each, dict) and isinstance(each.get("name"), str):
+            found.setdefault(each["name"], each)
+    return found
+
+
+def _metadata(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any]:
+    """The labels and annotations of a pod without a template: its own, and those of its object."""
+    own = () if shape.metadata is None else matches(value, shape.metadata)
+    below = (found for pattern in shape.below for found in matches(data, pattern))
+    metadata: dict[str, Any] = {}
+    for _, each in (*own, *below):
+        for key in ("labels", "annotations"):
+            more, stronger = each.get(key) if isinstance(each, dict) else None, metadata.get(key, {})
+            if isinstance(more, dict) and isinstance(stronger, dict):
+                metadata[key] = {**more, **stronger}
+            elif more is not None:
+                metadata.setdefault(key, more)
+    return metadata
 
 
 def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -235,6 +279,7 @@ def _workload(entry: Mapping[str, Any]) -> KnownKind:
         _paths(entry, "objects"),
         _paths(entry, "counts"),
         _paths(entry, "texts"),
+        tuple((*parse_path(merged["at"]), field) for merged in entry.get("merged", ()) for field in merged["fields"]),
         scheduler=None if scheduler is None else parse_path(scheduler["at"]),
         absent_scheduler="" if scheduler is None else scheduler["absent"],
     )
@@ -243,7 +288,7 @@ def _workload(entry: Mapping[str, Any]) -> KnownKind:
 def _spec(entry: str | Mapping[str, Any]) -> PodPath:
     if isinstance(entry, str):
         return PodPath(parse_path(entry))
-    metadata, defaults = entry.get("metadata"), entry.get("defaults")
+    metadata, defaults, volumes = entry.get("metadata"), entry.get("defaults"), entry.get("volumes")
     return PodPath(
         parse_path(entry["at"]),
         containers=_paths(entry, "containers"),
@@ -252,6 +297,8 @@ def _spec(entry: str | Mapping[str, Any]) -> PodPath:
         fields=tuple(entry.get("fields", ())),
         defaults=None if defaults is None else parse_path(defaults["at"]),
         defaulted=() if defaults is None else tuple(defaults["fields"]),
+        below=_paths(entry, "below"),
+        volumes=None if volumes is None else parse_path(volumes),
         container=entry.get("container", ""),
     )
 

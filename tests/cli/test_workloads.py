@@ -171,6 +171,84 @@ def test_argo_templates_inherit() -> None:
     assert place.target("/spec/volumes/-") == f"{template}/volumes/-"
     assert place.target("/spec/tolerations/-") is None
     assert place.target("/spec/resourceClaims") is None
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow({}, hostNetwork=True)[1]), ())
+    assert place.pod["spec"]["hostNetwork"]
+
+
+@pytest.mark.parametrize("key", ["container", "script"])
+def test_argo_calls_a_container_main(run: Run, key: str) -> None:
+    """Whatever the manifest calls it, outside of a list; that name stays."""
+    container = {"name": "foo", **workflow({})[1]["spec"]["templates"][0]["container"]}
+    stored = yaml.safe_load(run("mutate", "-f", "-", stdin=workflow({"container": None, key: container})[0]).stdout)
+    [template] = stored["spec"]["templates"]
+    assert template[key]["name"] == "foo"
+    assert "/tmp/vgpu-cache/main.cache" in str(template[key]["env"])
+    listed = {"container": None, "containerSet": {"containers": [container]}}
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(listed)[1]), ())
+    assert [each["name"] for each in place.pod["spec"]["containers"]] == ["foo"]
+
+
+def in_kind(kind: str, text: str) -> str:
+    """A workflow as one of another kind."""
+    data = yaml.safe_load(text)
+    spec = {"schedule": "0 0 * * *", "workflowSpec": data["spec"]} if kind == "CronWorkflow" else data["spec"]
+    return yaml.safe_dump({**data, "kind": kind, "spec": spec})
+
+
+SOCKET = {"name": "s", "hostPath": {"path": "/run/containerd/containerd.sock"}}
+
+
+@pytest.mark.parametrize("kind", ["Workflow", "WorkflowTemplate", "CronWorkflow"])
+def test_argo_volumes_of_the_workflow(run: Run, kind: str) -> None:
+    """A template has those that it mounts, below its own; nothing is written into them."""
+    main = {**workflow({})[1]["spec"]["templates"][0]["container"], "volumeMounts": [{"name": "s", "mountPath": "/s"}]}
+    denied = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({"container": main}, volumes=[SOCKET])[0]))
+    assert denied.exit_code == 2
+    assert "containerd.sock" in denied.stderr
+    assert run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, volumes=[SOCKET])[0])).exit_code == 0
+    for own in ([], [{"name": "o", "emptyDir": {}}]):
+        text = in_kind(kind, workflow({"container": main, "volumes": own}, volumes=[{"name": "s", "emptyDir": {}}])[0])
+        mutated = run("mutate", "-f", "-", stdin=text)
+        stored = yaml.safe_load(mutated.stdout)["spec"]
+        stored = stored.get("workflowSpec", stored)
+        assert stored["volumes"] == [{"name": "s", "emptyDir": {}}]
+        names = [each["name"] for each in stored["templates"][0]["volumes"]]
+        assert names[: len(own)] == [each["name"] for each in own]
+        assert len(names) > len(own)
+        assert "s" not in names
+        assert run("mutate", "-f", "-", stdin=mutated.stdout).stdout == mutated.stdout
+    own = [{"name": "s", "emptyDir": {}}]
+    text = in_kind(kind, workflow({"container": main, "volumes": own}, volumes=[SOCKET])[0])
+    assert run("mutate", "-f", "-", stdin=text).exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["Workflow", "CronWorkflow"])
+def test_argo_metadata_of_the_workflow(run: Run, kind: str) -> None:
+    """Labels and annotations of a workflow are below those of its defaults, and these below a template's."""
+    disabled, enabled = ({"labels": {"vgpu-webhook.io/inject": each}} for each in ("disabled", "enabled"))
+    for spec, template, changed in (
+        ({"podMetadata": disabled}, {}, False),
+        ({"templateDefaults": {"metadata": disabled}}, {}, False),
+        ({"podMetadata": disabled, "templateDefaults": {"metadata": enabled}}, {}, True),
+        ({"podMetadata": disabled}, {"metadata": enabled}, True),
+        ({"podMetadata": disabled}, {"metadata": {"annotations": {"a": "b"}}}, False),
+        ({"podMetadata": {"labels": None}}, {"metadata": {"labels": None}}, True),
+    ):
+        text = in_kind(kind, workflow(template, **spec)[0])
+        assert ("hami-scheduler" in run("mutate", "-f", "-", stdin=text).stdout) is changed
+    target = {"annotations": {"vgpu-webhook.io/target": "nothing"}}
+    denied = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, podMetadata=target)[0]))
+    assert denied.exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["Workflow", "CronWorkflow"])
+def test_argo_defaults_are_reported(run: Run, kind: str) -> None:
+    """What its controller merges into templates is said not to be judged, if it concerns pods."""
+    for field, value in (("volumes", [SOCKET]), ("container", {"securityContext": {"privileged": True}})):
+        found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, templateDefaults={field: value})[0]))
+        assert f"templateDefaults.{field} is merged into every pod" in found.stderr
+    found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, templateDefaults={"retryStrategy": {}})[0]))
+    assert "not judged" not in found.stderr
 
 
 def test_objects_inside_objects() -> None:

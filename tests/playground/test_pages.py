@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -126,7 +127,8 @@ async def test_only_json_is_taken(media_type: str) -> None:
     "peer, allowed",
     [
         (("127.0.0.1", 1), True),
-        (("127.9.9.9", 1), True),
+        (("127.0.0.6", 1), False),
+        (("::ffff:127.0.0.6", 1, 0, 0), False),
         (("::1", 1, 0, 0), True),
         (("::ffff:127.0.0.1", 1, 0, 0), True),
         (("10.0.0.1", 1), False),
@@ -136,7 +138,7 @@ async def test_only_json_is_taken(media_type: str) -> None:
     ],
 )
 def test_only_callers_on_this_machine(peer: Any, *, allowed: bool) -> None:
-    """Whatever they call it: in a pod the port is open to others, too."""
+    """Whatever they call it: in a pod the port is open to others, too, some through a mesh's sidecar (127.0.0.6)."""
     transport = SimpleNamespace(get_extra_info=lambda _: peer)
     request = SimpleNamespace(transport=transport, headers=CIMultiDict({"Host": "localhost:8080"}), method="GET")
     if allowed:
@@ -218,6 +220,27 @@ async def test_one_answer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         async with client.post(f"{PATH}answer", json={"manifest": "next"}) as answer:
             assert await answer.json() == {"manifest": "next"}
     assert slow.most == 1
+
+
+class Steady(Playground):
+    """Takes 1.4 s for an answer."""
+
+    def answer(self, state: PageState) -> dict[str, Any]:
+        """Take them."""
+        time.sleep(1.4)
+        return {"manifest": state.manifest}
+
+
+async def test_waiting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait for others and the answer have one time together."""
+    monkeypatch.setattr(pages, "ANSWER_TIME", 2.0)
+    async with serving(Steady(lambda: SOURCED)) as client:
+        found = await asyncio.gather(*(client.post(f"{PATH}answer", json={}) for _ in range(2)))
+        assert sorted(answer.status for answer in found) == [200, 503]
+        assert ["took longer than 2 s" in await answer.text() for answer in found].count(True) == 1
+        monkeypatch.setattr(pages, "ANSWER_TIME", 15.0)
+        async with client.post(f"{PATH}answer", json={}) as answer:
+            assert answer.status == 200
 
 
 async def test_cells() -> None:

@@ -61,6 +61,9 @@ class Manifest(Document):
 MAX_NODES: Final = 1_000_000
 """Most values in one document with its aliases expanded (against the "billion laughs" attack)."""
 
+MAX_EXPANDED: Final = 1024 * 1024
+"""Most characters that the aliases of one document may add: as many as an object in etcd has bytes."""
+
 _CONSTANTS: Final[Mapping[str, bool | None]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
@@ -104,19 +107,21 @@ class _Reader(Walker):
         self.warnings: list[Problem] = []
         self._source = source
         self._most = most
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._nodes = 0
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        self._nodes = self._characters = self._expanded = 0
         self._merged: dict[FieldPath, list[dict[str, Any]]] = {}
 
     def node(self, event: events.Event, path: FieldPath) -> Any:
         """Build the value that begins with an event, and remember it for aliases."""
         if not path:
-            self._anchors, self._nodes, self.warnings = {}, 0, []
-        before = self._nodes
+            self._anchors, self.warnings = {}, []
+            self._nodes = self._characters = self._expanded = 0
+        nodes, characters = self._nodes, self._characters
         self._nodes += 1
         value = super().node(event, path)
         if not isinstance(event, events.AliasEvent) and event.anchor is not None:  # type: ignore[attr-defined]
-            self._anchors[event.anchor] = value, self._nodes - before  # type: ignore[attr-defined]
+            counts = self._nodes - nodes, self._characters - characters
+            self._anchors[event.anchor] = value, *counts  # type: ignore[attr-defined]
         return value
 
     def content(self, event: events.Event, path: FieldPath) -> Any:
@@ -141,10 +146,14 @@ class _Reader(Walker):
         """Return a copy of the value with the anchor."""
         if event.anchor not in self._anchors:
             raise self._error(event, f"the alias *{event.anchor} has no anchor before it")
-        value, nodes = self._anchors[event.anchor]
+        value, nodes, characters = self._anchors[event.anchor]
         self._nodes += nodes
+        self._characters += characters
+        self._expanded += characters
         if self._nodes > self._most:
             raise self._error(event, f"more than {self._most} values with aliases expanded")
+        if self._expanded > MAX_EXPANDED:
+            raise self._error(event, f"aliases add more than {MAX_EXPANDED // 1024} KiB of text")
         return copy.deepcopy(value)
 
     def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
@@ -164,11 +173,11 @@ class _Reader(Walker):
 
     def _key(self, event: events.Event) -> str:
         """Read a key as text: numbers and booleans are converted back to text, as in Kubernetes."""
-        value = self._anchors.get(event.anchor or "", (None, 0))[0] if isinstance(event, events.AliasEvent) else None
+        value = self.alias(event) if isinstance(event, events.AliasEvent) else None
         if isinstance(event, events.ScalarEvent):
             value = self.scalar(event, ())
             if event.anchor is not None:
-                self._anchors[event.anchor] = value, 1
+                self._anchors[event.anchor] = value, 1, len(event.value)
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | int | float):
@@ -176,7 +185,8 @@ class _Reader(Walker):
         raise self._error(event, "a key is not a string")
 
     def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | int | float | bool | None:  # noqa: ARG002
-        """Return a value as Kubernetes resolves it."""
+        """Return a value as Kubernetes resolves it, and count its characters."""
+        self._characters += len(event.value)
         tag = event.tag
         if tag is None and not event.implicit[0]:
             return str(event.value)

@@ -460,7 +460,15 @@ def _operations(place: PodPlace, patch: Iterable[Operation]) -> list[Operation] 
             return None
     if place.template:
         operations[:0] = _missing_parents(place.pod, pointer(place.path), operations)
+    parts = dict(place.parts)
+    end = parts.get((*_VOLUMES, "-"))
+    # Its pods have volumes of the object, and none of their own yet.
+    if end and (*_VOLUMES, 0) not in parts and any(operation["path"] == pointer(end) for operation in operations):
+        operations.insert(0, {"op": "add", "path": pointer(end[:-1]), "value": []})
     return operations
+
+
+_VOLUMES: Final = ("spec", "volumes")
 
 
 def _status_only(operation: Operation) -> bool:

@@ -319,11 +319,15 @@ def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: 
     spec = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
     for path in _keys(spec, (), {*judged, *inner}, is_key):
         yield f"not judged: {path_text(path)} is outside of every pod template and pod spec found in it"
-    for pattern in () if known is None else known.counts:
-        for path, value in matches(obj.data, pattern):
-            if value not in _NOTHING:
-                yield f"not judged: {path_text(path)} requests GPUs without a resource name"
-    for pattern in () if known is None else known.texts:
+    if known is None:
+        return
+    for patterns, what in (
+        (known.counts, "requests GPUs without a resource name"),
+        (known.merged, "is merged into every pod"),
+    ):
+        found = (path for pattern in patterns for path, value in matches(obj.data, pattern) if value not in _NOTHING)
+        yield from (f"not judged: {path_text(path)} {what}" for path in found)
+    for pattern in known.texts:
         for path, value in matches(obj.data, pattern):
             names = filter(is_key, _NAME.findall(value)) if isinstance(value, str) else ()
             yield from (f"not judged: {path_text(path)} contains {name}" for name in dict.fromkeys(names))

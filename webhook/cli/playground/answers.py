@@ -33,6 +33,8 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.quantity import MIB
 from webhook.request import Request
+from webhook.text import without_middle
+from webhook.workloads import children
 
 MAX_TEXT: Final = 256 * 1024
 """Most characters of all texts together: five hundred pods. More would take the memory that a replica has for reviews."""
@@ -47,7 +49,7 @@ MAX_LINES: Final = 10_000
 """Most lines of an object that are compared, which may take the square of their number."""
 
 MAX_ANSWER: Final = MIB
-"""Bytes of objects after which no further one is shown."""
+"""Most bytes of the objects that are shown; nor is a document read that would take so many characters in YAML."""
 
 MAX_PROBLEMS: Final = 100
 """Most problems that are shown."""
@@ -181,7 +183,8 @@ def _check_target(target: str, policy: Policy) -> None:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    return {"tab": problem.source, "line": problem.line, "text": str(replace(problem, source="", line=None))}
+    text = without_middle(str(replace(problem, source="", line=None)))
+    return {"tab": problem.source, "line": problem.line, "text": text}
 
 
 def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
@@ -196,10 +199,11 @@ def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
     objects: list[dict[str, Any]] = []
     size = 0
     for each, why in zip(shown.objects, explain_objects(read, shown, policy, target), strict=True):
-        objects.append(_object(each, why))
-        size += len(msgspec.json.encode(objects[-1]))
+        found = _object(each, why)
+        size += len(msgspec.json.encode(found))
         if size > MAX_ANSWER:
             break
+        objects.append(found)
     if len(objects) < len(outcome.objects):
         problems.append(Problem(f"only the first {len(objects)} objects are shown", source="manifest"))
     warnings = [warning for each in read for warning in each.warnings]
@@ -216,7 +220,22 @@ def _read(text: str, tab: str) -> tuple[list[Any], list[Problem]]:
         return [], [Problem("not Unicode text: half of a surrogate pair", source=tab)]
     if len(manifests) + len(problems) > MAX_OBJECTS:
         problems = [*problems[:MAX_OBJECTS], Problem(f"only the first {MAX_OBJECTS} documents are read", source=tab)]
-    return manifests[:MAX_OBJECTS], problems
+    found = []
+    for each in manifests[:MAX_OBJECTS]:
+        if _characters(each.data) <= MAX_ANSWER:
+            found.append(each)
+        else:
+            text = f"the document is longer than {MAX_ANSWER // MIB} MiB in YAML"
+            problems = [*problems, Problem(text, source=tab, line=each.line(()))]
+    return found, problems
+
+
+def _characters(value: Any, indent: int = 0) -> int:
+    """About how many characters a value takes in YAML, with the indentation of each of its lines."""
+    if isinstance(value, dict | list):
+        keys = sum(map(len, value)) if isinstance(value, dict) else 0
+        return keys + sum(indent + 3 + _characters(child, indent + 2) for _, child in children(value))
+    return len(value) + value.count("\n") * indent if isinstance(value, str) else 5
 
 
 def _object(simulated: SimulatedObject, why: ObjectExplained) -> dict[str, Any]:

@@ -6,7 +6,6 @@ the media type are checked. In a pod, `kubectl port-forward` comes from the pod'
 """
 
 import asyncio
-import ipaddress
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from importlib import resources
@@ -25,7 +24,7 @@ PATH: Final = "/playground/"
 """Where the page is; its own paths are relative to it."""
 
 ANSWER_TIME: Final = 15.0
-"""Seconds to wait for others, and for the answer."""
+"""Seconds for the wait for others and the answer together."""
 
 _TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES: Final = {
@@ -44,6 +43,8 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_ADDRESSES: Final = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+"""Those of callers on this machine; not all of 127.0.0.0/8: the sidecar of a mesh forwards callers from 127.0.0.6 (Istio)."""
 
 _Found = TypeVar("_Found")
 _Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
@@ -123,16 +124,16 @@ class Pages:
         Raises:
             HttpError: it would take too long; what goes on in the thread has bounds, too.
         """
+        work: asyncio.Task[_Found] | None = None
         try:
             async with asyncio.timeout(ANSWER_TIME):
                 await lock.acquire()
+                work = asyncio.create_task(asyncio.to_thread(make))
+                work.add_done_callback(lambda _: lock.release())
+                return await asyncio.shield(work)
         except TimeoutError:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy with another request", RETRY_AFTER) from None
-        work = asyncio.create_task(asyncio.to_thread(make))
-        work.add_done_callback(lambda _: lock.release())
-        try:
-            return await asyncio.wait_for(asyncio.shield(work), ANSWER_TIME)
-        except TimeoutError:
+            if work is None:
+                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy with another request", RETRY_AFTER) from None
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it took longer than {ANSWER_TIME:g} s") from None
 
 
@@ -175,7 +176,7 @@ def check_caller(request: web.BaseRequest) -> None:
 
 def _foreign(request: web.BaseRequest) -> str | None:
     peer = None if request.transport is None else request.transport.get_extra_info("peername")
-    if not (isinstance(peer, tuple) and _loopback(str(peer[0]))):
+    if not (isinstance(peer, tuple) and peer[0] in _ADDRESSES):
         return "only callers on this machine are answered: use kubectl port-forward"
     host = request.headers.get(hdrs.HOST, "").lower()
     name, colon, port = host.rpartition(":")
@@ -187,9 +188,3 @@ def _foreign(request: web.BaseRequest) -> str | None:
     if request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"} and request.method != hdrs.METH_GET:
         return "only this page may send requests"
     return None
-
-
-def _loopback(address: str) -> bool:
-    found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_loopback
