@@ -14,10 +14,11 @@ from webhook.admission.judge import judge_pod
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import read_template, selectors_of
 from webhook.pod import DEVICE_CLASS, Metadata, decode_pod
 from webhook.reasons import MAX_WARNING, Reason
-from webhook.request import template_name
+from webhook.request import UNLIMITED, Request, Size, template_name
 
 POLICY = load_policy()
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}
@@ -463,3 +464,36 @@ def test_an_extended_template_of_several_requests_is_not_read(old: str, new: str
     assert old in text
     assert read_template(template.spec, MANAGES.vendors.values()) is not None
     assert read_template(json.loads(text.replace(old, new, 1)), MANAGES.vendors.values()) is None
+
+
+TOGETHER = sorted(name for name, vendor in POLICY.vendors.items() if vendor.together)
+WITH_CLAIMS = sorted(name for name, vendor in POLICY.vendors.items() if vendor.claim is not None and vendor.target)
+OF_SOURCES = {"gpushare": ("aliyun.com/gpu-mem", 1024), "volcano-legacy": ("volcano.sh/gpu-memory", 1)}
+"""How each source requests memory of its one device: the key, and the mebibytes of 1."""
+
+
+@pytest.mark.parametrize("target", WITH_CLAIMS)
+@pytest.mark.parametrize("source", TOGETHER)
+def test_one_device_from_any_source_to_any_claim(source: str, target: str) -> None:
+    """Each container's request in the template means what it requested; or all of it is denied."""
+    key, unit = OF_SOURCES[source]
+    in_force = policy(settings=f"target: {target}\nowners: {{aliyun.com/gpu-mem: gpushare}}\n")
+    numbers = (3, 2, 2, 1)
+    data = pod(*({"limits": {key: str(number * 1024 // unit)}} for number in numbers))
+    decision = decided(data, in_force)
+    vendor = in_force.vendors[target]
+    assert vendor.claim is not None
+    assert decision.allowed is (vendor.claim.matching is not None)
+    if not decision.allowed:
+        return
+    (template,) = decision.objects
+    found = read_template(template.spec, in_force.vendors.values())
+    assert found is not None
+    assert found.vendor is vendor
+    written = apply_strictly(data, decision.patch)
+    for number, (_, request) in zip(numbers, requests_of(written), strict=True):
+        entries = {entry.key_name: entry for entry in found.requests[request]}
+        meant = read(vendor, entries, {}, in_force.largest_card, "main").request
+        assert meant == Request(1, Size(number * 1024**3), UNLIMITED)
+    again = decided(written, in_force)
+    assert (again.reason, again.patch, again.objects) == (Reason.ALREADY_RIGHT, (), (template,))
