@@ -323,7 +323,7 @@ def test_devices_are_not_hidden_from_a_claim() -> None:
     data = pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}, {})
     written = stored(data, build_policy([], settings))
     env = [
-        {each["name"]: each["value"] for each in container.get("env", ())}
+        {each["name"]: each.get("value", "") for each in container.get("env", ())}
         for container in written["spec"]["containers"]
     ]
     assert ["NVIDIA_VISIBLE_DEVICES" in each for each in env] == [False, True]

@@ -68,7 +68,19 @@ PROFILE: Final = "nvidia.com/mig-{}g.{}gb"
 ELSEWHERE: Final = {"fieldRef": {"fieldPath": "metadata.name"}}
 FROM: Final = "vgpu-webhook.io/container.{}.memory"
 
+
+def claimed(containers: int, selected: int) -> Members:
+    """A pod with a forged status, whose claims select so many devices."""
+    written = {"share.gpu.nvidia.com/uuid": ",".join("a" * selected)}
+    one = {"vendor": "nvidia", "target": "dra-nvidia", "claim": "vgpu-0123456789ab", "written": written}
+    status = json.dumps({"containers": {f"c{number}": one for number in range(containers)}})
+    claims = [{"name": "c", "resourceClaimTemplateName": one["claim"]}]
+    return annotated({"vgpu-webhook.io/status": status}, resourceClaims=claims)
+
+
 PODS: Final[dict[str, Grow]] = {
+    "a claim of many devices": lambda n: claimed(1, n),
+    "claims of many containers": lambda n: claimed(n, 32),
     "containers that ask": lambda n: pod(*map(container, range(n))),
     "as many as may ask, names of any length": lambda n: pod(
         *({**container(i), "name": f"{i}{'c' * (n // 128)}"} for i in range(128))

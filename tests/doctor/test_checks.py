@@ -649,3 +649,12 @@ def test_what_claims_need(facts: ClusterFacts, told: str) -> None:
     """Each thing that would leave pods Pending, by name."""
     (line,) = result_of(facts, "drivers").details
     assert line.startswith(told)
+
+
+def test_slices_are_not_shared() -> None:
+    """Each has one owner, and a claim of it no capacity."""
+    slices = [resource_slice("gpu.nvidia.com", "memory", shared=False)]
+    facts = replace(
+        with_claims(*slices, classes=["mig.nvidia.com"]), outcome=outcome(settings="target: dra-nvidia-mig")
+    )
+    assert result_of(facts, "drivers").level is OK

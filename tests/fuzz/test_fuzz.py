@@ -95,7 +95,8 @@ def open_path(operations: Operations) -> None:
     for operation in operations:
         if operation["path"].endswith("/env") and isinstance(operation["value"], list):
             for each in operation["value"]:
-                each["value"] += ":" * (each["name"] == "LD_LIBRARY_PATH")
+                if each["name"] == "LD_LIBRARY_PATH":
+                    each["value"] += ":"
 
 
 def missing_parent(operations: Operations) -> None:

@@ -115,6 +115,12 @@ def test_units_and_a_variable_for_each_device() -> None:
     assert "M_0" not in made.values(Request(2, UNLIMITED, ALL), "main")
 
 
+def test_variables_of_the_shim_replace_those_if_unset() -> None:
+    """A document that extends another writes one of its `envIfUnset` always, by name or for each device."""
+    made = shim({("envIfUnset",): {"MEMORY": "1", "M_1": "1", "M_x": "1"}, ("env", "M_{index}"): "{memory}m"})
+    assert made.if_unset == {"M_x": "1"}
+
+
 def test_one_entry_for_either_libc() -> None:
     """`$LIB` is a folder for musl, and glibc's own folders for glibc."""
     assert shim({("preload", "prefix"): ["/opt/$LIB/limit.so"]}).preload == ("/opt/$LIB/limit.so",)
@@ -258,8 +264,6 @@ MISTAKES: list[tuple[Any, ...]] = [
         "no effect",
     ),
     ({("envIfUnset",): {"LD_PRELOAD": ""}}, ("envIfUnset", "LD_PRELOAD"), "cannot be set here"),
-    ({("envIfUnset",): {"MEMORY": "1"}}, ("envIfUnset", "MEMORY"), "also in `env`"),
-    ({("envIfUnset",): {"M_1": "1"}, ("env", "M_{index}"): "1"}, ("envIfUnset", "M_1"), "also in `env`"),
     ({("envIfUnset",): {"X": "$(HOME)"}}, ("envIfUnset", "X"), "the user decides"),
     ({("preload",): {"prefix": []}}, ("preload",), "nothing is preloaded"),
     ({("delivery", 0): image(), ("preload", "file"): "ld.so.preload"}, ("delivery", 0), "folders, not the file"),

@@ -20,6 +20,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import (
+    MAX_SELECTED,
     REQUEST,
     DeviceRequest,
     claim_number,
@@ -37,6 +38,12 @@ from webhook.text import shorten
 
 MAX_CLAIM: Final = 63
 """The most characters of a claim's name in a pod, a DNS label."""
+
+MAX_OWN: Final = 1024
+"""The most claims that are read in a status: a pod has at most as many containers."""
+
+MAX_WRITTEN: Final = 4096
+"""The most characters of a value in it: the longest list of selected devices has half as many."""
 
 MOST_SHOWN: Final = 2
 """The most containers with claims that a message names."""
@@ -211,10 +218,10 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
         containers = _status.decode(text).containers.values()
     except msgspec.DecodeError:
         return {}
+    with_claims = (container for container in containers if container.claim is not None)
     of_claims: dict[str, dict[str, _ContainerStatus]] = {}
-    for container in containers:
-        if container.claim is not None:
-            of_claims.setdefault(container.claim, {}).setdefault(container.claim_request, container)
+    for container in itertools.islice(with_claims, MAX_OWN):
+        of_claims.setdefault(f"{container.claim}", {}).setdefault(container.claim_request, container)
     found = {name: _described(name, requests, policy) for name, requests in of_claims.items()}
     return {name: claim for name, claim in found.items() if claim is not None}
 
@@ -224,6 +231,9 @@ def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Po
     first = next(iter(containers.values()))
     vendor = policy.vendors.get(first.target or first.vendor)
     if vendor is None or vendor.claim is None or (len(containers) > 1 and vendor.claim.matching is None):
+        return None
+    texts = itertools.chain.from_iterable(container.written.values() for container in containers.values())
+    if any(len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED for text in texts):
         return None
     try:
         requests = {each: _request_in(container, vendor, policy) for each, container in containers.items()}

@@ -26,6 +26,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Binding, Default, Form, Key, Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.templates import MAX_SELECTED
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
@@ -39,9 +40,6 @@ from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
 from webhook.reasons import Denied, Finding, Reason, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
-
-MAX_SELECTED: Final = 16
-"""The most models or devices of a list: a selector of a claim has at most 10 KiB, and its cost is limited, too."""
 
 _SELECTED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 """A model's name, a part of it, or a UUID: an attribute of a device has at most 64 characters."""

@@ -35,7 +35,7 @@ from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, decode_env, present
 from webhook.quantity import exact_text
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import Request
+from webhook.request import UNLIMITED, Request
 
 
 def keep_environment(plan: Plan, resolution: PodResult) -> None:
@@ -121,12 +121,24 @@ def inject_shim(plan: Plan) -> None:
         delivery = _inject(plan, allocation, shim)
         if delivery.volumes:
             delivered.append((allocation.slot, delivery))
+        elif allocation.vendor.claim is not None:
+            _report_uncounted(plan, allocation)
     if delivered:
         deliver(plan, delivered)
     for slot in plan.covered:
         if not any([slot.path == other.path for other, _ in delivered]):
             message = f"the mount at {PRELOAD_FILE} could lift the limit: remove it, or mount the volume elsewhere"
             raise deny(Reason.GUARDED, message, container=slot.name, field=f"volumeMounts[{PRELOAD_FILE}]")
+
+
+def _report_uncounted(plan: Plan, allocation: Allocation) -> None:
+    """Warn of the limits that the driver of claims has no capacity for: without the library nothing enforces them."""
+    request, vendor = allocation.request, allocation.vendor
+    for dimension in [dimension for key in vendor.keys.values() if not key.counted for dimension in key.dimensions]:
+        amount = getattr(request, dimension)
+        if amount is not None and amount is not UNLIMITED:
+            message = f"{vendor.name} cannot limit {dimension} without its shim: the request of {amount} has no effect"
+            plan.findings.append(Finding(Reason.DIMENSION_DROPPED, message, allocation.slot.name))
 
 
 def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
@@ -144,7 +156,12 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     plan.deliveries[container] = delivery.kind
     undelivered = delivery.kind == "none"
     if undelivered and shim.limit == "env":
-        message = f"no shim was injected, the device plugin enforces the limit: {why}"
+        enforced = (
+            "the device plugin enforces the limit"
+            if allocation.vendor.claim is None
+            else "the driver may enforce limits"
+        )
+        message = f"no shim was injected, {enforced}: {why}"
         plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
         report_unused(plan, why)
         return NO_DELIVERY
@@ -163,8 +180,7 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         _lead_preload(edits, shim.preload, env)
     _set_variables(edits, values, env)
     # The pod's own was judged by the guard.
-    unset = [name for name in shim.if_unset if name not in env]
-    edits.env_appended.extend([{"name": name, "value": shim.if_unset[name]} for name in unset])
+    _set_variables(edits, {name: value for name, value in shim.if_unset.items() if name not in env}, env)
     return delivery
 
 
@@ -319,7 +335,8 @@ def _set_variables(edits: ContainerEdits, values: Mapping[str, str], env: ShimEn
     """Add the variables that the library reads; those of the pod must have the same values."""
     for name, value in values.items():
         if name not in env:
-            edits.env_appended.append({"name": name, "value": value})
+            # As the API server stores it: without an empty value.
+            edits.env_appended.append({"name": name, "value": value} if value else {"name": name})
             continue
         for _, entry in env[name]:
             if present(entry.value_from) or (entry.value or "") != value:

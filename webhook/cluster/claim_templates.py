@@ -203,8 +203,13 @@ class ClaimTemplates:
             api, PODS, ClaimingPod, _pod_view, log, changed=self._changed, query=SELECTOR, config=config, clock=clock
         )
 
+    def known(self, namespace: str, needed: Sequence[ClaimTemplate]) -> bool:
+        """Whether templates are there, as they have to be; called for every pod that needs some."""
+        views = [self.templates.objects.get(f"{namespace}/{each.name}") for each in needed]
+        return all([view is not None and view.genuine for view in views])
+
     async def provide(self, namespace: str, needed: Sequence[ClaimTemplate]) -> None:
-        """See to it that templates exist before a pod that needs them is answered; called for every pod that needs some.
+        """See to it that templates exist before a pod that needs them is answered.
 
         Without an answer in `SECONDS`, the pod is answered nevertheless, and its template created later.
 

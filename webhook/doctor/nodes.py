@@ -245,12 +245,12 @@ def _lacking(vendor: Vendor, classes: Collection[str], slices: Iterable[Resource
     needed = {key.claimed for key in vendor.keys.values() if key.capacity}
     if not devices:
         yield f"the driver {claim.driver} offers no device: is it running?"
-    elif not shared:
+    elif needed and not shared:  # whole devices and slices have one owner
         yield (
             f"no device of {claim.driver} may be shared: switch sharing on in the driver, and on Kubernetes 1.34 and 1.35 the "
             "feature gate DRAConsumableCapacity"
         )
-    elif not any(needed <= (device.capacity or {}).keys() for device in shared):
+    elif needed and not any(needed <= (device.capacity or {}).keys() for device in shared):
         yield f"no shared device of {claim.driver} has the capacities {listed(sorted(map(str, needed)))}"
 
 

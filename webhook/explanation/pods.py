@@ -528,7 +528,7 @@ def _variables(edits: ContainerEdits) -> Iterator[ExplainedRow]:
     for position in sorted(edits.env_removed):
         yield f"env {env[position].name} is removed", ""
     for entry in edits.env_appended:
-        yield _variable(entry["name"], entry["value"], None)
+        yield _variable(entry["name"], entry.get("value", ""), None)
 
 
 def _variable(name: str, value: str, before: str | None) -> ExplainedRow:

@@ -391,6 +391,10 @@ class InCluster:
         namespaces = [namespace, *map(_namespace, self._namespaces.replaced(namespace.name, since))]
         return itertools.product(namespaces, policies)
 
+    def has(self, namespace: str, decision: Decision) -> bool:
+        """Whether the templates of a changed pod's claims are known to be there."""
+        return self._claim_templates is not None and self._claim_templates.known(namespace, decision.objects)
+
     async def provide(self, namespace: str, decision: Decision) -> Decision:
         """Create the templates of a changed pod's claims; a denial if that is refused, or not switched on."""
         why = "this webhook creates no ResourceClaimTemplates: install the chart with claims.enabled"

@@ -213,6 +213,9 @@ class Peers(Protocol):
     def recent(self, namespace: Namespace, policy: Policy) -> Iterable[tuple[Namespace, Policy]]:
         """What a pod that is created now may have been changed for, here or by another replica."""
 
+    def has(self, namespace: str, decision: Decision) -> bool:
+        """Whether the objects that a changed pod needs are there; called for every pod that needs some."""
+
     async def provide(self, namespace: str, decision: Decision) -> Decision:
         """Create the objects that a changed pod needs; return the decision, or a denial if they cannot be."""
 
@@ -301,9 +304,10 @@ class Mutate:
                     namespace = await self._requested(name, namespace)
                     review = decode_review(body)
                 decision = self._decide(review, namespace)
-                if decision.objects and self.peers is not None and not review.dry_run:
+                peers = self.peers
+                if decision.objects and peers is not None and not review.dry_run and not peers.has(name, decision):
                     del review
-                    decision = await self.peers.provide(name, decision)
+                    decision = await peers.provide(name, decision)
                     review = decode_review(body)
                 self._tell(review, namespace, decision)
             answer = encode_answer(uid, decision)

@@ -25,7 +25,8 @@ _COLORS: Final[Mapping[str, str]] = {
 """Of labels; others are cyan."""
 
 _MARKS: "Final[Mapping[Mark, str]]" = {
-    "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
+    "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated, "
+    "unless into claims that select devices by it",
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
     "known": "a name of another system: never read, and never taken for a misspelled key",
 }

@@ -41,11 +41,10 @@ def playground(*, source: PolicyOptions, port: int) -> None:
         asyncio.run(_serve(Pages(Playground(lambda: sourced), Limits()), sourced.line, port))
     except OSError as error:
         raise Failure([f"--port {port}: {error.strerror or error}"]) from error
-    except KeyboardInterrupt:
-        click.echo()
 
 
 async def _serve(pages: "Pages", line: str, port: int) -> None:
+    import signal
     import sys
 
     from webhook.cli.playground.pages import PATH
@@ -60,4 +59,8 @@ async def _serve(pages: "Pages", line: str, port: int) -> None:
     async with listening(dispatcher(routes, limits), Endpoint(HOST, port), watchdog, log) as endpoint:
         click.echo(line)
         click.echo(f"ready: http://{endpoint}{PATH} (Ctrl-C ends it)")
-        await asyncio.Event().wait()
+        ended = asyncio.Event()
+        # A shell may have started it in the background, where the interrupt is ignored unless it is handled.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(each, ended.set)
+        await ended.wait()

@@ -237,7 +237,7 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
 
 def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
     """Report capacities that nobody would limit: neither the driver, nor a variable of the shim."""
-    variables = "" if document.shim is None else " ".join(document.shim.env.values())
+    variables = "" if document.shim is None or document.shim.mode == "plugin" else " ".join(document.shim.env.values())
     for name, key in document.keys.items():
         if not key.counted and f"{{{key.kind}}}" not in variables:
             yield Problem(

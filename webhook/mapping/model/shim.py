@@ -391,8 +391,6 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
         path = ("envIfUnset", name)
         if name != LD_AUDIT:
             yield from _name_problems(name, path)
-        if any(re.fullmatch(re.escape(each).replace(re.escape(INDEX), "[0-9]+"), name) for each in model.env):
-            yield Problem(f"{name} is also in `env`", path, "write it in one place")
         yield from _reference_problems(value, path)
 
 
@@ -654,7 +652,9 @@ def _shim(model: schema.Shim) -> Shim:
     audit = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
     own = [] if own_path is None else [own_path.values()]
     variables = tuple(starmap(_variable, [*audit.items(), *own, *model.env.items()]))
-    if_unset = {name: value for name, value in model.env_if_unset.items() if name not in audit}
+    # Those of a document that is extended give way to the variables of the one that extends it.
+    written = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    if_unset = {name: value for name, value in model.env_if_unset.items() if written.fullmatch(name) is None}
     names = {variable.pattern for variable in variables}.union(if_unset, [LD_PRELOAD] if preload else ())
     if prefix and own_path is None:
         names.add(LD_LIBRARY_PATH)

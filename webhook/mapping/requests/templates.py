@@ -18,6 +18,9 @@ from webhook.mapping.requests.values import KeyValue
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest, stored_text
 from webhook.request import ClaimTemplate, sorted_json
 
+MAX_SELECTED: Final = 16
+"""The most models or devices that a list selects: a selector of a claim has at most 10 KiB, and its cost is limited, too."""
+
 REQUEST: Final = "gpu"
 """The name of the one request in a claim of ours; of several, a number follows."""
 
