@@ -65,12 +65,12 @@ class ContainerEdits:
 
     Attributes:
         resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
-        claims: names of the pod's claims to add to those of the container.
+        claims: entries to add to the ``resources.claims`` of the container.
     """
 
     slot: Slot
     resources: dict[str, Number | None] = field(default_factory=dict)
-    claims: list[str] = field(default_factory=list)
+    claims: list[Entry] = field(default_factory=list)
     env_values: dict[int, str] = field(default_factory=dict)
     env_names: dict[int, str] = field(default_factory=dict)
     env_removed: set[int] = field(default_factory=set)
@@ -114,14 +114,13 @@ class ContainerEdits:
                 operations.append({"op": "add", "path": f"{path}/{side}", "value": texts})
 
     def _write_claims(self, path: str, operations: list[Operation]) -> None:
-        entries = [{"name": name} for name in self.claims]
         resources = self.slot.container.resources
         if resources is None and not any(number is not None for number in self.resources.values()):
-            operations.append({"op": "add", "path": path, "value": {"claims": entries}})
+            operations.append({"op": "add", "path": path, "value": {"claims": self.claims}})
         elif resources is None or resources.claims is None:
-            operations.append({"op": "add", "path": f"{path}/claims", "value": entries})
+            operations.append({"op": "add", "path": f"{path}/claims", "value": self.claims})
         else:
-            operations.extend([{"op": "add", "path": f"{path}/claims/-", "value": entry} for entry in entries])
+            operations.extend([{"op": "add", "path": f"{path}/claims/-", "value": entry} for entry in self.claims])
 
     def _write_env(self, path: str, operations: list[Operation]) -> None:
         touched = {*self.env_values, *self.env_names, *self.env_removed, *self.env_inserted}

@@ -104,7 +104,7 @@ CLAIM_PREFIX: Final = "vgpu-"
 _HEX: Final = 20
 """Digits of the hash in a name: nobody finds another content for one."""
 
-_sorted_json: Final = msgspec.json.Encoder(order="deterministic").encode
+sorted_json: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 def template_name(spec: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ def template_name(spec: Mapping[str, Any]) -> str:
     The API server adds metadata without anything in it, which does not count.
     """
     spec = {key: value for key, value in spec.items() if key != "metadata" or value}
-    return f"{CLAIM_PREFIX}{hashlib.sha256(_sorted_json(spec)).hexdigest()[:_HEX]}"
+    return f"{CLAIM_PREFIX}{hashlib.sha256(sorted_json(spec)).hexdigest()[:_HEX]}"
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True, gc=False):
@@ -130,7 +130,7 @@ class ClaimTemplate(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> "ClaimTemplate":
         """Return the template with a ``spec``."""
-        return cls(template_name(spec), _sorted_json(spec).decode())
+        return cls(template_name(spec), sorted_json(spec).decode())
 
     @property
     def spec(self) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from webhook.admission.judge import judge_pod
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import read_template, selectors_of
 from webhook.pod import DEVICE_CLASS, Metadata, decode_pod
 from webhook.reasons import MAX_WARNING, Reason
-from webhook.request import template_name
+from webhook.request import UNLIMITED, Request, Size, template_name
 
 POLICY = load_policy()
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}
@@ -268,7 +269,7 @@ def test_devices_that_annotations_select(annotations: dict[str, str], text: dict
     (template,) = decision.objects
     found = read_template(template.spec, WRITES.vendors.values())
     assert found is not None
-    assert {each.key_name: each.text for each in found.entries if each.key_name in {"model", "uuid"}} == text
+    assert {each.key_name: each.text for each in found.requests["gpu"] if each.key_name in {"model", "uuid"}} == text
     assert decided(stored(data), WRITES).objects == (template,)
 
 
@@ -326,3 +327,173 @@ def test_devices_are_not_hidden_from_a_claim() -> None:
         for container in written["spec"]["containers"]
     ]
     assert ["NVIDIA_VISIBLE_DEVICES" in each for each in env] == [False, True]
+
+
+MANAGES = load_policy(target="dra-vgpu-manager")
+
+
+def on_one_device(*mebibytes: int) -> dict[str, Any]:
+    """A pod whose containers Volcano puts on one device."""
+    return pod(*({"limits": {"volcano.sh/gpu-memory": str(number)}} for number in mebibytes))
+
+
+def requests_of(data: dict[str, Any]) -> list[tuple[str, str]]:
+    """The claim and the request of each container."""
+    entries = [container["resources"]["claims"] for container in data["spec"]["containers"]]
+    return [(claim["name"], claim["request"]) for (claim,) in entries]
+
+
+def test_containers_on_one_device_have_a_request_each() -> None:
+    """Of one claim; pods with the same amounts in any order share its template, and others have another."""
+    (template,) = decided(on_one_device(1024, 2048, 1024), MANAGES).objects
+    for amounts in ((1024, 1024, 2048), (2048, 1024, 1024)):
+        assert decided(on_one_device(*amounts), MANAGES).objects == (template,)
+        written = stored(on_one_device(*amounts), MANAGES)
+        assert written["spec"]["resourceClaims"] == [
+            {"name": "vgpu-volcano-legacy", "resourceClaimTemplateName": template.name}
+        ]
+        names = requests_of(written)
+        assert sorted(names) == [("vgpu-volcano-legacy", f"gpu-{number}") for number in range(3)]
+        assert names[amounts.index(2048)][1] == "gpu-2"
+    assert decided(on_one_device(1024, 2048, 2048), MANAGES).objects != (template,)
+    found = read_template(template.spec, MANAGES.vendors.values())
+    assert found is not None
+    memory = [entry.text for entries in found.requests.values() for entry in entries if entry.key_name == "mem"]
+    assert memory == ["1Gi", "1Gi", "2Gi"]
+    constraints = template.spec["spec"]["devices"]["constraints"]
+    assert {"requests": ["gpu-0", "gpu-1", "gpu-2"], "matchAttribute": "manager.nvidia.com/uuid"} in constraints
+
+
+@pytest.mark.parametrize("in_force", [MANAGES, load_policy(target="nvidia"), load_policy(target="dra-hami")])
+def test_several_requests_stay(in_force: Policy) -> None:
+    """A second pass, and whoever judges, reads the same and needs the same, whatever the target is now."""
+    first = decided(on_one_device(1024, 2048, 1024), MANAGES)
+    data = stored(on_one_device(1024, 2048, 1024), MANAGES)
+    again = decided(data, in_force)
+    assert (again.reason, again.patch, again.objects) == (Reason.ALREADY_RIGHT, (), first.objects)
+    assert Reason.CLAIM_LEFT_UNCHANGED not in {each.reason for each in again.warnings}
+    judged = judge_pod(
+        decode_pod(json.dumps(data).encode()), Context(Namespace("team", OPTED_IN), "privileged"), in_force
+    )
+    assert judged.allowed
+
+
+def test_a_container_that_leaves_keeps_the_others_claim() -> None:
+    """Another webhook that removes a container leaves the template as it is."""
+    first = decided(on_one_device(1024, 2048, 3072), MANAGES)
+    data = stored(on_one_device(1024, 2048, 3072), MANAGES)
+    del data["spec"]["containers"][1]
+    assert decided(data, MANAGES).objects == first.objects
+
+
+@pytest.mark.parametrize("entry", [{}, {"request": "gpu-7"}])
+def test_a_claim_of_several_requests_used_as_a_whole(entry: dict[str, str]) -> None:
+    """It would be the devices of all containers: not ours, and reported."""
+    data = stored(on_one_device(1024, 2048), MANAGES)
+    data["spec"]["containers"][1]["resources"]["claims"] = [{"name": "vgpu-volcano-legacy", **entry}]
+    assert Reason.CLAIM_LEFT_UNCHANGED in {each.reason for each in decided(data, MANAGES).warnings}
+
+
+def test_a_status_describes_only_the_requests_that_its_name_says() -> None:
+    """Whoever swaps the requests of containers, leaves one out or adds one has described no template."""
+    data = stored(on_one_device(1024, 2048), MANAGES)
+    status = data["metadata"]["annotations"]["vgpu-webhook.io/status"]
+
+    def found(text: str) -> list[str]:
+        return [*claims_in_status(Metadata(annotations={"vgpu-webhook.io/status": text}), MANAGES)]
+
+    assert found(status) == [data["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]]
+    for old, new in (
+        ('"gpu-0"', '"gpu-1"'),
+        ('"gpu-1"', '"gpu-2"'),
+        ('"gpu-1"', '"\\u0000"'),
+        (',"claimRequest":"gpu-1"', ""),
+        ('"2Gi"', '"3Gi"'),
+        ('"target":"dra-vgpu-manager"', '"target":"dra-hami"'),
+    ):
+        assert old in status
+        assert found(status.replace(old, new)) == []
+    swapped = status.replace('"gpu-0"', '"x"').replace('"gpu-1"', '"gpu-0"').replace('"x"', '"gpu-1"')
+    assert found(swapped) == []
+
+
+@pytest.mark.parametrize(
+    "data, in_force, why",
+    [
+        (on_one_device(*([1] * 33)), MANAGES, "at most 32 requests"),
+        (on_one_device(1024, 1024), load_policy(target="dra-nvidia"), "perhaps of another"),
+        (on_one_device(1024, 1024), WRITES, "perhaps of another"),
+        (pod(*([{"limits": {"volcano.sh/gpu-number": "1"}}] * 2)), MANAGES, "no room"),
+    ],
+)
+def test_what_one_device_cannot_have(data: dict[str, Any], in_force: Policy, why: str) -> None:
+    """Denied, and not left to wait for ever."""
+    denial = decided(data, in_force).denial
+    assert denial is not None
+    assert denial.reason is Reason.NO_EQUIVALENT
+    assert why in denial.message
+
+
+def test_the_most_containers_on_one_device() -> None:
+    """32 requests of one claim, whose names are in the order of their numbers."""
+    (template,) = decided(on_one_device(*range(1, 33)), MANAGES).objects
+    names = [request["name"] for request in template.spec["spec"]["devices"]["requests"]]
+    assert names == [f"gpu-{number}" for number in range(32)]
+    data = stored(on_one_device(*range(1, 33)), MANAGES)
+    assert decided(data, MANAGES).objects == (template,)
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('"matchAttribute": "manager.nvidia.com/uuid"', '"matchAttribute": "manager.nvidia.com/model"'),
+        ('"matchAttribute"', '"distinctAttribute"'),
+        ('["gpu-0", "gpu-1"]', '["gpu-0"]'),
+        ('["gpu-0"]', '["gpu-0", "gpu-1"]'),
+        ('"count": 1', '"count": 2'),
+        ('"count": 1', '"adminAccess": true, "count": 1'),
+        ('"ExactCount"', '"All"'),
+        ('"vgpu-manager"', '"gpu-manager-of-others"'),
+        ("manager.nvidia.com", "hami-core-gpu.project-hami.io"),
+    ],
+)
+def test_an_extended_template_of_several_requests_is_not_read(old: str, new: str) -> None:
+    """What a mapping cannot say: other devices for some, several for one, other classes."""
+    (template,) = decided(on_one_device(1024, 2048), MANAGES).objects
+    text = json.dumps(template.spec)
+    assert old in text
+    assert read_template(template.spec, MANAGES.vendors.values()) is not None
+    assert read_template(json.loads(text.replace(old, new, 1)), MANAGES.vendors.values()) is None
+
+
+TOGETHER = sorted(name for name, vendor in POLICY.vendors.items() if vendor.together)
+WITH_CLAIMS = sorted(name for name, vendor in POLICY.vendors.items() if vendor.claim is not None and vendor.target)
+OF_SOURCES = {"gpushare": ("aliyun.com/gpu-mem", 1024), "volcano-legacy": ("volcano.sh/gpu-memory", 1)}
+"""How each source requests memory of its one device: the key, and the mebibytes of 1."""
+
+
+@pytest.mark.parametrize("target", WITH_CLAIMS)
+@pytest.mark.parametrize("source", TOGETHER)
+def test_one_device_from_any_source_to_any_claim(source: str, target: str) -> None:
+    """Each container's request in the template means what it requested; or all of it is denied."""
+    key, unit = OF_SOURCES[source]
+    in_force = policy(settings=f"target: {target}\nowners: {{aliyun.com/gpu-mem: gpushare}}\n")
+    numbers = (3, 2, 2, 1)
+    data = pod(*({"limits": {key: str(number * 1024 // unit)}} for number in numbers))
+    decision = decided(data, in_force)
+    vendor = in_force.vendors[target]
+    assert vendor.claim is not None
+    assert decision.allowed is (vendor.claim.matching is not None)
+    if not decision.allowed:
+        return
+    (template,) = decision.objects
+    found = read_template(template.spec, in_force.vendors.values())
+    assert found is not None
+    assert found.vendor is vendor
+    written = apply_strictly(data, decision.patch)
+    for number, (_, request) in zip(numbers, requests_of(written), strict=True):
+        entries = {entry.key_name: entry for entry in found.requests[request]}
+        meant = read(vendor, entries, {}, in_force.largest_card, "main").request
+        assert meant == Request(1, Size(number * 1024**3), UNLIMITED)
+    again = decided(written, in_force)
+    assert (again.reason, again.patch, again.objects) == (Reason.ALREADY_RIGHT, (), (template,))

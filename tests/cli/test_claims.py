@@ -171,3 +171,30 @@ def test_mutate_prints_the_template(run: Run, tmp_path: Path) -> None:
     explained = run("explain", "-f", "-", "--to", "dra-hami", stdin=pod).stdout
     assert "ResourceClaimTemplate vgpu-" in explained
     assert "hami-core-gpu.project-hami.io/memory: 4Gi" in explained
+
+
+ON_ONE_DEVICE = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: two}
+spec:
+  containers:
+  - {name: a, image: app, resources: {limits: {volcano.sh/gpu-memory: 1024}}}
+  - {name: b, image: app, resources: {limits: {volcano.sh/gpu-memory: 2048}}}
+"""
+
+
+def test_containers_on_one_device(run: Run) -> None:
+    """`mutate` is content with what it wrote, `explain` names each request and reads them from the template."""
+    first = run("mutate", "-f", "-", "--to", "dra-vgpu-manager", "-n", "team", stdin=ON_ONE_DEVICE)
+    assert first.exit_code == 0
+    for options in ((), ("--to", "dra-vgpu-manager"), ("--to", "nvidia")):
+        assert run("mutate", "-f", "-", *options, "-n", "team", stdin=first.stdout).stdout == first.stdout
+    explained = run("explain", "-f", "-", "--to", "dra-vgpu-manager", stdin=ON_ONE_DEVICE).stdout
+    assert "request gpu-0 of the ResourceClaimTemplate vgpu-" in explained
+    assert "request gpu-1 of the ResourceClaimTemplate vgpu-" in explained
+    notes = json.loads(run("explain", "-f", "-", "-o", "json", stdin=first.stdout).stdout)["objects"][0]["notes"]
+    means = "requests 1 device, each with memory {} GiB, cores no limit, by dra-vgpu-manager; all on one device"
+    for number in range(2):
+        assert f"the claim vgpu-volcano-legacy (gpu-{number}) {means.format(number + 1)}" in notes
+    assert run("check", "-", stdin=first.stdout).exit_code == 0

@@ -133,6 +133,36 @@ def _nvidia(plane: ControlPlane) -> None:
         client.create(body).accepted()
 
 
+MANAGER = "manager.nvidia.com"
+MANAGER_CLASS = "vgpu-manager"
+
+
+def _manager(plane: ControlPlane) -> None:
+    """Two cards on the same node as vgpu-manager's driver would publish them: pkg/kubeletplugin/vgpu.go."""
+    client = plane.client
+    body: Object = {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": MANAGER_CLASS}}
+    body["spec"] = {"selectors": [{"cel": {"expression": f"device.driver == '{MANAGER}'"}}]}
+    client.create(body).accepted()
+    memory = {"default": f"{CARD_GIB}Gi", "validRange": {"min": "0", "step": "1Mi", "max": f"{CARD_GIB}Gi"}}
+    cores = {"default": "100", "validRange": {"min": "0", "step": "1", "max": "100"}}
+    devices = [
+        {
+            "name": f"vgpu-{number}",
+            "allowMultipleAllocations": True,
+            "attributes": {"uuid": {"string": f"GPU-{number}"}},
+            "capacity": {
+                "memory": {"value": f"{CARD_GIB}Gi", "requestPolicy": memory},
+                "cores": {"value": "100", "requestPolicy": cores},
+            },
+        }
+        for number in range(2)
+    ]
+    pool = {"name": f"{NODE}-manager", "generation": 1, "resourceSliceCount": 1}
+    slice_ = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": f"{NODE}-manager"}}
+    slice_["spec"] = {"driver": MANAGER, "nodeName": NODE, "pool": pool, "devices": devices}
+    client.create(slice_).accepted()
+
+
 @pytest.fixture(scope="module")
 def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The scheduler, a driver's objects, and a webhook whose target is that driver."""
@@ -142,8 +172,11 @@ def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     _driver(scheduler)
     _nvidia(scheduler)
+    _manager(scheduler)
     settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vgpu-webhook-settings"}}
-    settings["data"] = {"settings.yaml": f"{{optInLabel: {OPT_IN}, target: dra-hami}}\n"}
+    settings["data"] = {
+        "settings.yaml": f"{{optInLabel: {OPT_IN}, target: dra-hami, owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
+    }
     client.create(settings, OWN).accepted()
     options = ("--ca-settle", "1", "--release-namespace", OWN, "--claims")
     with serving(scheduler, tmp_path_factory.mktemp("dra"), *options):
@@ -153,9 +186,9 @@ def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         )
         yield scheduler
     client.delete(*REGISTRATION)
-    for name in (NODE, f"{NODE}-counters", f"{NODE}-nvidia"):
+    for name in (NODE, f"{NODE}-counters", f"{NODE}-nvidia", f"{NODE}-manager"):
         client.delete(GROUP, "resourceslices", name)
-    for name in (DRIVER, *CLASSES):
+    for name in (DRIVER, MANAGER_CLASS, *CLASSES):
         client.delete(GROUP, "deviceclasses", name)
     client.delete("v1", "nodes", NODE)
 
@@ -334,6 +367,73 @@ def test_slices_by_their_profile(plane: ControlPlane) -> None:
     assert [each["device"] for each in allocated(plane, bound(plane, "whole"))] == ["gpu-0"]
     client.create(pod("slice", {"nvidia.com/mig-1g.10gb": 1}, **TO_NVIDIA), TEAM).accepted()
     wait_pending(plane, "slice")
+
+
+TO_MANAGER = {"annotations": {TARGET: "dra-vgpu-manager"}}
+
+
+def of_requests(plane: ControlPlane, stored: Object) -> dict[str, tuple[str, dict[str, str]]]:
+    """The device of each container that has a request of a claim, and what it consumes of it."""
+    found = {result["request"]: result for result in allocated(plane, stored)}
+    results = {
+        container["name"]: found[claim["request"]]
+        for container in stored["spec"]["containers"]
+        for claim in container["resources"]["claims"]
+    }
+    return {name: (result["device"], result["consumedCapacity"]) for name, result in results.items()}
+
+
+def memory_of(gibibytes: int, source: str) -> dict[str, Any]:
+    """So many gibibytes of the device that all containers of the pod are on."""
+    if source == "gpushare":
+        return {"aliyun.com/gpu-mem": gibibytes}
+    return {"volcano.sh/gpu-memory": gibibytes * 1024}
+
+
+@pytest.mark.parametrize("source", ["gpushare", "volcano-legacy"])
+def test_containers_on_one_device(plane: ControlPlane, source: str) -> None:
+    """One claim, whose requests are of one device, each with its own amount, also if they are equal."""
+    limits = (memory_of(30, source), memory_of(20, source), memory_of(20, source))
+    plane.client.create(pod("one", *limits, **TO_MANAGER), TEAM).accepted()
+    stored = bound(plane, "one")
+    assert len(stored["spec"]["resourceClaims"]) == 1
+    found = of_requests(plane, stored)
+    assert [consumed["memory"] for _, consumed in found.values()] == ["30Gi", "20Gi", "20Gi"]
+    assert len(allocated(plane, stored)) == 3
+    assert len({device for device, _ in found.values()}) == 1
+
+
+@pytest.mark.parametrize("source", ["gpushare", "volcano-legacy"])
+def test_what_exceeds_one_device_waits(plane: ControlPlane, source: str) -> None:
+    """Though each of two devices has room for a container: until one of them is free."""
+    client = plane.client
+    for name in ("first", "second"):
+        client.create(pod(name, memory_of(40, source), memory_of(10, source), **TO_MANAGER), TEAM).accepted()
+    devices = {of_requests(plane, bound(plane, name))["c0"][0] for name in ("first", "second")}
+    assert len(devices) == 2
+    client.create(pod("third", memory_of(20, source), memory_of(20, source), **TO_MANAGER), TEAM).accepted()
+    wait_pending(plane, "third")
+    client.create(pod("alone", memory_of(20, source), **TO_MANAGER), TEAM).accepted()
+    bound(plane, "alone")  # a container alone has room
+    client.delete("v1", "pods", "first", TEAM)
+    client.delete("v1", "pods", "alone", TEAM)
+    found = of_requests(plane, bound(plane, "third"))
+    assert {(device, consumed["memory"]) for device, consumed in found.values()} == {
+        (devices.intersection(device for device, _ in found.values()).pop(), "20Gi")
+    }
+
+
+def test_a_template_of_several_requests_comes_back(plane: ControlPlane) -> None:
+    """From the status of the pod, which says each container's request."""
+    limits = (memory_of(7, "gpushare"), memory_of(5, "gpushare"))
+    shown = plane.client.create(pod("late", *limits, **TO_MANAGER), TEAM, dry_run=True).accepted()
+    bare = {"apiVersion": "v1", "kind": "Pod", "metadata": shown["metadata"], "spec": shown["spec"]}
+    for key in ("uid", "creationTimestamp", "managedFields", "resourceVersion", "namespace"):
+        bare["metadata"].pop(key, None)
+    plane.client.create(bare, TEAM).accepted()
+    plane.client.delete(GROUP, RESOURCE, shown["spec"]["resourceClaims"][0]["resourceClaimTemplateName"], TEAM)
+    found = of_requests(plane, bound(plane, "late"))
+    assert [consumed["memory"] for _, consumed in found.values()] == ["7Gi", "5Gi"]
 
 
 def denied(plane: ControlPlane, body: Object) -> Answer:

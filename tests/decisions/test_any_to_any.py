@@ -252,7 +252,7 @@ def check_templates(stored: Json, decision: Decision, got: Request, before: Cont
         found = read_template(template.spec, policy.vendors.values())
         assert found is not None
         assert found.vendor is target
-        key_values = {entry.key_name: entry for entry in found.entries}
+        key_values = {entry.key_name: entry for entry in found.requests["gpu"]}
         uncounted = any(not key.counted for key in target.keys.values())
         counted = replace(got, cores=UNLIMITED) if uncounted and not got.whole else got
         assert read(target, key_values, {}, policy.largest_card, "main").request == counted

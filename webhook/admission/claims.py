@@ -9,7 +9,7 @@ and share would each have a GPU of their own.
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,10 +19,18 @@ from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import MAX_SELECTED, claim_number, template_of
+from webhook.mapping.requests.templates import (
+    MAX_SELECTED,
+    REQUEST,
+    DeviceRequest,
+    claim_number,
+    request_names,
+    same_request,
+    template_of,
+)
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot
-from webhook.pod import DEVICE_CLASS, Container, Metadata, Pod, QuantityText
+from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import CLAIM_PREFIX, ClaimTemplate
@@ -172,18 +180,23 @@ def _shown(name: str) -> str:
 
 
 class OwnClaim(NamedTuple):
-    """What a claim of ours requests: the vendor that it is written for, its keys, and its template."""
+    """What a claim of ours requests: the vendor that it is written for, its requests by their names, and its template."""
 
     vendor: Vendor
-    entries: tuple[KeyValue, ...]
+    requests: Mapping[str, DeviceRequest]
     template: ClaimTemplate
 
+    def has(self, claim: Claim) -> bool:
+        """Return whether a container with this entry has one request of the claim, as this webhook writes it."""
+        return len(self.requests) == 1 or claim.request in self.requests
 
-class _ContainerStatus(msgspec.Struct, frozen=True):
+
+class _ContainerStatus(msgspec.Struct, frozen=True, rename={"claim_request": "claimRequest"}):
     vendor: str = ""
     target: str | None = None
     written: dict[str, str] = {}
     claim: str | None = None
+    claim_request: str = REQUEST
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -206,28 +219,44 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
     except msgspec.DecodeError:
         return {}
     with_claims = (container for container in containers if container.claim is not None)
-    found = (_described(container, policy) for container in itertools.islice(with_claims, MAX_OWN))
-    return {claim.template.name: claim for claim in found if claim is not None}
+    of_claims: dict[str, dict[str, _ContainerStatus]] = {}
+    for container in itertools.islice(with_claims, MAX_OWN):
+        of_claims.setdefault(f"{container.claim}", {}).setdefault(container.claim_request, container)
+    found = {name: _described(name, requests, policy) for name, requests in of_claims.items()}
+    return {name: claim for name, claim in found.items() if claim is not None}
 
 
-def _described(container: _ContainerStatus, policy: Policy) -> OwnClaim | None:
-    """The claim of one container; None if its template has another name, as after a change of the mapping."""
-    vendor = policy.vendors.get(container.target or container.vendor)
-    if vendor is None or vendor.claim is None:
+def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Policy) -> OwnClaim | None:
+    """The claim of a container for each of its requests; None if its template has another name, as after a change."""
+    first = next(iter(containers.values()))
+    vendor = policy.vendors.get(first.target or first.vendor)
+    if vendor is None or vendor.claim is None or (len(containers) > 1 and vendor.claim.matching is None):
         return None
-    if any(len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED for text in container.written.values()):
+    texts = itertools.chain.from_iterable(container.written.values() for container in containers.values())
+    if any(len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED for text in texts):
         return None
     try:
-        entries = tuple(
-            KeyValue(key.name, name, text, 0 if key.kind == "text" else claim_number(key, text))
-            for key in vendor.keys.values()
-            if (text := container.written.get(name := key.spellings[0].text)) is not None
-        )
-        reading = read(vendor, {entry.key_name: entry for entry in entries}, {}, policy.largest_card, "")
-        template = template_of(vendor, entries, whole=reading.request.whole)
+        requests = {each: _request_in(container, vendor, policy) for each, container in containers.items()}
+        template = template_of(vendor, requests)
     except (QuantityError, Denied):
         return None
-    return OwnClaim(vendor, entries, template) if template.name == container.claim else None
+    return OwnClaim(vendor, requests, template) if template.name == name else None
+
+
+def _request_in(container: _ContainerStatus, vendor: Vendor, policy: Policy) -> DeviceRequest:
+    """The request that the status of a container describes in a vendor's keys.
+
+    Raises:
+        QuantityError: a number is no quantity.
+        Denied: the keys mean nothing.
+    """
+    entries = tuple(
+        KeyValue(key.name, name, text, 0 if key.kind == "text" else claim_number(key, text))
+        for key in vendor.keys.values()
+        if (text := container.written.get(name := key.spellings[0].text)) is not None
+    )
+    reading = read(vendor, {entry.key_name: entry for entry in entries}, {}, policy.largest_card, "")
+    return DeviceRequest(entries, reading.request.whole)
 
 
 def own_claims(pod: Pod, policy: Policy) -> dict[str, OwnClaim]:
@@ -243,31 +272,83 @@ def own_claims(pod: Pod, policy: Policy) -> dict[str, OwnClaim]:
     }
 
 
-def write_claims(plan: Plan, wanted: Iterable[tuple[Slot, ClaimTemplate]]) -> None:
-    """Write a claim for each container into the pod.
+class WantedClaim(NamedTuple):
+    """What a container is to claim.
 
-    Containers with equal requests have claims of their own from one template. An init container has ended before others
-    begin, and a claim lasts as long as the pod: it uses an equal claim of a container, or adds one of its own.
+    Attributes:
+        slot: the container.
+        vendor: the vendor that its claim is written for.
+        request: its request.
+        together: the source that puts it on one device with others of the pod.
+        written: the template of a claim that it has already, and its request of several there.
+    """
+
+    slot: Slot
+    vendor: Vendor
+    request: DeviceRequest
+    together: str | None = None
+    written: tuple[ClaimTemplate, str | None] | None = None
+
+
+def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
+    """Write a claim for each container into the pod, or one for those that their source puts on one device.
+
+    Containers with equal requests have claims of their own from one template, or requests of their own in one claim. An init
+    container has ended before others begin, and a claim lasts as long as the pod: it uses what an equal container claims, or
+    adds to it.
 
     Args:
         plan: the pod.
-        wanted: the containers, each with its template.
+        wanted: what the containers claim, or have claimed before.
     """
+    groups: dict[str, list[WantedClaim]] = {}
+    for each in wanted:
+        if each.written is not None:
+            template, request = each.written
+            _note(plan, each, template, request)
+        else:
+            groups.setdefault(each.together or each.slot.path, []).append(each)
+    adding = {each.slot.path for group in groups.values() for each in _template(plan, group)}
     taken = {claim.name for claim in plan.pod.spec.resource_claims or ()}
-    by_template: dict[str, str] = {}
-    for slot, template in sorted(wanted, key=lambda each: _ends_first(each[0])):
-        shared = by_template.get(template.name) if _ends_first(slot) else None
-        name = shared or _unused(slot.name, taken)
-        plan.edits.container(slot).claims.append(name)
+    names: dict[str, str] = {}
+    for each in sorted(itertools.chain.from_iterable(groups.values()), key=lambda each: _ends_first(each.slot)):
+        path = each.slot.path
+        template, request = plan.templates[path], plan.requests.get(path)
+        group = template.name if request is None else f"{each.together}"
+        shared = names.get(group) if request is not None or _ends_first(each.slot) else None
+        name = shared or _unused(each.slot.name if request is None else group, taken)
+        plan.edits.container(each.slot).claims.append({"name": name, **({"request": request} if request else {})})
         plan.edits.labels.values[CLAIM] = "true"
-        if shared is not None:
-            continue
-        taken.add(name)
-        by_template.setdefault(template.name, name)
-        plan.edits.claims.append({"name": name, "resourceClaimTemplateName": template.name})
-        if _ends_first(slot):
+        if shared is None:
+            taken.add(name)
+            names.setdefault(group, name)
+            plan.edits.claims.append({"name": name, "resourceClaimTemplateName": template.name})
+        if _ends_first(each.slot) and (shared is None or (request is not None and path in adding)):
             message = "claimed for as long as the pod lives, beside the others' claims: request the same in a container"
-            plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, slot.name))
+            plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, each.slot.name))
+
+
+def _template(plan: Plan, group: Sequence[WantedClaim]) -> list[WantedClaim]:
+    """Note the template of a claim, and each container's request in it; return the containers that add a request."""
+    vendor = group[0].vendor
+    adding: list[WantedClaim] = []
+    equal: dict[str, int] = {}
+    for each in sorted(group, key=lambda each: _ends_first(each.slot)):
+        same = (i for i, other in enumerate(adding) if same_request(vendor, each.request, other.request))
+        found = next(same, None) if len(group) > 1 and _ends_first(each.slot) else None
+        equal[each.slot.path] = len(adding) if found is None else found
+        adding.extend([each] if found is None else [])
+    names = request_names(vendor, [each.request for each in adding])
+    template = template_of(vendor, dict(zip(names, (each.request for each in adding), strict=True)))
+    for each in group:
+        _note(plan, each, template, names[equal[each.slot.path]] if len(names) > 1 else None)
+    return adding
+
+
+def _note(plan: Plan, wanted: WantedClaim, template: ClaimTemplate, request: str | None) -> None:
+    plan.templates[wanted.slot.path] = template
+    if request is not None:
+        plan.requests[wanted.slot.path] = request
 
 
 def _ends_first(slot: Slot) -> bool:

@@ -417,8 +417,8 @@ def _add_resources(containers: ContainerRequests, position: int, keys: Container
 def _add_claim(containers: ContainerRequests, position: int, keys: ContainerKeys, policy: Policy) -> None:
     """Add the keys of one container's claim."""
     assert keys.claimed is not None  # noqa: S101  (by the caller)
-    name, entries = keys.claimed
-    for entry in entries:
+    name = keys.claimed.vendor
+    for entry in keys.claimed.entries:
         container = container_in(containers, position, keys, policy.vendors[name], entry.key)
         container.add(Owner(name, entry.key_name), entry.key, entry.text, entry.number)
 

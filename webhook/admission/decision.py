@@ -353,7 +353,8 @@ class Plan:
             those with True, which a plain device plugin gives less, like shares.
         edits: the changes to the pod.
         findings: warnings for the user, in order.
-        templates: by the path of a container, the template of the claim that is written for it.
+        templates: by the path of a container, the template of its claim.
+        requests: by the path of a container, its request of several in its claim.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
         hidden: the containers in which devices are hidden by us, for the status.
         stripped: variables that the guard has removed so far.
@@ -375,6 +376,7 @@ class Plan:
     left_alone: tuple[tuple[Slot, Vendor, bool], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     templates: dict[str, ClaimTemplate] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
     deliveries: dict[str, str] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
     stripped: int = 0

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from webhook import labels
-from webhook.admission.claims import check_claims, nothing_requested, write_claims
+from webhook.admission.claims import WantedClaim, check_claims, nothing_requested, write_claims
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
@@ -26,7 +26,7 @@ from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import template_of
+from webhook.mapping.requests.templates import DeviceRequest
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod, mounts_of
@@ -270,19 +270,27 @@ def _apply(plan: Plan, resolution: PodResult) -> None:
 
 def _write(plan: Plan, resolution: PodResult) -> None:
     edits = plan.edits
+    wanted: list[WantedClaim] = []
     for allocation, settled in zip(plan.allocations, resolution.settled, strict=True):
         if settled.resources:
             edits.container(allocation.slot).resources.update(settled.resources)
         if settled.claim:
-            whole = settled.request.whole
-            plan.templates[allocation.slot.path] = template_of(settled.target, settled.claim.values(), whole=whole)
-    if plan.templates:
-        moved = [
-            each.slot for each, settled in zip(plan.allocations, resolution.settled, strict=True) if settled.translated
-        ]
-        write_claims(plan, [(slot, plan.templates[slot.path]) for slot in moved if slot.path in plan.templates])
+            wanted.append(_wanted(allocation, settled))
+    if wanted:
+        write_claims(plan, wanted)
     edits.labels.values.update(resolution.labels)
     edits.annotations.values.update(resolution.annotations)
+
+
+def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
+    claimed, source = settled.requested.keys.claimed, settled.requested.vendor
+    return WantedClaim(
+        allocation.slot,
+        settled.target,
+        DeviceRequest(tuple(settled.claim.values()), settled.request.whole),
+        source.name if source.together and settled.translated else None,
+        None if claimed is None or claimed.template is None else (claimed.template, claimed.request),
+    )
 
 
 def _report_hints(plan: Plan) -> None:
@@ -505,6 +513,7 @@ def _line(name: str, container: Mapping[str, Any]) -> str:
         amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
     source = f", translated from {container['vendor']}" if "target" in container else ""
     claim = f", claim of {container['claim']}" if "claim" in container else ""
+    claim += f", its request {container['claimRequest']}" if "claimRequest" in container else ""
     return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}{claim}"
 
 
@@ -522,7 +531,10 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
         name = settled.requested.name
         containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
         if settled.claim:
-            containers[name]["claim"] = plan.templates[plan.slots[settled.requested.position].path].name
+            path = plan.slots[settled.requested.position].path
+            containers[name]["claim"] = plan.templates[path].name
+            if path in plan.requests:
+                containers[name]["claimRequest"] = plan.requests[path]
     hidden = {"hidden": plan.hidden} if plan.hidden else {}
     return {"policy": plan.policy.digest, "containers": containers, **hidden}
 

@@ -14,10 +14,11 @@ from webhook import labels
 from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import Settled, Unchanged, settle
-from webhook.admission.survey import PodKeys
+from webhook.admission.survey import Claimed, PodKeys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Key, Vendor
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.templates import MAX_REQUESTS
 from webhook.mapping.requests.values import KeyValue, fewer
 from webhook.quantity import Number, QuantityError, exact_text, parse_quantity, simplest
 from webhook.reasons import Denied, Finding, Reason, deny
@@ -80,21 +81,37 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
     """Report containers that share one device under the source, and may get several under the target.
 
     Raises:
-        Denied: the target has claims, one for each container.
+        Denied: the target has claims, and cannot put these on one device.
     """
     together = [
         container for container in settled if container.requested.vendor.together and not container.target.together
     ]
-    if len(together) > 1:
-        names = ", ".join(container.requested.name for container in together)
-        source, target = together[0].requested.vendor.name, together[0].target.name
-        if together[0].target.claim is not None:
-            message = f"{source} puts {names} on one device, and each would get a claim of {target}, perhaps of another"
-            raise together[0].requested.deny(Reason.NO_EQUIVALENT, f"{message}: request in one container")
+    if len(together) < 2:  # noqa: PLR2004  (one container has its device anyway)
+        return
+    names = _names(together)
+    source, target = together[0].requested.vendor.name, together[0].target
+    if target.claim is None:
         yield Finding(
             Reason.SINGLE_DEVICE_LOST,
-            f"{source} puts {names} on one device, {target} may use several: request in one container if that matters",
+            f"{source} puts {names} on one device, {target.name} may use several: request in one container if that matters",
         )
+    elif (why := _not_in_one_claim(together)) is not None:
+        message = f"{source} puts {names} on one device, and {why}: request in one container"
+        raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
+
+
+def _not_in_one_claim(together: Sequence[Settled]) -> str | None:
+    """Why containers cannot be requests of one claim, on one device; None if they can."""
+    first = together[0]
+    if first.target.claim is None or first.target.claim.matching is None:
+        return f"each would get a claim of {first.target.name}, perhaps of another"
+    if len(together) > MAX_REQUESTS:
+        return f"a claim has at most {MAX_REQUESTS} requests"
+    if any(each.target is not first.target or each.requested.vendor is not first.requested.vendor for each in together):
+        return "they would get claims of their own, perhaps of others"
+    if any(each.request.devices != 1 or each.request.whole for each in together):
+        return "whole or several devices for one of them leave it no room for the others"
+    return None
 
 
 def _merge_pod_keys(
@@ -161,7 +178,7 @@ def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
         before = containers[position]
         unchanged = [resource for resource in before.resources if resource[0] not in settled.resources]
         written = [(name, str(number), str(number)) for name, number in settled.resources.items() if number is not None]
-        claimed = (settled.target.name, tuple(settled.claim.values())) if settled.claim else before.claimed
+        claimed = Claimed(settled.target.name, tuple(settled.claim.values())) if settled.claim else before.claimed
         containers[position] = before._replace(resources=(*unchanged, *written), claimed=claimed)
     return PodKeys(
         tuple(containers),
@@ -494,7 +511,7 @@ def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: 
 def _rewrites(container: Settled, keys: PodKeys) -> bool:
     """Whether a second pass would write other numbers."""
     claimed = keys.containers[container.requested.position].claimed
-    if claimed is not None and claimed[1] != tuple(container.claim.values()):
+    if claimed is not None and claimed.entries != tuple(container.claim.values()):
         return True
     resources = {
         name: (limit, request) for name, limit, request in keys.containers[container.requested.position].resources

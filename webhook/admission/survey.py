@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from webhook.admission.claims import claims_of, own_claims
+from webhook.admission.claims import OwnClaim, claims_of, own_claims
 from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.near_misses import NearMiss
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.templates import REQUEST
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot, slots
 from webhook.pod import Pod, QuantityText, Resources
 from webhook.quantity import canonical
 from webhook.reasons import Denied, Finding, Reason, ReasonKind, deny
+from webhook.request import ClaimTemplate
 
 MAX_CONTAINERS: Final = 1024
 """The most containers of a pod: a node runs some hundred pods, and no pod has more than some dozens of containers."""
@@ -46,14 +48,30 @@ class ContainerKeys(NamedTuple):
         init: it runs before the others, or beside them as a native sidecar.
         resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
         perhaps: unknown names that may be the cluster's own names of a key.
-        claimed: the keys of its claim, if that is one of ours: the vendor's name, and the keys.
+        claimed: its claim, if that is one of ours.
     """
 
     name: str
     init: bool
     resources: tuple[tuple[str, str | None, str | None], ...]
     perhaps: tuple[str, ...] = ()
-    claimed: tuple[str, tuple[KeyValue, ...]] | None = None
+    claimed: "Claimed | None" = None
+
+
+class Claimed(NamedTuple):
+    """A claim of ours.
+
+    Attributes:
+        vendor: the name of the vendor that it is written for.
+        entries: its keys.
+        template: it is made from this; None if it is still to be written.
+        request: the container's request of several in the claim.
+    """
+
+    vendor: str
+    entries: tuple[KeyValue, ...]
+    template: ClaimTemplate | None = None
+    request: str | None = None
 
 
 class PodKeys(NamedTuple):
@@ -174,12 +192,23 @@ def _with_own_claims(
         return containers
     keys: list[ContainerKeys] = []
     for slot, container in zip(all_slots, containers, strict=True):
+        named = [] if slot.container.resources is None else slot.container.resources.claims or []
+        ours = {
+            claim.name: claim.request for claim in reversed(named) if claim.name in own and own[claim.name].has(claim)
+        }
         claimed = claims.pop(slot.path, ())
-        if others := tuple(name for name in claimed if name not in own):
+        if others := tuple(name for name in claimed if name not in ours):
             claims[slot.path] = others
-        first = next((own[name] for name in claimed if name in own), None)
-        keys.append(container if first is None else container._replace(claimed=(first.vendor.name, first.entries)))
+        first = next((name for name in claimed if name in ours), None)
+        keys.append(container if first is None else container._replace(claimed=_claimed(own[first], ours[first])))
     return tuple(keys)
+
+
+def _claimed(own: OwnClaim, request: str | None) -> Claimed:
+    if len(own.requests) == 1:
+        return Claimed(own.vendor.name, own.requests[REQUEST].entries, own.template)
+    assert request is not None  # noqa: S101  (by `OwnClaim.has`)
+    return Claimed(own.vendor.name, own.requests[request].entries, own.template, request)
 
 
 def _resource_keys(

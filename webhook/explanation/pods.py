@@ -312,8 +312,10 @@ def _steps(
         return {**rows, **lost}
     rows["written"] = list(_written(settled)) or [("nothing", "")]
     if settled.claim:
-        template = plan.templates[plan.slots[requested.position].path]
-        rows["claim"] = [(f"of the ResourceClaimTemplate {template.name}", "in the namespace of the pod")]
+        path = plan.slots[requested.position].path
+        request = f"request {plan.requests[path]} " if path in plan.requests else ""
+        where = "in the namespace of the pod" + ("; all its requests are of one device" if request else "")
+        rows["claim"] = [(f"{request}of the ResourceClaimTemplate {plan.templates[path].name}", where)]
     removed = (*(key for key, number in settled.resources.items() if number is None), *settled.dropped)
     rows |= _present("removed", ((key, "") for key in removed))
     rows |= _present("rounded", _rounded(settled))

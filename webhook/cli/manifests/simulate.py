@@ -573,14 +573,17 @@ class ManifestClaims:
 
     def _requests(self, pod: Pod, policy: Policy) -> Iterator[str]:
         """Describe what the claims of a pod request, if they are such as this webhook writes."""
-        for claim, name in _named(pod):
-            found = read_template(self.specs.get(name), policy.vendors.values())
+        for claim, kind in _named(pod):
+            found = read_template(self.specs.get(kind), policy.vendors.values())
             if found is None:
                 continue
-            key_values = {entry.key_name: entry for entry in found.entries}
-            with suppress(Denied):
-                reading = read(found.vendor, key_values, {}, policy.largest_card, claim)
-                yield f"the claim {claim} requests {reading.request}, by {found.vendor.name}"
+            several = len(found.requests) > 1
+            for name, entries in found.requests.items():
+                key_values = {entry.key_name: entry for entry in entries}
+                with suppress(Denied):
+                    reading = read(found.vendor, key_values, {}, policy.largest_card, claim)
+                    part, same = (f" ({name})", "; all on one device") if several else ("", "")
+                    yield f"the claim {claim}{part} requests {reading.request}, by {found.vendor.name}{same}"
 
     def classes(self, pod: Pod) -> Iterator[str]:
         """Describe the device classes of a pod's claims."""

@@ -538,6 +538,11 @@ class Claim(Strict):
         None,
         description="the attribute of the driver that differs between all devices: those of a claim are never the same",
     )
+    matching: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = Field(
+        None,
+        description="the attribute that is equal for all requests of a claim on one device, if the driver keeps them apart: "
+        "containers that their system puts on one device become requests of one claim; without it, they are denied",
+    )
     partitions: Name | None = Field(
         None,
         description="the mapping with the claims of partitions: a request whose name has a row there is written in it",

@@ -6,38 +6,79 @@ default, so that its name can be compared with what is stored.
 
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from webhook.mapping.document.schema import Claim
 from webhook.mapping.model.vendor import COUNT, Key, Vendor
 from webhook.mapping.requests.values import KeyValue
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest, stored_text
-from webhook.request import ClaimTemplate
+from webhook.request import ClaimTemplate, sorted_json
 
 MAX_SELECTED: Final = 16
 """The most models or devices that a list selects: a selector of a claim has at most 10 KiB, and its cost is limited, too."""
 
 REQUEST: Final = "gpu"
-"""The name of the one request in a claim of ours."""
+"""The name of the one request in a claim of ours; of several, a number follows."""
+
+MAX_REQUESTS: Final = 32
+"""The most requests of a claim."""
 
 
-def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> ClaimTemplate:
-    """Return the template of a request in the keys of a vendor with claims.
+class DeviceRequest(NamedTuple):
+    """A request of a claim: its keys, and whether it is for whole devices."""
 
-    Devices of one claim are never the same: ``distinctAttribute`` is written for one device, too. An API server that drops
-    ``capacity``, and so would give a whole device in place of a share, refuses it.
+    entries: tuple[KeyValue, ...]
+    whole: bool
+
+
+def template_of(vendor: Vendor, requests: Mapping[str, DeviceRequest]) -> ClaimTemplate:
+    """Return the template of requests in the keys of a vendor with claims.
+
+    Devices of one request are never the same: ``distinctAttribute`` is written for one device, too. An API server that drops
+    ``capacity``, and so would give a whole device in place of a share, refuses it. Several requests are of one device.
 
     Args:
-        vendor: has a section `claim`.
-        entries: the keys of the request.
-        whole: it is for whole devices.
+        vendor: has a section `claim`, for several requests with `matching`.
+        requests: by their names, see `request_names`.
     """
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
-    numbers = {entry.key_name: entry for entry in entries}
+    names = sorted(requests, key=lambda name: (len(name), name))
+    devices: dict[str, Any] = {
+        "requests": [{"name": name, "exactly": _exactly(vendor, requests[name])} for name in names]
+    }
+    constraints: list[dict[str, Any]] = []
+    if claim.distinct is not None:
+        constraints.append({"requests": names[:1], "distinctAttribute": f"{claim.driver}/{claim.distinct}"})
+    if len(names) > 1:
+        constraints.append({"requests": names, "matchAttribute": f"{claim.driver}/{claim.matching}"})
+    if constraints:
+        devices["constraints"] = constraints
+    return ClaimTemplate.of({"spec": {"devices": devices}})
+
+
+def request_names(vendor: Vendor, requests: Sequence[DeviceRequest]) -> list[str]:
+    """Return a name for each request of one claim, in their order: the same requests in any order make the same template."""
+    if len(requests) == 1:
+        return [REQUEST]
+    contents = [sorted_json(_exactly(vendor, request)) for request in requests]
+    ranks = {position: rank for rank, position in enumerate(sorted(range(len(contents)), key=contents.__getitem__))}
+    return [f"{REQUEST}-{ranks[position]}" for position in range(len(contents))]
+
+
+def same_request(vendor: Vendor, one: DeviceRequest, other: DeviceRequest) -> bool:
+    """Return whether two requests say the same in a claim."""
+    return _exactly(vendor, one) == _exactly(vendor, other)
+
+
+def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
+    claim = vendor.document.claim
+    assert claim is not None  # noqa: S101  (by the caller)
+    numbers = {entry.key_name: entry for entry in request.entries}
     counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claimed == COUNT]
     selectors = [
         {"cel": {"expression": expression}}
@@ -45,7 +86,7 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
         if vendor.keys[name].kind == "text"
         for expression in selectors_of(claim.driver, vendor.keys[name], entry.text)
     ]
-    without_capacity = whole and claim.whole_class is not None
+    without_capacity = request.whole and claim.whole_class is not None
     capacities = {} if without_capacity else _capacities(vendor, numbers)
     exactly: dict[str, Any] = {
         "deviceClassName": claim.whole_class if without_capacity else claim.device_class,
@@ -56,10 +97,7 @@ def template_of(vendor: Vendor, entries: Iterable[KeyValue], *, whole: bool) -> 
         exactly["capacity"] = {"requests": capacities}
     if selectors:
         exactly["selectors"] = selectors
-    devices: dict[str, Any] = {"requests": [{"name": REQUEST, "exactly": exactly}]}
-    if claim.distinct is not None:
-        devices["constraints"] = [{"requests": [REQUEST], "distinctAttribute": f"{claim.driver}/{claim.distinct}"}]
-    return ClaimTemplate.of({"spec": {"devices": devices}})
+    return exactly
 
 
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
@@ -153,7 +191,8 @@ class _DeviceRequest(_Known, frozen=True):
 
 
 class _Constraint(_Known, frozen=True):
-    distinct_attribute: str
+    distinct_attribute: str | None = None
+    match_attribute: str | None = None
     requests: list[str] = []
 
 
@@ -172,42 +211,67 @@ class _TemplateSpec(_Known, frozen=True):
 
 
 class ClaimRead(NamedTuple):
-    """The keys that a template requests in: those of a vendor with claims, as they are written in a pod's."""
+    """The keys that a template requests in: those of a vendor with claims, as they are written in a pod's.
+
+    Attributes:
+        vendor: of the class.
+        requests: the keys of each request, by its name; several are of one device.
+    """
 
     vendor: Vendor
-    entries: tuple[KeyValue, ...]
+    requests: Mapping[str, tuple[KeyValue, ...]]
 
 
 def read_template(spec: object, vendors: Iterable[Vendor]) -> ClaimRead | None:
     """Return what a template requests; None if it cannot be read: another class, or more than a mapping can say.
 
-    Read are one request for a number of devices with known capacities, our selectors and, at most, our constraint: no other
-    selectors, no alternatives, no configuration, no access by administrators.
+    Read are one request for a number of devices with known capacities, our selectors and, at most, our constraint, or several
+    on one device: no other selectors, no alternatives, no configuration, no access by administrators.
 
     Args:
         spec: the ``spec`` of a template, as plain data.
         vendors: those whose claims are known; the first with the class counts.
     """
     try:
-        (request,) = (devices := msgspec.convert(spec, _TemplateSpec).spec.devices).requests
-    except (msgspec.ValidationError, ValueError):
+        devices = msgspec.convert(spec, _TemplateSpec).spec.devices
+    except msgspec.ValidationError:
         return None
-    exactly = request.exactly
+    classes = {request.exactly.device_class_name for request in devices.requests}
     for vendor in vendors:
         claim = vendor.document.claim
-        if claim is None or exactly.device_class_name not in {claim.device_class, claim.whole_class}:
+        if claim is None or not classes or not classes <= {claim.device_class, claim.whole_class}:
             continue
-        known = {f"{claim.driver}/{claim.distinct}"}
-        if (
-            exactly.allocation_mode != "ExactCount"
-            or not {each.distinct_attribute for each in devices.constraints} <= known
-        ):
+        if not _of_known_devices(claim, devices):
             return None
-        return _read(vendor, exactly)
+        read = {request.name: _read(vendor, request.exactly) for request in devices.requests}
+        requests = {name: entries for name, entries in read.items() if entries is not None}
+        return ClaimRead(vendor, requests) if len(requests) == len(devices.requests) else None
     return None
 
 
-def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
+def _of_known_devices(claim: Claim, devices: _Devices) -> bool:
+    """Whether requests take devices as ours do: one any, or several one and the same."""
+    if any(request.exactly.allocation_mode != "ExactCount" for request in devices.requests):
+        return False
+    distinct = [each for each in devices.constraints if each.match_attribute is None]
+    if any(each.distinct_attribute != f"{claim.driver}/{claim.distinct}" for each in distinct):
+        return False
+    names = {request.name for request in devices.requests}
+    if len(names) == 1:
+        return len(distinct) == len(devices.constraints)
+    matching = [each for each in devices.constraints if each.match_attribute is not None]
+    return (
+        claim.matching is not None
+        and all(request.exactly.count == 1 for request in devices.requests)
+        and all(len(each.requests) == 1 for each in distinct)
+        and len(matching) == 1
+        and matching[0].match_attribute == f"{claim.driver}/{claim.matching}"
+        and matching[0].distinct_attribute is None
+        and set(matching[0].requests or names) == names
+    )
+
+
+def _read(vendor: Vendor, exactly: _Exactly) -> tuple[KeyValue, ...] | None:
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
     requested = {} if exactly.capacity is None else dict(exactly.capacity.requests)
@@ -232,7 +296,7 @@ def _read(vendor: Vendor, exactly: _Exactly) -> ClaimRead | None:
             return None
         if number is not None and (written is None or number != key.unset):
             entries.append(KeyValue(key.name, name, claim_text(key, number), number))
-    return None if requested or expressions else ClaimRead(vendor, tuple(entries))
+    return None if requested or expressions else tuple(entries)
 
 
 def _text_in(driver: str, vendor: Vendor, key: Key, expressions: Iterable[str]) -> str:
