@@ -243,12 +243,13 @@ def test_argo_metadata_of_the_workflow(run: Run, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Workflow", "CronWorkflow"])
 def test_argo_defaults_are_reported(run: Run, kind: str) -> None:
-    """What its controller merges into templates is said not to be judged, if it concerns pods."""
+    """What its controller merges into templates is said not to be judged, if it concerns pods that request GPUs."""
     for field, value in (("volumes", [SOCKET]), ("container", {"securityContext": {"privileged": True}})):
         found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, templateDefaults={field: value})[0]))
         assert f"templateDefaults.{field} is merged into every pod" in found.stderr
-    found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, templateDefaults={"retryStrategy": {}})[0]))
-    assert "not judged" not in found.stderr
+    for template, defaults in (({}, {"retryStrategy": {}}), ({"container": {"image": "i"}}, {"volumes": [SOCKET]})):
+        found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow(template, templateDefaults=defaults)[0]))
+        assert "not judged" not in found.stderr
 
 
 def test_objects_inside_objects() -> None:

@@ -323,7 +323,7 @@ def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: 
         return
     for patterns, what in (
         (known.counts, "requests GPUs without a resource name"),
-        (known.merged, "is merged into every pod"),
+        (known.merged if any(_keys(spec, (), set(), is_key)) else (), "is merged into every pod"),
     ):
         found = (path for pattern in patterns for path, value in matches(obj.data, pattern) if value not in _NOTHING)
         yield from (f"not judged: {path_text(path)} {what}" for path in found)
