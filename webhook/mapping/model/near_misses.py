@@ -275,7 +275,13 @@ def _nearest(
     prefixes = [local for local in prefixes if known[local].value_in(name) is keeps]
     if prefixes:
         return known[max(prefixes)]  # of prefixes of one name the longest
-    similar = (local for local in candidates if abs(len(name) - len(local)) <= MAX_DISTANCE)
+    letters = set(name)
+    # A step of the distance changes at most two letters: few names are left to be compared in full.
+    similar = [
+        local
+        for local in candidates
+        if abs(len(name) - len(local)) <= MAX_DISTANCE and len(letters.symmetric_difference(local)) <= 2 * MAX_DISTANCE
+    ]
     near = [(away, local) for local in similar if (away := distance(name, local, MAX_DISTANCE)) <= MAX_DISTANCE]
     near = [(away, local) for away, local in near if known[local].value_in(name) is keeps]
     return known[min(near)[1]] if near else None
