@@ -10,12 +10,10 @@ import itertools
 import math
 import os
 import re
-import select
 import statistics
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,28 +93,6 @@ class Load:
                 yield body.replace(b'"namespace":"team"', b'"namespace":"%b"' % name.encode())
 
 
-class PacedClient(Client):
-    """A client that sends so many reviews a second, or as many as are answered if those are fewer."""
-
-    def paced(self, rate: float, reviews: int) -> Sample:
-        """Send reviews, and return when all are answered."""
-        idle = deque(self._connections.values())
-        latencies: list[float] = []
-        sent, cpu, begin = 0, self._server.cpu, time.perf_counter()
-        while len(latencies) < reviews:
-            while idle and sent < min(reviews, rate * (time.perf_counter() - begin)):
-                self._ask(idle.popleft())
-                sent += 1
-            for descriptor, events in self._poll.poll(0):
-                connection = self._connections[descriptor]
-                if events & select.EPOLLOUT:
-                    self._send(connection)
-                if events & select.EPOLLIN and self.answered(connection):
-                    latencies.append(time.perf_counter() - connection.begun)
-                    idle.append(connection)
-        return Sample(reviews, time.perf_counter() - begin, self._server.cpu - cpu, latencies)
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run gave.
@@ -179,7 +155,7 @@ def measure(plane: ControlPlane, server: Server, folder: Path, load: Load) -> Ou
     bodies = {target: load.bodies(target) for target in TARGETS}
 
     def run(target: str, rate: float, reviews: int) -> Sample:
-        with contextlib.closing(PacedClient(server, folder / "ca.crt", bodies[target], CONNECTIONS)) as client:
+        with contextlib.closing(Client(server, folder / "ca.crt", bodies[target], CONNECTIONS)) as client:
             return client.paced(rate, reviews)
 
     before = calls(plane)

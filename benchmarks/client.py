@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,19 +99,38 @@ class Client:
             self._ask(connection)
         answering = True
         while answering:
-            for descriptor, events in self._poll.poll(0):
-                connection = self._connections[descriptor]
-                if events & select.EPOLLOUT:
-                    self._send(connection)
-                if events & select.EPOLLIN and self.answered(connection):
-                    latencies.append(time.perf_counter() - connection.begun)
-                    self._ask(connection)
+            for connection in self._just_answered():
+                latencies.append(time.perf_counter() - connection.begun)
+                self._ask(connection)
             now = time.perf_counter()
             answering = now - begin < seconds if seconds is not None else len(latencies) < (reviews or 0)
         elapsed = time.perf_counter() - begin
         cpu = self._server.cpu - cpu
         self._finish()
         return Sample(len(latencies), elapsed, cpu, latencies)
+
+    def paced(self, rate: float, reviews: int) -> Sample:
+        """Send so many reviews a second, or as many as are answered if those are fewer; return when all are answered."""
+        idle = deque(self._connections.values())
+        latencies: list[float] = []
+        sent, cpu, begin = 0, self._server.cpu, time.perf_counter()
+        while len(latencies) < reviews:
+            while idle and sent < min(reviews, rate * (time.perf_counter() - begin)):
+                self._ask(idle.popleft())
+                sent += 1
+            for connection in self._just_answered():
+                latencies.append(time.perf_counter() - connection.begun)
+                idle.append(connection)
+        return Sample(reviews, time.perf_counter() - begin, self._server.cpu - cpu, latencies)
+
+    def _just_answered(self) -> Iterator[Connection]:
+        """Go on sending what could not be sent, and yield the connections whose review is answered."""
+        for descriptor, events in self._poll.poll(0):
+            connection = self._connections[descriptor]
+            if events & select.EPOLLOUT:
+                self._send(connection)
+            if events & select.EPOLLIN and self.answered(connection):
+                yield connection
 
     def _ask(self, connection: Connection) -> None:
         connection.unsent = memoryview(self._request(next(self._bodies)))
