@@ -11,7 +11,7 @@ from tests.deploy.promtool import promtool
 from tests.go_program import BinariesMissingError
 
 from .scene import TEAM, Scene
-from .service import ways
+from .service import Probe, ways
 from .stream import Stream
 from .witnesses import Alerts
 
@@ -22,10 +22,12 @@ def scene(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         try:
-            binaries = build.find()
+            binaries, rendered = build.find(), chart()
         except BinariesMissingError as error:
             pytest.fail(str(error), pytrace=False)
-    with OwnPlane(binaries, tmp_path_factory.mktemp("plane")) as plane, ways(plane) as both:
+    looked_at = one(rendered.render({}), "Deployment")["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+    probe = Probe(looked_at["periodSeconds"], looked_at["timeoutSeconds"], looked_at["failureThreshold"])
+    with OwnPlane(binaries, tmp_path_factory.mktemp("plane")) as plane, ways(plane, probe) as both:
         scene = Scene(plane, both, Stream(plane.client, TEAM), tmp_path_factory.mktemp("replicas"))
         with scene.stack:
             scene.begin()

@@ -164,11 +164,21 @@ class Scene:
     def scrape(self) -> dict[str, float]:
         """What Prometheus would read of replicas and API server, just after something was done to a namespace."""
         self._touch()
-        found = api_server_samples(self.client)
+        found: dict[str, float] = {}
+        # The API server may take seconds to answer, in which the replicas hear of nothing new.
         for each in self.replicas:
             text = self.get(each, "/metrics")[1]
             found |= samples(text, namespace=OWN, pod=f"replica-{each.number}")
-        return found
+        return found | api_server_samples(self.client)
+
+    def steady(self) -> dict[str, float]:
+        """The same, as soon as the replicas hear of everything: a watch that is late before a fault shows nothing of it."""
+
+        def heard() -> dict[str, float] | None:
+            found = self.scrape()
+            return None if stale(found) else found
+
+        return self.plane.wait_until(heard, "replicas hear of everything", 60)
 
     def _touch(self) -> None:
         """Do something to a namespace that every watch should bring; whether the API server answers or not."""
@@ -208,7 +218,7 @@ class Scene:
                 self.restart(each.number)
         self.plane.wait_until(self.ready, "both replicas ready", 60)
         self.plane.wait_until(self.treats, "pods are treated", 60)
-        self.plane.wait_until(lambda: not stale(self.scrape()), "replicas hear of everything", 60)
+        self.steady()
 
     def clear(self) -> None:
         """Delete the pods."""

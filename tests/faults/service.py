@@ -5,15 +5,27 @@ import contextlib
 import http.client
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.controlplane.carry import Streams, carry
 from tests.controlplane.own_plane import OwnPlane, Relay, relayed
 
-INTERVAL = 1.0
-"""Seconds between the kubelet's looks at a replica; it is one of the Service's as soon as it is ready, until it isn't."""
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a kubelet looks at a replica.
+
+    Attributes:
+        period: seconds between looks.
+        timeout: seconds after which a look has failed.
+        failures: in a row, until the Service excludes the replica; one look that succeeds includes it.
+    """
+
+    period: float
+    timeout: float
+    failures: int
 
 
 @dataclass(slots=True)
@@ -21,13 +33,18 @@ class Ways:
     """A Service's port, and the replicas behind it.
 
     Attributes:
+        probe: of their readiness.
         port: where the API server calls.
         backs: ports of the replicas: of reviews, and the plain one.
+        refused: connections for which it had no replica.
     """
 
+    probe: Probe
     port: int = 0
     backs: list[tuple[int, int]] = field(default_factory=list)
+    refused: int = 0
     _ready: list[int] = field(default_factory=list)
+    _failures: dict[int, int] = field(default_factory=dict)
     _relay: Relay | None = None
     _loop: asyncio.AbstractEventLoop | None = None
 
@@ -54,6 +71,7 @@ class Ways:
 
         async def connect() -> Streams:
             if not self._ready:
+                self.refused += 1
                 raise ConnectionRefusedError
             return await asyncio.open_connection("127.0.0.1", random.choice(self._ready))
 
@@ -75,18 +93,24 @@ class Ways:
             self.port = server.sockets[0].getsockname()[1]
             opened.set()
             while not over.is_set():
-                answers = await asyncio.gather(*(asyncio.to_thread(_is_ready, plain) for _, plain in self.backs))
-                self._ready = [port for (port, _), ready in zip(self.backs, answers, strict=True) if ready]
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(over.wait(), INTERVAL)
+                await asyncio.gather(
+                    *(self._look(port, plain) for port, plain in self.backs), _at_most(self.probe.period, over.wait())
+                )
             server.close()
+
+    async def _look(self, port: int, plain: int) -> None:
+        """Look at a replica as a kubelet does."""
+        most = self.probe.failures
+        ready = await asyncio.to_thread(_is_ready, plain, self.probe.timeout)
+        self._failures[port] = 0 if ready else self._failures.get(port, most) + 1
+        self._ready = [port for port, _ in self.backs if self._failures.get(port, most) < most]
 
 
 @contextmanager
-def ways(plane: OwnPlane) -> Iterator[Ways]:
+def ways(plane: OwnPlane, probe: Probe) -> Iterator[Ways]:
     """Both ways, open until the end of the block."""
     opened, over = threading.Event(), asyncio.Event()
-    both = Ways()
+    both = Ways(probe)
 
     thread = threading.Thread(target=asyncio.run, args=(both.run(plane, opened, over),), daemon=True)
     thread.start()
@@ -98,8 +122,13 @@ def ways(plane: OwnPlane) -> Iterator[Ways]:
         thread.join(10)
 
 
-def _is_ready(plain: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", plain, timeout=INTERVAL)
+async def _at_most(seconds: float, what: Awaitable[object]) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(what, seconds)
+
+
+def _is_ready(plain: int, seconds: float) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", plain, timeout=seconds)
     try:
         connection.request("GET", "/readyz")
         return connection.getresponse().status == 200

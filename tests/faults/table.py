@@ -7,7 +7,7 @@ from . import in_cluster, in_installation, in_objects, in_replicas
 from .fault import Bound, Fault, Finding, Signs
 
 AWAY: Final = Bound("until a replica answers", None, 60)
-EXCLUDED: Final = Bound("until the Service excludes the replica", 60, 10)
+EXCLUDED: Final = Bound("until the Service excludes the replica", 120, 10)
 STARTING: Final = Bound("until replicas have started", None, 60)
 ONCE: Final = Bound("until the repair", 60, 10)
 AGAIN: Final = Bound("until the repair", None, 65)

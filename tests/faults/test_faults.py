@@ -34,6 +34,7 @@ class Outcome:
         recovered: seconds until all were treated again; None if they never were.
         observed: who heard of it.
         missing: the signs that nobody saw.
+        refused: connections for which the Service had no replica.
         last_message: what was said of the last pod that was not treated.
     """
 
@@ -42,6 +43,7 @@ class Outcome:
     recovered: float | None
     observed: Observed
     missing: Mapping[str, set[object]]
+    refused: int
     last_message: str
 
 
@@ -60,7 +62,7 @@ def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.Captur
         print(f"\n{fault.name}: {described(outcome)}", flush=True)  # noqa: T201
     bounds = {Fate.DENIED: fault.denied, Fate.UNTREATED: fault.untreated, Fate.UNANSWERED: fault.unanswered}
     beyond = {fate.value: exceeds(bound, outcome.begun[fate], outcome.lasted) for fate, bound in bounds.items()}
-    assert not {fate: by for fate, by in beyond.items() if by}, outcome.last_message
+    assert not {fate: by for fate, by in beyond.items() if by}, f"{outcome.refused} refused; {outcome.last_message}"
     assert not outcome.missing, "somebody did not hear of it"
     assert not (fault.harmless and outcome.observed.alerts), "somebody was called, and nothing is wrong"
     assert outcome.recovered is not None
@@ -86,9 +88,9 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     """Make it happen while pods are created, and look who hears of it."""
     logs, events = Logs.since_now(scene.folder), event_counts(scene.client, (OWN, "default"))
     usual = checks(scene.check_command())
-    before = scene.scrape()
+    before = scene.steady()
     firing = alerts.firing(before, before)
-    stream = scene.stream
+    stream, refused = scene.stream, scene.ways.refused
 
     def new_lines() -> dict[str, frozenset[str]]:
         found = checks(scene.check_command())
@@ -129,7 +131,8 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     while (missing := fault.signs.missing(observed)) and time.monotonic() < end:
         time.sleep(0.5)
         observed |= observe(during, {})
-    return Outcome(stream.begun(), over - began, recovered, observed, missing, stream.last_message)
+    refused = scene.ways.refused - refused
+    return Outcome(stream.begun(), over - began, recovered, observed, missing, refused, stream.last_message)
 
 
 def until(probe: Callable[[], T | None], seconds: float) -> T | None:
