@@ -1,9 +1,12 @@
 """What each half of the webhook adds: ``python -m benchmarks.halves``, on a real API server. About two minutes.
 
-The creation of a pod without the webhook, with the mutating half, and with both, each beside one without in the same minute;
+The creation of a pod without the webhook, with the mutating half, and with both, each beside one without in the same minute,
+and one with webhooks that decide nothing: the least that two calls cost on this machine;
 and as many updates of pods a second as this machine makes, of no concern to anybody: nothing may be called for them.
 """
 
+import base64
+import copy
 import json
 import os
 import re
@@ -11,20 +14,36 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.cluster import GPU, OWN, TEAM, Creator, added, connection, memory_of, until
+from benchmarks.cluster import GPU, OWN, TEAM, Creator, connection, medians, memory_of, until
 from benchmarks.cluster import PODS as CREATED
 from benchmarks.figures import Figure, print_all
-from benchmarks.processes import Server
+from benchmarks.processes import Server, started
 from tests.controlplane.build import find
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
-from webhook.cluster.registration.desired import NAME, PODS, UPDATES, VALIDATING
+from webhook.cluster.registration.desired import (
+    API_VERSION,
+    MUTATING,
+    NAME,
+    NAMESPACE_NAME,
+    PODS,
+    UPDATES,
+    VALIDATING,
+    ConfigurationKind,
+)
 
 MOST_ADDED: Final = 2.0
 """Milliseconds that both halves may add at the median."""
+
+MOST_MORE: Final = 0.3
+"""Milliseconds more than webhooks may add that decide nothing."""
+
+REPLAYED: Final = "replayed"
+"""The namespace whose pods are sent to the webhooks that decide nothing."""
 
 SECONDS: Final = 10.0
 THREADS: Final = 8
@@ -55,6 +74,22 @@ def calls(plane: ControlPlane) -> int:
     text = plane.client.call("GET", "/metrics").body["text"]
     pattern = rf"^apiserver_admission_webhook_request_total\{{[^}}]*{re.escape(UPDATES)}[^}}]*\}} (\S+)$"
     return sum(int(float(count)) for count in re.findall(pattern, text, re.MULTILINE))
+
+
+def replay(plane: ControlPlane, state: Path, kind: ConfigurationKind, stack: ExitStack) -> None:
+    """Register, for a namespace of its own, a server that answers like the webhook without deciding."""
+    found = plane.client.call("GET", f"{kind.collection}/{NAME}").body
+    server = stack.enter_context(started("replay", "benchmarks.empty", str(state), "replay"))
+    os.sched_setaffinity(server.pid or 0, range(os.cpu_count() or 1))  # as the replica may
+    webhook = copy.deepcopy(found["webhooks"][0])
+    webhook["name"] = f"replayed-{webhook['name']}"
+    webhook["namespaceSelector"] = {"matchLabels": {NAMESPACE_NAME: REPLAYED}}
+    webhook["clientConfig"] = {
+        "url": f"https://127.0.0.1:{server.port}{kind.path}",
+        "caBundle": base64.b64encode((state / "ca.crt").read_bytes()).decode(),
+    }
+    manifest = {"apiVersion": API_VERSION, "kind": kind.kind, "metadata": {"name": REPLAYED}, "webhooks": [webhook]}
+    plane.client.create(manifest).accepted()
 
 
 def update(plane: ControlPlane, name: str, until_then: float, done: list[int]) -> None:
@@ -94,7 +129,12 @@ def updates(plane: ControlPlane) -> tuple[float, int]:
 def main() -> None:
     """Start a control plane and one replica, and measure."""
     with tempfile.TemporaryDirectory() as folder, ControlPlane(find(), Path(folder)) as plane:
-        for name, labels in ((OWN, {}), ("elsewhere", {}), (TEAM, {"vgpu-webhook.io/inject": "enabled"})):
+        for name, labels in (
+            (OWN, {}),
+            ("elsewhere", {}),
+            (REPLAYED, {}),
+            (TEAM, {"vgpu-webhook.io/inject": "enabled"}),
+        ):
             metadata = {"name": name, "labels": labels}
             plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         plane.client.create(settings("")).accepted()
@@ -104,20 +144,29 @@ def main() -> None:
             *("--url", f"https://127.0.0.1:{port}/mutate", "--state-dir", f"{folder}/state", "--drain-grace", "0"),
             *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
         ]
-        with Process(command, Path(folder) / "webhook.log") as process:
+        with Process(command, Path(folder) / "webhook.log") as process, ExitStack() as stack:
             replica = Server("webhook", process.pid, port)
             creator = Creator(plane)
             until(lambda: memory_of(creator.create(TEAM)[1]) != "none")
             until(lambda: plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").status == 200)
             figures: list[Figure] = []
-            for what, validation, names in (("the mutating half", "", ()), ("both halves", "pods", (PODS,))):
+            for kind, what, validation, names in (
+                (MUTATING, "the mutating half", "", ()),
+                (VALIDATING, "both halves", "pods", (PODS,)),
+            ):
                 switch(plane, validation, *names)
+                replay(plane, Path(folder) / "state", kind, stack)
+                until(lambda: memory_of(creator.create(REPLAYED)[1]) != "none")
                 cpu = replica.cpu
-                without, with_it = (seconds * 1000 for seconds in added(creator))
+                without, replayed, with_it = medians(creator, "elsewhere", REPLAYED, TEAM)
                 cpu = (replica.cpu - cpu) / CREATED * 1000
                 print(f"creation: {without:.2f} ms without, {with_it:.2f} ms with {what} (medians)")
-                print(f"  of which {cpu:.2f} ms are CPU of the replica, TLS included; the rest is the API server's")
+                print(
+                    f"  {replayed:.2f} ms with webhooks that repeat one answer: which add {replayed - without:.2f} ms"
+                )
+                print(f"  CPU of the replica, TLS included: {cpu:.2f} ms")
                 figures.append(Figure(f"added at the median by {what}", with_it - without, MOST_ADDED, "ms"))
+                figures.append(Figure("more than without deciding", with_it - replayed, MOST_MORE, "ms"))
             switch(plane, "pods, updates", PODS, UPDATES)
             rate, called = updates(plane)
             print(f"updates of pods: {rate:.0f} a second")
