@@ -3,6 +3,7 @@
 import sys
 
 from tests.controlplane import build
+from tests.deploy.grafana import dashboard_schema
 from tests.deploy.helm import VERSIONS, Helm
 from tests.deploy.krew import krew
 from tests.deploy.promtool import promtool
@@ -12,7 +13,8 @@ from tests.go_program import BinariesMissingError
 def main() -> None:
     """Print where each program is; end with what to install where one cannot be built."""
     try:
-        for place in (build.find().folder, *(Helm(version).program() for version in VERSIONS), promtool(), krew()):
+        helms = (Helm(version).program() for version in VERSIONS)
+        for place in (build.find().folder, *helms, promtool(), dashboard_schema(), krew()):
             sys.stdout.write(f"{place}\n")
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")

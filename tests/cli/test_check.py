@@ -374,14 +374,14 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
 
 def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     """In both formats, on stdout, with the same exit code as without a format."""
-    names = ["documents", "headers", "vendors", "keys", "labels", "claims", "judged", "notes"]
+    names = ["documents", "headers", "vendors", "keys", "labels", "claims", "denied", "judged", "notes"]
     good, bad = written(tmp_path, a_yaml=vendor("acme"), b_yaml=f"{MAPPING}plaec: {{}}\n{vendor('acme')}")
     result = run("check", "-o", "json", good)
     report = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, report["ok"]) == (0, "", True)
     assert [check["name"] for check in report["checks"]] == names
     assert {check["section"] for check in report["checks"]} == {"files"}
-    assert [check["level"] for check in report["checks"]] == ["ok", "warning", "ok", "ok", "ok", "ok", "ok", "ok"]
+    assert [check["level"] for check in report["checks"]] == ["ok", "warning", *["ok"] * 7]
     assert report["checks"][0]["message"] == "valid: 1 mapping, 0 settings"
     assert f"policy: {report['policy']}" == CHANGED
     result = run("check", "-o", "json", bad)
@@ -389,13 +389,13 @@ def test_reports_as_of_an_installation(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr, report["ok"]) == (1, "", False)
     assert report["checks"][0]["details"] == [f"{bad}:3: plaec: unknown key 'plaec' (did you mean `place`?)"]
     others = [check["message"] for check in report["checks"][2:] if check["name"] != "keys"]
-    assert others == ["not checked: a document is invalid"] * 5
+    assert others == ["not checked: a document is invalid"] * 6
     result = run("check", "-o", "text", good)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(
         f"{CHANGED}\n\nfiles\n✓ documents: valid: 1 mapping, 0 settings\n‼ headers: there are documents"
     )
-    assert result.stdout.endswith("\n\n7 ✓, 1 ‼\n")
+    assert result.stdout.endswith("\n\n8 ✓, 1 ‼\n")
 
 
 def test_notes_are_one_line_for_each_file(run: Run) -> None:
@@ -424,6 +424,58 @@ def test_requests_that_nothing_judges(run: Run, tmp_path: Path) -> None:
     result = run("check", "--no-strict", file)
     assert result.exit_code == 0
     assert f"warning: {message}" in result.stderr
+
+
+MOUNTED = """\
+      containers:
+      - name: main
+        image: app
+        resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 3000}}
+        volumeMounts: [{name: s, mountPath: /s}]
+      volumes: [{name: s, hostPath: {path: /run/containerd/containerd.sock}}]
+"""
+DENIED = {
+    "pod": ("v1", "Pod", f"spec:\n{MOUNTED}"),
+    "deployment": ("apps/v1", "Deployment", f"spec:\n  template:\n    spec:\n{MOUNTED}"),
+    "workflow": (
+        "argoproj.io/v1alpha1",
+        "Workflow",
+        f"spec:\n  templates:\n  - name: t\n    containerSet:\n{MOUNTED}".replace("      volumes:", "  volumes:"),
+    ),
+}
+"""Objects of which the webhook denies the pods: a mount lifts the limit of a share."""
+
+
+def denied(kind: str) -> str:
+    """One of them, in a namespace."""
+    version, name, spec = DENIED[kind]
+    return f"apiVersion: {version}\nkind: {name}\nmetadata: {{name: d, namespace: team}}\n{spec}"
+
+
+@pytest.mark.parametrize("kind", DENIED)
+def test_denied_pods(run: Run, tmp_path: Path, kind: str) -> None:
+    """An error of any kind of object, with its line, as `mutate` denies it; of a namespace that only audits, nothing."""
+    text = denied(kind)
+    (file,) = written(tmp_path, a_yaml=text)
+    result = run("check", file)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {file}: {kind}/d: VGW605: container main: the mount of the node's ")
+    line = 1 + text[: text.index("volumeMounts")].count("\n")
+    assert f"::error file={file},line={line},title=denied::" in run("check", "-o", "github", file).stdout
+    assert run("mutate", "-f", file).exit_code == 2
+    labels = "labels: {vgpu-webhook.io/inject: enabled, vgpu-webhook.io/mode: audit}"
+    (space,) = written(tmp_path, b_yaml=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: team, {labels}}}\n")
+    audited = run("check", file, space)
+    assert (audited.exit_code, audited.stderr) == (0, "")
+
+
+def test_misspelled_keys(run: Run) -> None:
+    """An error of a pod that the cluster would send; a warning of one that would never reach the webhook."""
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {limits: {KEY: 1}}}]}\n"
+    sent = run("check", "-", stdin=pod.replace("KEY", "nvidia.com/gpumme"))
+    assert (sent.exit_code, sent.stderr.partition(": container")[0]) == (1, "error: stdin: pod/p: VGW313")
+    unsent = run("check", "-", stdin=pod.replace("KEY", "nvida.com/gpu"))
+    assert (unsent.exit_code, unsent.stderr.partition(": container")[0]) == (0, "warning: stdin: pod/p: VGW313")
 
 
 LONG = " ".join(["word"] * 60)

@@ -48,9 +48,10 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     --settings, or in force in the cluster of --context or --kubeconfig. Documents are plain or in ConfigMaps. Folders are
     read recursively, - is standard input. In other objects, these get a warning: a DeviceClass that serves a key of a
     mapping, and a pod or pod template with a resource claim beside a GPU request in one container. What admission only
-    records in a pod's status is a note: one line for each file. A request for a GPU outside of every pod, pod template
-    and pod spec is an error. With -o, all of that is a report like that of an installation; as junit
-    each check is a test case, github annotates files in a GitHub workflow, and sarif is SARIF 2.1.0 for code scanning.
+    records in a pod's status is a note: one line for each file. A pod that the webhook would deny is an error, as is a
+    request for a GPU outside of every pod, pod template and pod spec. With -o, all of that is a report like that of an
+    installation; as junit each check is a test case, github annotates files in a GitHub workflow, and sarif is SARIF 2.1.0
+    for code scanning.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.
@@ -58,7 +59,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     \b
     Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
                               1 a document is invalid: every problem with file, line, path and what to write instead;
-                                or there is no document, or nothing judges a request for a GPU
+                                or there is no document, a pod would be denied, or nothing judges a request for a GPU
     Exit codes without files: 0 no check failed
                               2 a check failed
                               1 no cluster is configured

@@ -16,7 +16,8 @@ from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in,
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
-from webhook.doctor.result import Check, FileLine, Result, UnansweredError, counted, error, ok, warning
+from webhook.cluster.registration.match_conditions import sent_names
+from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -225,14 +226,13 @@ class ReadFiles:
         return self.policy
 
     @cached_property
-    def outcomes(self) -> list[tuple[FileLine, Simulated]]:
-        """What the cluster would store of each object, with its place.
+    def outcome(self) -> Simulated:
+        """What the cluster would store of the objects.
 
         Raises:
             UnansweredError: a document is invalid.
         """
-        policy = self.valid
-        return [(_start(each), simulate_under([each], policy)) for each in self.objects]
+        return simulate_under(self.objects, self.valid, match=sent_names(self.valid))
 
 
 class WithDocuments(Protocol):
@@ -328,6 +328,19 @@ def _claims(files: ReadFiles) -> Result:
     return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
 
 
+def _denied(files: ReadFiles) -> Result:
+    """Would the webhook deny no pod of the objects?"""
+    denied = [
+        (f"{each.at.file}: {each.title}: {message.text}", FileLine(each.at.file, message.line))
+        for each in files.outcome.objects
+        for message in each.messages
+        if message.level is Level.ERROR
+    ]
+    if not denied:
+        return ok("the webhook would deny no pod")
+    return _located(error("the webhook would deny pods", hint="vgpu-webhook explain -f FILE"), denied)
+
+
 def _judged(files: ReadFiles) -> Result:
     """Can every object be read, and is every request for a GPU in a pod that the webhook would see?"""
     rest = [*_unjudged(files)]
@@ -346,13 +359,10 @@ def _notes(files: ReadFiles) -> Result:
     )
 
 
-_REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
-
-
 def _conflicts(files: ReadFiles) -> Iterator[Found]:
-    """Yield DeviceClasses that serve keys of the policy, and pods that are denied for their claims.
+    """Yield DeviceClasses that serve keys of the policy, and pods with claims beside requests.
 
-    A pod with a misspelled key may never reach the webhook, because the match conditions do not let it through.
+    Likewise pods with misspelled keys that never reach the webhook, because the match conditions do not let them through.
     """
     policy, known = files.valid, claims_in(files.objects)
     for resource, name in known.served.items():
@@ -361,12 +371,11 @@ def _conflicts(files: ReadFiles) -> Iterator[Found]:
             source = known.sources[name]
             text = f"{source}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
             yield text, FileLine(source)
-    for place, outcome in files.outcomes:
-        for each in outcome.objects:
-            problems = [text for text in each.denials if any(code in text for code in _REPORTED)]
-            problems = problems or [text for part in each.pods for text in _beside(part.pod, policy, known)]
-            classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
-            yield from ((f"{place.file}: {each.title}: {text}", place) for text in (*problems, *classes))
+    for each in files.outcome.objects:
+        problems = [text for text in each.notes if Reason.NEAR_MISS.code in text]
+        problems = problems or [text for part in each.pods for text in _beside(part.pod, policy, known)]
+        classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
+        yield from ((f"{each.at.file}: {each.title}: {text}", each.at) for text in (*problems, *classes))
 
 
 def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
@@ -385,18 +394,17 @@ def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
 
 def _unjudged(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
-    for place, outcome in files.outcomes:
-        yield from ((str(each), FileLine(each.source, each.line)) for each in outcome.errors)
-        for each in outcome.objects:
-            yield from ((f"{place.file}: {each.title}: {text}", place) for text in each.unjudged)
+    yield from ((str(each), FileLine(each.source, each.line)) for each in files.outcome.errors)
+    for each in files.outcome.objects:
+        yield from ((f"{each.at.file}: {each.title}: {text}", each.at) for text in each.unjudged)
 
 
 def _noted(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each file with notes on its pods: their codes, and how many containers each concerns."""
     found: dict[str, Counter[Reason]] = {}
-    for place, outcome in files.outcomes:
-        decisions = [pod.decision for each in outcome.objects for pod in each.pods]
-        found.setdefault(place.file, Counter()).update(note.reason for made in decisions for note in made.notes)
+    for each in files.outcome.objects:
+        notes = (note.reason for pod in each.pods for note in pod.decision.notes)
+        found.setdefault(each.at.file, Counter()).update(notes)
     for source, counts in found.items():
         texts = (
             f"{each.code} ({each.explanation.title}) in {counted(times, 'container')}" for each, times in counts.items()
@@ -453,6 +461,7 @@ FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
     Check("keys", "files", "", _keys),
     Check("labels", "files", "", _labels),
     Check("claims", "files", "", _claims),
+    Check("denied", "files", "", _denied),
     Check("judged", "files", "", _judged),
     Check("notes", "files", "", _notes),
 )

@@ -1,0 +1,217 @@
+"""The chart's dashboard: Grafana's own schema reads it, and every query shows what a replica and an API server count."""
+
+import copy
+import json
+import math
+import re
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from deploy.generate import CHART
+from tests.controlplane.client import Object
+from tests.controlplane.in_cluster import serving
+from tests.controlplane.plane import ControlPlane
+from tests.faults.witnesses import Samples, api_server_samples, samples
+from tests.go_program import BinariesMissingError
+from webhook.cluster.registration.desired import API_VERSION, ENFORCE, MUTATING, NAME
+
+from .grafana import dashboard_schema
+from .promtool import Found, evaluated, promtool
+
+DASHBOARD: dict[str, Any] = json.loads((CHART / "files/dashboard.json").read_text())
+PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
+
+OWN, TEAM, WATCHED = "dashboard-own", "dashboard-team", "dashboard-watched"
+OPT_IN = "dashboard.example/in"
+UNREACHABLE = "GPU pods denied because the webhook could not be reached"
+
+
+@pytest.fixture(scope="module")
+def programs(pytestconfig: pytest.Config) -> tuple[Path, Path]:
+    """The reader of the schema, and promtool, built now if this machine has never built them."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            return dashboard_schema(), promtool()
+        except BinariesMissingError as error:
+            pytest.fail(str(error), pytrace=False)
+
+
+def problems(programs: tuple[Path, Path], dashboard: dict[str, Any]) -> str:
+    """What of a dashboard does not fit the schema."""
+    given = json.dumps(dashboard)
+    done = subprocess.run([programs[0]], input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == bool(done.stdout), done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(900)
+def test_fits_the_schema(programs: tuple[Path, Path]) -> None:
+    """Every field is one of Grafana's, of its type, and none that it requires is missing."""
+    assert problems(programs, DASHBOARD) == ""
+
+
+def renamed(path: str) -> Callable[[Any], None]:
+    """A mistake: a field with another name."""
+
+    def rename(at: Any) -> None:
+        *parents, last = path.split(".")
+        for part in parents:
+            at = at[int(part) if part.isdigit() else part]
+        at[f"{last}x"] = at.pop(last)
+
+    return rename
+
+
+@pytest.mark.parametrize(
+    "mistake,told",
+    [
+        (renamed("refresh"), "unexpected field 'refreshx'"),
+        (renamed("annotations"), "annotations: required field is missing"),
+        (renamed("templating.list.1.includeAll"), "templating.list[1].VariableModel: unexpected field 'includeAllx'"),
+        (renamed("panels.0.title"), "panels[0].Panel: unexpected field 'titlex'"),
+        (renamed("panels.0.targets.0.expr"), "panels[0].targets[0].expr: required field is missing"),
+        (renamed("panels.0.options.legend.placement"), "panels[0].options.legend.VizLegendOptions: unexpected"),
+        (renamed("panels.0.fieldConfig.defaults.unit"), "panels[0].fieldConfig.defaults.FieldConfig: unexpected"),
+        (lambda it: it["panels"][0]["gridPos"].update(w="12"), "panels[0].gridPos.w: json: cannot unmarshal string"),
+        (lambda it: it["panels"][11]["options"].update(showHeader=1), "panels[11].options.showHeader: json: cannot"),
+        (
+            lambda it: it["panels"][11]["targets"][0].update(instant="yes"),
+            "panels[11].targets[0].instant: json: cannot",
+        ),
+        (lambda it: it["panels"][6].update(type="stats"), 'panels[6].type: "stats" is not registered'),
+        (lambda it: it["panels"][6]["targets"][0].pop("datasource"), "panels[6].targets[0].datasource.type"),
+    ],
+)
+def test_mistakes_are_told(programs: tuple[Path, Path], mistake: Callable[[Any], None], told: str) -> None:
+    """At every depth: of the dashboard, its variables, panels, their options and fields, and queries."""
+    wrong = copy.deepcopy(DASHBOARD)
+    mistake(wrong)
+    assert told in problems(programs, wrong)
+
+
+def pod(name: str, variable: str = "A") -> Object:
+    """A pod with a share."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
+    container = {"name": "main", "image": "i", "resources": resources, "env": [{"name": variable, "value": "true"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+@pytest.fixture(scope="module")
+def series(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """What Prometheus would have of a replica and an API server, while everything happened that the dashboard shows."""
+    client = control_plane.client
+    opted_in = {OPT_IN: "enabled"}
+    for name, labels in ((OWN, {}), (TEAM, opted_in), (WATCHED, {**opted_in, "vgpu-webhook.io/mode": "audit"})):
+        metadata: dict[str, Any] = {"name": name, "labels": labels}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
+    data = {"settings.yaml": f"optInLabel: {OPT_IN}\n"}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
+    folder = tmp_path_factory.mktemp("dashboard")
+    with serving(control_plane, folder, "--release-namespace", OWN, "--ca-settle", "1") as replica:
+        found = re.search(r"ready: (https://\S+), (http://\S+) ", replica.log.read_text())
+        assert found is not None, replica.log.read_text()
+
+        def changed() -> bool:
+            stored = client.create(pod("changed"), TEAM, dry_run=True)
+            return stored.status < 300 and stored.body["spec"]["schedulerName"] == "hami-scheduler"
+
+        def scraped() -> Samples:
+            control_plane.wait_until(changed, "called", 30)
+            assert "VGW605" in client.create(pod("denied", "CUDA_DISABLE_CONTROL"), TEAM, dry_run=True).message
+            client.create(pod("watched"), WATCHED, dry_run=True).accepted()
+            with pytest.raises(HTTPError):
+                urlopen(found[1], b"no review", timeout=10, context=ssl._create_unverified_context())  # noqa: SLF001
+            with urlopen(f"{found[2]}/metrics", timeout=10) as answer:
+                return samples(answer.read().decode(), namespace=OWN, pod="replica-0")
+
+        own = scraped(), scraped()
+
+    def refused() -> Samples:
+        assert ENFORCE in client.create(pod("refused"), TEAM, dry_run=True).message
+        return api_server_samples(client)
+
+    api_server = refused(), refused()
+    client.delete(API_VERSION, MUTATING.plural, NAME).accepted()
+    before, now = ({**one, **other} for one, other in zip(own, api_server, strict=True))
+    return [*_minutes(before, now)]
+
+
+def _minutes(before: Samples, now: Samples) -> Iterator[tuple[str, str]]:
+    """Samples of eight minutes, of which the last two see what happened meanwhile."""
+    for each, value in now.items():
+        yield each, f"{before[each]:.17g}x5 {value:.17g}x1" if each in before else f"_x6 {value:.17g}x1"
+
+
+def filled_in(query: str) -> str:
+    """A query as Grafana sends it: for two chosen namespaces, and with the times of its default scrape interval."""
+    values = {"$namespace": f"({OWN}|other)", "$__rate_interval": "4m", "$__range": "6h"}
+    for name, value in values.items():
+        query = query.replace(name, value)
+    assert "$" not in query
+    return query
+
+
+QUERIES = {filled_in(target["expr"]): (panel, target) for panel in PANELS for target in panel["targets"]}
+
+
+@pytest.fixture(scope="module")
+def shown(
+    programs: tuple[Path, Path], series: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[list[str]], dict[str, Found]]:
+    """Prometheus' own engine over these series."""
+    return lambda queries: evaluated(programs[1], tmp_path_factory.mktemp("queries"), series, queries, minute=7)
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(1200)
+def test_every_query_shows_something(shown: Callable[[list[str]], dict[str, Found]]) -> None:
+    """Numbers, and the labels that the legend names; of pods that could not be judged no denial by the webhook."""
+    for query, found in shown([*QUERIES]).items():
+        panel, target = QUERIES[query]
+        legend = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        assert found, f"{panel['title']}: {query} shows nothing"
+        for labels, value in found:
+            assert math.isfinite(value), f"{panel['title']}: {query}: {value}"
+            assert labels.keys() == legend, f"{panel['title']}: {query}: {labels}"
+        if panel["title"] == UNREACHABLE:
+            assert {labels["error_type"] for labels, _ in found} == {"calling_webhook_error"}
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(1200)
+def test_each_query_counts_what_happened(shown: Callable[[list[str]], dict[str, Found]]) -> None:
+    """A rate is more than zero: but for bugs, of which there was none."""
+    moved = {query for query in QUERIES if re.search(r"\b(?:rate|increase)\(", query) and "bugs" not in query}
+    still = [query for query, found in shown([*moved]).items() if not any(value > 0 for _, value in found)]
+    assert not still
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(1200)
+def test_wrong_queries_are_noticed(shown: Callable[[list[str]], dict[str, Found]]) -> None:
+    """One of a label that nothing has shows nothing, and one that cannot be parsed fails."""
+    assert shown(['vgpu_webhook_in_flight{namespce="dashboard-own"}']) == {
+        'vgpu_webhook_in_flight{namespce="dashboard-own"}': []
+    }
+    with pytest.raises(AssertionError, match="parse error"):
+        shown(["sum by (outcome (vgpu_webhook_reviews_total)"])
+
+
+@pytest.mark.controlplane
+@pytest.mark.timeout(1200)
+def test_namespaces_to_choose_from(shown: Callable[[list[str]], dict[str, Found]]) -> None:
+    """The values of the variable are the namespaces of replicas."""
+    [text] = [each["query"]["query"] for each in DASHBOARD["templating"]["list"] if each["type"] == "query"]
+    values = re.fullmatch(r"label_values\((\w+), (\w+)\)", text)
+    assert values is not None
+    query = f"group by ({values[2]}) ({values[1]})"
+    assert shown([query])[query] == [({values[2]: OWN}, 1)]
