@@ -382,18 +382,20 @@ def test_check_says_what_no_device_allows(plane: ControlPlane) -> None:
 def test_check_before_the_pods_have_claims(plane: ControlPlane) -> None:
     """Those that are older than the target count as what they would be, created again."""
     client = plane.client
-    older = pod("older", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 100 * 1024})
+    older, like_it = (
+        pod(name, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 100 * 1024}) for name in ("older", "like-it")
+    )
+
+    def claims() -> bool:
+        return "resourceClaims" in client.create(like_it, TEAM, dry_run=True).accepted()["spec"]
+
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {OPT_IN: None}}}).accepted()
     try:
-        plane.wait_until(
-            lambda: "resourceClaims" not in client.create(older, TEAM, dry_run=True).accepted()["spec"], "opted out"
-        )
+        plane.wait_until(lambda: not claims(), "opted out")
         client.create(older, TEAM).accepted()
     finally:
         client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {OPT_IN: ENABLED}}}).accepted()
-    plane.wait_until(
-        lambda: "resourceClaims" in client.create(older, TEAM, dry_run=True).accepted()["spec"], "opted in"
-    )
+    plane.wait_until(claims, "opted in")
     said = examine(plane.kubeconfig, OWN).checks["devices"]["details"]
     assert any(" 1 pod of " in line and "memory 100Gi" in line for line in said), said
 
