@@ -22,6 +22,7 @@ from webhook.request import ClaimTemplate
 from .client import Object
 from .own_plane import OwnPlane
 from .plane import ControlPlane
+from .test_doctor import examine
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -269,15 +270,47 @@ class Gateless(OwnPlane):
         super()._run(component, *arguments, *gate)
 
 
-async def test_a_dropped_capacity_is_refused(
-    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """A share would become a whole device: so nothing is left of it."""
+@pytest.fixture(scope="module")
+def gateless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One of these."""
     with Gateless(control_plane.binaries, tmp_path_factory.mktemp("gateless")) as plane:
-        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
-        async with running(plane) as (_, templates):
-            with pytest.raises(RefusedError, match="DRAConsumableCapacity may be off"):
-                await templates.provide("team", [template()])
-            assert stored(plane, "team") == []
-            with contextlib.suppress(RefusedError):
-                await templates.provide("team", [template()])
+        yield plane
+
+
+async def test_a_dropped_capacity_is_refused(gateless: ControlPlane) -> None:
+    """A share would become a whole device: so nothing is left of it."""
+    gateless.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    async with running(gateless) as (_, templates):
+        with pytest.raises(RefusedError, match="DRAConsumableCapacity may be off"):
+            await templates.provide("team", [template()])
+        assert stored(gateless, "team") == []
+        with contextlib.suppress(RefusedError):
+            await templates.provide("team", [template()])
+
+
+UNTOLD = """
+vendor: dra-hami
+extends: dra-hami
+claim: {distinct: null}
+"""
+
+
+@pytest.mark.parametrize(
+    "mapping, message", [(None, "refuses what resource claims need"), (UNTOLD, "drops the capacities")]
+)
+def test_check_finds_it(gateless: ControlPlane, mapping: str | None, message: str) -> None:
+    """With the constraint that the API server then refuses, and without; nothing is stored."""
+    own = f"own-{next(NUMBERS)}"
+    gateless.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}})
+    texts = {"vgpu-webhook-settings": {"settings.yaml": "target: dra-hami"}}
+    if mapping is not None:
+        texts["untold"] = {"mapping.yaml": mapping}
+    for name, data in texts.items():
+        labels = {"vgpu-webhook.io/mapping": "true"} if "mapping.yaml" in data else {}
+        metadata = {"name": name, "labels": labels}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        gateless.client.create(body, own).accepted()
+    found = examine(gateless.kubeconfig, own).checks["feature-gate"]
+    assert (found["level"], message in found["message"]) == ("error", True), found
+    assert "DRAConsumableCapacity" in found["hint"]
+    assert stored(gateless, own) == []

@@ -45,14 +45,14 @@ class Diagnosis:
         return {name: level for name, level in self.levels().items() if level != "ok" and name != "events"}
 
 
-def run(kubeconfig: Path, *more: str) -> Result:
+def run(kubeconfig: Path, *more: str, own: str = OWN) -> Result:
     """`check`, in this process."""
-    return CliRunner().invoke(main, ["check", "--kubeconfig", str(kubeconfig), "--release-namespace", OWN, *more])
+    return CliRunner().invoke(main, ["check", "--kubeconfig", str(kubeconfig), "--release-namespace", own, *more])
 
 
-def examine(kubeconfig: Path) -> Diagnosis:
-    """The same as data."""
-    done = run(kubeconfig, "-o", "json")
+def examine(kubeconfig: Path, own: str = OWN) -> Diagnosis:
+    """The same as data, of an installation in a namespace."""
+    done = run(kubeconfig, "-o", "json", own=own)
     assert done.exit_code in {0, 2}, done.stderr
     printed = json.loads(done.stdout)
     assert printed["ok"] is (done.exit_code == 0)

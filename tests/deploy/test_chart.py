@@ -278,6 +278,11 @@ def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
     assert {verb for _, verb, *_ in granted} == {"get", "list", "create"}
     assert {each for each in granted if each[1] == "create"} == rights("demo", "create", "pods")
     assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
+    claims = [each for each in helm.render({"claims": {"enabled": True}}) if is_test(each)]
+    more = rights("", "list", "resourceslices") | rights("", "list", "resourceclaimtemplates")
+    more |= rights(NAMESPACE, "create", "resourceclaimtemplates")
+    names = {each["metadata"]["name"] for each in hooks}
+    assert rules(claims, names) - rules(hooks, names) == more
 
 
 def test_somebody_decides_what_a_count_alone_means(helm: Chart) -> None:

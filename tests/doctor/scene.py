@@ -27,6 +27,7 @@ from webhook.cluster.registration.desired import (
     registration,
 )
 from webhook.doctor.checks import CHECKS
+from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
 from webhook.doctor.facts import (
     ClusterFacts,
@@ -35,7 +36,6 @@ from webhook.doctor.facts import (
     HandshakeResult,
     Node,
     ReportedEvent,
-    ResourceSlice,
     Scheduler,
     StoredCertificates,
     Workload,
@@ -188,6 +188,8 @@ HEALTHY = ClusterFacts(
     variables=[],
     device_classes=[],
     resource_slices=[],
+    templates=[],
+    template_dry_run=None,
     reported=[],
 )
 

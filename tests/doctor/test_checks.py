@@ -48,18 +48,20 @@ from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
+from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DryRun,
     ForeignVariable,
     HandshakeResult,
-    ResourceSlice,
     Scheduler,
+    TemplateDryRun,
 )
 from webhook.doctor.result import Level, Missing
 from webhook.labels import STATUS
 from webhook.pod import Pod
+from webhook.request import ClaimTemplate
 
 GPU = {"nvidia.com/gpu": "1"}
 NOTES = '{"containers":{"a":{"notes":["VGW601: x","VGW602: y"]},"b":{"notes":["VGW601: x","VGW: z"]}}}'
@@ -190,6 +192,14 @@ def with_claims(*slices: ResourceSlice, classes: Sequence[str] = (DRIVER,)) -> C
         resource_slices=slices,
     )
 
+
+def with_nvidia(*classes: str) -> ClusterFacts:
+    """A cluster whose target also has a mapping for partitions."""
+    facts = with_claims(resource_slice("gpu.nvidia.com", "memory"), classes=classes)
+    return replace(facts, outcome=outcome(settings="target: dra-nvidia"))
+
+
+DROPPED = TemplateDryRun("dra-hami", ClaimTemplate.of({"spec": {"capacity": "1"}}), {"spec": {}}, 201)
 
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
 CASES: list[tuple[str, Level, str, ClusterFacts]] = [
@@ -372,8 +382,18 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("claims", WARNING, "1 container with", but(device_classes=[device_class("a", "b.example/nic")], pods={"team": [BESIDE]})),
     ("drivers", OK, "the target writes no resource claims", HEALTHY),
     ("drivers", OK, "and may be shared", with_claims(resource_slice(DRIVER, "memory", "cores"))),
+    ("drivers", WARNING, "request partitions", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com")),
+    ("drivers", OK, "may be shared", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com", "mig.nvidia.com")),
+    ("drivers", ERROR, "would stay Pending", with_nvidia("gpu.nvidia.com", "mig.nvidia.com")),
     ("drivers", ERROR, "would stay Pending", with_claims()),
     ("drivers", WARNING, "could not be read", replace(with_claims(), resource_slices=REFUSED)),
+    # More of the next two: test_drivers.py.
+    ("feature-gate", OK, "writes no resource claims", HEALTHY),
+    ("feature-gate", WARNING, "could not be read", replace(with_claims(), template_dry_run=REFUSED)),
+    ("devices", OK, "the target writes no resource claims", HEALTHY),
+    ("feature-gate", ERROR, "drops the capacities", replace(with_claims(), template_dry_run=DROPPED)),
+    ("devices", OK, "(0 kinds of claims)", replace(with_claims(), pods={"team": []})),
+    ("devices", WARNING, "could not be read", replace(with_claims(), resource_slices=REFUSED)),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
@@ -436,6 +456,7 @@ def test_each_check_has_its_ends() -> None:
         "sharing",
         "systems",
         "claims",
+        "devices",
     }
 
 

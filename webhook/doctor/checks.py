@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from webhook.cluster.client.events import COMPONENT, shortened
-from webhook.doctor import certificates, nodes, pods, registration
+from webhook.doctor import certificates, drivers, nodes, pods, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
@@ -149,7 +149,16 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
     Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),
-    Check("drivers", "nodes", "`list` `deviceclasses`, `resourceslices`", nodes.drivers),
+    Check("drivers", "nodes", "`list` `deviceclasses`, `resourceslices`", drivers.drivers),
+    Check(
+        "feature-gate", "nodes", "`create` `resourceclaimtemplates` of the webhook's namespace", drivers.feature_gate
+    ),
+    Check(
+        "devices",
+        "nodes",
+        "`list` `deviceclasses`, `resourceslices`, `resourceclaimtemplates`, `list` `pods` of opted-in namespaces",
+        drivers.devices,
+    ),
     Check("scheduler", "nodes", "`list` `pods` and `leases` everywhere", nodes.scheduler),
     Check("shim", "nodes", "`list` `daemonsets` everywhere, `list` `pods` of their namespaces", nodes.shim),
 )

@@ -9,7 +9,7 @@ import datetime as dt
 import ssl
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +17,8 @@ import yaml
 from cryptography import x509
 
 from webhook.admission.decision import Namespace
+from webhook.cluster.claim_templates import GROUP, RESOURCE
+from webhook.cluster.claim_templates import SELECTOR as TEMPLATES
 from webhook.cluster.client.api import (
     LIST_SECONDS,
     Api,
@@ -33,6 +35,8 @@ from webhook.cluster.registration.desired import API_VERSION, AUDIT, COLLECTION,
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
+from webhook.doctor.devices import ResourceSlice
+from webhook.doctor.drivers import claiming, trial_manifest, trial_template
 from webhook.doctor.facts import (
     HTTPS,
     Backend,
@@ -47,11 +51,12 @@ from webhook.doctor.facts import (
     Node,
     PlacedPod,
     ReportedEvent,
-    ResourceSlice,
     Scheduler,
     ServiceObject,
     StoredCertificates,
     StoredPod,
+    StoredTemplate,
+    TemplateDryRun,
     Workload,
     address_of,
     moment,
@@ -140,8 +145,7 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
     if seen.nothing_installed:
         return seen
     spaces = [] if isinstance(seen.opted_in, Missing) else [space.name for space in seen.opted_in]
-    claims = any(vendor.claim is not None for vendor in targets(seen))
-    ready, (backend, shown), pods, trial, (chosen, classes, slices) = await asyncio.gather(
+    ready, (backend, shown), pods, trial, (chosen, classes) = await asyncio.gather(
         _with_readiness(api, seen, every=seen.policy.settings.target is not None),
         read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
@@ -149,10 +153,9 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         asyncio.gather(
             tried(read_foreign_variables(api, seen)),
             tried(_device_classes(api)),
-            tried(_of_claims(api, "resourceslices", ResourceSlice) if claims else _nothing()),
         ),
     )
-    return dataclasses.replace(
+    seen = dataclasses.replace(
         ready,
         backend=backend,
         handshakes=shown,
@@ -160,8 +163,43 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         dry_run=trial,
         variables=chosen,
         device_classes=classes,
-        resource_slices=slices,
     )
+    return await _with_claims(api, seen) if claiming(seen) else _without_claims(seen)
+
+
+def _without_claims(seen: ClusterFacts) -> ClusterFacts:
+    return dataclasses.replace(seen, resource_slices=[], templates=[], template_dry_run=None)
+
+
+async def _with_claims(api: Api, seen: ClusterFacts) -> ClusterFacts:
+    """Read what drivers offer, the webhook's templates, and what becomes of one."""
+    slices, templates, trial = await asyncio.gather(
+        tried(_of_claims(api, "resourceslices", ResourceSlice)),
+        tried(list_objects(api, f"{GROUP}/{RESOURCE}", StoredTemplate, TEMPLATES)),
+        tried(_template_trial(api, seen)),
+    )
+    return dataclasses.replace(seen, resource_slices=slices, templates=templates, template_dry_run=trial)
+
+
+async def _template_trial(api: Api, seen: ClusterFacts) -> TemplateDryRun | None:
+    chosen = trial_template(claiming(seen))
+    if chosen is None:
+        return None
+    vendor, sent = chosen
+    answer = await api.request(
+        "POST",
+        f"{GROUP}/namespaces/{seen.release}/{RESOURCE}",
+        query={"dryRun": "All"},
+        body=msgspec.json.encode(trial_manifest(sent)),
+        seconds=LIST_SECONDS,
+    )
+    try:
+        made = msgspec.json.decode(answer.accepted(), type=StoredTemplate)
+    except StatusError as error:
+        return TemplateDryRun(vendor, sent, None, error.status, error.message or str(error))
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
+    return TemplateDryRun(vendor, sent, made.spec, answer.status)
 
 
 async def collect_readiness(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
@@ -228,10 +266,6 @@ async def _of_claims(api: Api, resource: str, kind: type[T]) -> list[T]:
         except StatusError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-    return []
-
-
-async def _nothing() -> list[Any]:
     return []
 
 

@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from cryptography import x509
@@ -19,10 +19,12 @@ from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import ApiError, Object, ObjectMetadata, StatusError
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference
+from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.result import NOT_TRIED, Missing, T
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, View
+from webhook.request import ClaimTemplate
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 """The label of the DaemonSet that installs the shim on nodes."""
@@ -123,8 +125,17 @@ class Node(View, frozen=True):
         return frozenset(name for name, size in (self.status.allocatable or {}).items() if size != "0")
 
 
+class _Cel(View, frozen=True):
+    expression: str = ""
+
+
+class _DeviceSelector(View, frozen=True):
+    cel: _Cel = _Cel()
+
+
 class _DeviceClassSpec(View, frozen=True):
     extended_resource_name: str | None = None
+    selectors: list[_DeviceSelector] | None = None
 
 
 class DeviceClass(View, frozen=True):
@@ -138,24 +149,17 @@ class DeviceClass(View, frozen=True):
         """The extended resource by which pods can request its devices, besides the implicit one."""
         return self.spec.extended_resource_name
 
-
-class SharedDevice(View, frozen=True):
-    """A device of a ResourceSlice; its capacities by name, whatever they are."""
-
-    allow_multiple_allocations: bool | None = None
-    capacity: dict[str, object] | None = None
+    @property
+    def expressions(self) -> list[str]:
+        """The CEL expressions that all have to hold for its devices."""
+        return [each.cel.expression for each in self.spec.selectors or ()]
 
 
-class _SliceSpec(View, frozen=True):
-    driver: str = ""
-    devices: list[SharedDevice] | None = None
+class StoredTemplate(View, frozen=True):
+    """A ResourceClaimTemplate, with its ``spec`` as plain data."""
 
-
-class ResourceSlice(View, frozen=True):
-    """A ResourceSlice: devices that a driver offers."""
-
-    metadata: ObjectMetadata
-    spec: _SliceSpec = _SliceSpec()
+    metadata: ObjectMetadata = ObjectMetadata()
+    spec: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
 
 
 class ReportedEvent(View, frozen=True):
@@ -374,6 +378,25 @@ class DryRun:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplateDryRun:
+    """The result of creating a ResourceClaimTemplate with capacities as a dry run.
+
+    Attributes:
+        vendor: the vendor that it was written for.
+        sent: what was sent.
+        spec: what the API server would have stored; None if it refuses.
+        status: the HTTP status.
+        message: the message of the error.
+    """
+
+    vendor: str
+    sent: ClaimTemplate
+    spec: Mapping[str, Any] | None
+    status: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduler:
     """What is known of a scheduler: its pods, and a Lease of its name.
 
@@ -425,7 +448,9 @@ class ClusterFacts:
         placed: the nodes of their pods, by the name of the DaemonSet.
         variables: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
-        resource_slices: all ResourceSlices, likewise; read only for targets that write resource claims.
+        resource_slices: all ResourceSlices, likewise; read only for targets that write resource claims, as the next two.
+        templates: the webhook's ResourceClaimTemplates.
+        template_dry_run: of a template of such a target; None if their claims have no capacity.
         reported: the webhook's Warning Events of the last hour, the newest first.
     """
 
@@ -451,6 +476,8 @@ class ClusterFacts:
     variables: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
     resource_slices: Sequence[ResourceSlice] | Missing = NOT_TRIED
+    templates: Sequence[StoredTemplate] | Missing = NOT_TRIED
+    template_dry_run: TemplateDryRun | Missing | None = NOT_TRIED
     reported: Sequence[ReportedEvent] | Missing = NOT_TRIED
     reachable: bool = True
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
-from webhook.doctor.facts import ClusterFacts, ForeignVariable, Node, ResourceSlice, Scheduler, Workload
+from webhook.doctor.facts import ClusterFacts, ForeignVariable, Node, Scheduler, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.mapping.document.schema import SharedName
 from webhook.mapping.model.names import Owner, index
@@ -216,42 +216,6 @@ def shim(facts: ClusterFacts) -> Result:
         )
     ready = sum(ready for ready, _ in counts.values())
     return ok(f"the shim is on {counted(ready, 'node')}, and no device plugin mounts another")
-
-
-def drivers(facts: ClusterFacts) -> Result:
-    """Can the drivers of the target's resource claims give shares?"""
-    classes = {each.metadata.name for each in known(facts.device_classes, "the DeviceClasses", "list deviceclasses")}
-    slices = known(facts.resource_slices, "the ResourceSlices", "list resourceslices")
-    chosen = [vendor for vendor in targets(facts) if vendor.claim is not None]
-    if not chosen:
-        return ok("the target writes no resource claims")
-    lines = [line for vendor in chosen for line in _lacking(vendor, classes, slices)]
-    if lines:
-        return error(
-            "pods of the target would stay Pending", *lines, hint="docs/dra.md: what a cluster needs for claims"
-        )
-    return ok(f"devices for claims of {listed([vendor.name for vendor in chosen])} are there, and may be shared")
-
-
-def _lacking(vendor: Vendor, classes: Collection[str], slices: Iterable[ResourceSlice]) -> Iterator[str]:
-    """What a vendor's claims need and the cluster lacks; of its devices, the first thing only."""
-    claim = vendor.claim
-    assert claim is not None  # noqa: S101  (by the caller)
-    for name in dict.fromkeys(filter(None, (claim.device_class, claim.whole_class))):
-        if name not in classes:
-            yield f"there is no DeviceClass {name}"
-    devices = [device for each in slices if each.spec.driver == claim.driver for device in each.spec.devices or ()]
-    shared = [device for device in devices if device.allow_multiple_allocations]
-    needed = {key.claimed for key in vendor.keys.values() if key.capacity}
-    if not devices:
-        yield f"the driver {claim.driver} offers no device: is it running?"
-    elif needed and not shared:  # whole devices and slices have one owner
-        yield (
-            f"no device of {claim.driver} may be shared: switch sharing on in the driver, and on Kubernetes 1.34 and 1.35 the "
-            "feature gate DRAConsumableCapacity"
-        )
-    elif needed and not any(needed <= (device.capacity or {}).keys() for device in shared):
-        yield f"no shared device of {claim.driver} has the capacities {listed(sorted(map(str, needed)))}"
 
 
 def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from webhook.admission import Context, Namespace, decide
+from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.admission.eligibility import Mode, workload
 from webhook.admission.survey import unread_keys
@@ -31,34 +31,39 @@ from webhook.reasons import BY_CODE, Reason
 _MODES: Final = {mode.value for mode in Mode}
 
 
-def _opted_in(facts: ClusterFacts) -> list[Namespace]:
+def opted_in_of(facts: ClusterFacts) -> list[Namespace]:
+    """Return the namespaces that have opted in.
+
+    Raises:
+        UnansweredError: they could not be read.
+    """
     return known(facts.opted_in, "the namespaces", "list namespaces")
 
 
-def _all_pods(facts: ClusterFacts) -> Iterator[tuple[str, Pod]]:
+def all_pods(facts: ClusterFacts) -> Iterator[tuple[str, Pod]]:
     """Those that could be read, each with its namespace."""
     return ((name, pod) for name, pods in facts.pods.items() if not isinstance(pods, Missing) for pod in pods)
 
 
-def _require_pods(facts: ClusterFacts) -> None:
+def require_pods(facts: ClusterFacts) -> None:
     """End a check that needs the pods of all opted-in namespaces, unless they could be read.
 
     Raises:
         UnansweredError: those of a namespace could not.
     """
-    pods = {space.name: facts.pods.get(space.name, NOT_TRIED) for space in _opted_in(facts)}
+    pods = {space.name: facts.pods.get(space.name, NOT_TRIED) for space in opted_in_of(facts)}
     unseen = [f"{name}: {some.why}" for name, some in pods.items() if isinstance(some, Missing)]
     known(Missing("; ".join(unseen)) if unseen else pods, "pods", "list pods in opted-in namespaces")
 
 
 def namespaces(facts: ClusterFacts) -> Result:
     """Which namespaces have opted in, and are their labels valid?"""
-    chosen = _opted_in(facts)
+    chosen = opted_in_of(facts)
     every = known(facts.namespaces, "the namespaces", "list namespaces")
     key = facts.policy.settings.opt_in_label
     of_pods = [
         f"{name}/{pod.metadata.name}: {finding.message}"
-        for name, pod in _all_pods(facts)
+        for name, pod in all_pods(facts)
         for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, facts.policy)
     ]
     odd = [
@@ -95,11 +100,11 @@ def untreated_pods(facts: ClusterFacts) -> Result:
 
     They were created before the webhook, while it was not called, or under an older policy.
     """
-    spaces = {space.name: space for space in _opted_in(facts)}
+    spaces = {space.name: space for space in opted_in_of(facts)}
     let_through = matched_names_of(facts.policy)
     found: dict[Treatment, list[str]] = {state: [] for state in get_args(Treatment)}
     commands: dict[str, None] = {}
-    for name, pod in _all_pods(facts):
+    for name, pod in all_pods(facts):
         if name in spaces:
             state = treatment_of(pod, spaces[name], facts.policy, let_through)
             found[state].append(f"{name}/{pod.metadata.name}")
@@ -117,7 +122,7 @@ def untreated_pods(facts: ClusterFacts) -> Result:
             *first_of(older),
             hint="; ".join(["pods are changed only when they are created", *first_of(list(commands), MAX_COMMANDS)]),
         )
-    _require_pods(facts)
+    require_pods(facts)
     return ok(f"no GPU pod was missed ({counted(len(found['right']), 'pod')} with GPU keys)")
 
 
@@ -139,9 +144,9 @@ def _made_again(pod: Pod, namespace: str) -> str:
 
 def notes(facts: ClusterFacts) -> Result:
     """What did the webhook note in the status of pods, without a warning?"""
-    _require_pods(facts)
-    counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in _opted_in(facts)}
-    for name, pod in _all_pods(facts):
+    require_pods(facts)
+    counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in opted_in_of(facts)}
+    for name, pod in all_pods(facts):
         if name in counts:
             counts[name].update(_noted(pod))
     lines = [
@@ -230,7 +235,7 @@ def claims(facts: ClusterFacts) -> Result:
     taken = [_served(each.metadata.name, key, owner, nodes) for each, key, owner in served if owner]
     of_others = facts.policy.settings.other_device_classes
     other = {key for each, key, owner in served if not owner and each.metadata.name not in of_others}
-    containers = [f"{name}/{line}" for name, pod in _all_pods(facts) for line in _beside(pod, facts.policy, other)]
+    containers = [f"{name}/{line}" for name, pod in all_pods(facts) for line in _beside(pod, facts.policy, other)]
     if taken:
         return warning(
             f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
@@ -338,6 +343,12 @@ def treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: Ma
 
 def _would_change(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
     """Whether the webhook would change or deny a pod, regardless of what was added after its creation."""
+    decision = decision_again(pod, namespace, policy)
+    return not decision.allowed or decision.reason is Reason.CHANGED
+
+
+def decision_again(pod: Pod, namespace: Namespace, policy: Policy) -> Decision:
+    """The decision about a pod if it were created again as it is, without what was added after its creation."""
     metadata, spec = pod.metadata, pod.spec
     owned = [vendor.owned for vendor in policy.vendors.values()]
     as_created = msgspec.structs.replace(
@@ -349,8 +360,7 @@ def _would_change(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         ),
         spec=msgspec.structs.replace(spec, node_name=None),
     )
-    decision = decide(as_created, Context(namespace), policy)
-    return not decision.allowed or decision.reason is Reason.CHANGED
+    return decide(as_created, Context(namespace), policy)
 
 
 def _without(texts: Mapping[str, str] | None, owned: Iterable[NameSet]) -> dict[str, str] | None:

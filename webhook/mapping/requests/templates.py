@@ -117,9 +117,7 @@ def selectors_of(driver: str, key: Key, text: str) -> list[str]:
     """Return the CEL expressions for devices whose attribute is as the text of its key says; no value can leave its quotes."""
     attribute = f"device.attributes['{driver}'].{key.claimed}"
     if key.selects is None:
-        for part, spelled in key.replaced:
-            text = text.replace(part, spelled)
-        return [f"{attribute} == {_quoted(text)}"]
+        return [f"{attribute} == {_quoted(_replaced(key, text))}"]
 
     def any_of(values: list[str]) -> str:
         quoted = map(_quoted, values)
@@ -127,10 +125,34 @@ def selectors_of(driver: str, key: Key, text: str) -> list[str]:
             return " || ".join(f"{attribute} == {value}" for value in quoted)
         return " || ".join(f"{attribute}.lowerAscii().contains({value})" for value in quoted)
 
-    values = text.split(",")
-    wanted = [value for value in values if not value.startswith("!")]
-    others = [value[1:] for value in values if value.startswith("!")]
+    wanted, others = _wanted_and_others(key, text)
     return [*([any_of(wanted)] if wanted else []), *([f"!({any_of(others)})"] if others else [])]
+
+
+def selects_value(key: Key, text: str, value: str) -> bool:
+    """Return whether the expressions of `selectors_of` hold for a device whose attribute has a value."""
+    if key.selects is None:
+        return value == _replaced(key, text)
+
+    def any_of(values: list[str]) -> bool:
+        return value in values if key.selects == "uuid" else any(part in value.lower() for part in values)
+
+    wanted, others = _wanted_and_others(key, text)
+    return (not wanted or any_of(wanted)) and not any_of(others)
+
+
+def _wanted_and_others(key: Key, text: str) -> tuple[list[str], list[str]]:
+    """The values that a list selects, and those that it excludes, as the driver spells them."""
+    values = text.split(",")
+    wanted = [_replaced(key, value) for value in values if not value.startswith("!")]
+    return wanted, [_replaced(key, value[1:]) for value in values if value.startswith("!")]
+
+
+def _replaced(key: Key, text: str) -> str:
+    spelled = text
+    for part, driver_spells in key.replaced:
+        spelled = spelled.replace(part, driver_spells)
+    return spelled or text  # every name contains an empty one
 
 
 def _quoted(value: str) -> str:
