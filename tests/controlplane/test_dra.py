@@ -324,7 +324,7 @@ def test_two_containers_have_a_claim_each(plane: ControlPlane) -> None:
 
 
 SELECTS = [
-    {"nvidia.com/use-gputype": "H100,a100"},
+    {"nvidia.com/use-gputype": "H100,NVIDIA-a100"},
     {"nvidia.com/nouse-gputype": "V100,H100"},
     {"nvidia.com/use-gpuuuid": "GPU-0,GPU-7"},
     {"nvidia.com/nouse-gpuuuid": "GPU-7"},
