@@ -320,7 +320,8 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
 
 def _spelling_of(target: Vendor, key: Key, request: Request) -> str:
     """Return the name of a key as it would be written, for messages."""
-    return key.spelled(dict(_binding(target, request)[0]))
+    variables = any(each.variables for each in key.spellings)
+    return key.spelled(dict(_binding(target, request)[0]) if variables else {})
 
 
 def _is_sufficient(row: Row, request: Request) -> bool:
