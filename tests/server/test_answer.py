@@ -6,6 +6,9 @@ from email.utils import parsedate_to_datetime
 import pytest
 
 from tests.server.harness import CLIENT, UID, connected, request, review, serving
+from webhook.admission.decision import Decision
+from webhook.reasons import Reason
+from webhook.request import ClaimTemplate
 
 
 async def test_headers() -> None:
@@ -46,3 +49,13 @@ async def test_pipelined() -> None:
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         await connection.send(b"".join(request(review(uid=uid)) for uid in uids))
         assert [(await connection.answer()).json["response"]["uid"] for _ in uids] == uids
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_claims_without_a_cluster(*, dry_run: bool) -> None:
+    """A pod whose template nobody creates would stay Pending: it is denied, but in a dry run, which creates nothing."""
+    decision = Decision(allowed=True, reason=Reason.CHANGED, patch_json=b"[]", objects=(ClaimTemplate.of({}),))
+    async with serving(decide=lambda *_: decision) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        response = (await connection.call(request(review(dryRun=dry_run)))).json["response"]
+        assert response["allowed"] is dry_run
+        assert dry_run or "VGW329" in response["status"]["message"]

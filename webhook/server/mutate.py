@@ -21,10 +21,11 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
 from webhook.admission.eligibility import workload
+from webhook.admission.engine import denied
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
 from webhook.server.logs import ReviewLines, error_fields
 from webhook.server.metrics import ReviewMetrics
@@ -224,6 +225,12 @@ class Peers(Protocol):
 
 
 _NOT_A_POD: Final = untouched(Reason.NOT_A_POD_CREATION)
+_NO_TEMPLATES: Final = denied(
+    Finding(
+        Reason.CLAIM_REFUSED,
+        "the pod's claim cannot be made: a webhook without a cluster creates no ResourceClaimTemplates",
+    )
+)
 _FAILED: Final = ("failed", Reason.INTERNAL_ERROR.slug, "none")
 
 
@@ -305,9 +312,9 @@ class Mutate:
                     review = decode_review(body)
                 decision = self._decide(review, namespace)
                 peers = self.peers
-                if decision.objects and peers is not None and not review.dry_run and not peers.has(name, decision):
+                if decision.objects and not review.dry_run and (peers is None or not peers.has(name, decision)):
                     del review
-                    decision = await peers.provide(name, decision)
+                    decision = _NO_TEMPLATES if peers is None else await peers.provide(name, decision)
                     review = decode_review(body)
                 self._tell(review, namespace, decision)
             answer = encode_answer(uid, decision)
