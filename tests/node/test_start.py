@@ -64,6 +64,8 @@ class Desk:
         """Run a command, repeatedly if it only reads, until it succeeds and prints what is shown."""
         expected = shown_as(shown) if shown else re.compile(r"(?s:.*)")
         reads = all(READING.match(line) for line in text.replace("\\\n", "").splitlines())
+        if "rollout restart" in text:
+            time.sleep(1.1)  # kubectl refuses two within a second, and no reader is that fast
         end = time.monotonic() + (PATIENCE if reads else 0)
         while True:
             did = self.run(text)
