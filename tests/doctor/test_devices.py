@@ -27,9 +27,11 @@ def device(memory: str = "80Gi", *, shared: bool = True, **more: Any) -> dict[st
     return {"allowMultipleAllocations": shared, "attributes": attributes, "capacity": sizes, **more}
 
 
-def slice_of(*devices: dict[str, Any], node: str | None = "n1", driver: str = DRIVER) -> ResourceSlice:
+def slice_of(
+    *devices: dict[str, Any], node: str | None = "n1", driver: str = DRIVER, pool: str = "p", generation: int = 1
+) -> ResourceSlice:
     """A slice of a node."""
-    spec = {"driver": driver, "nodeName": node, "devices": devices}
+    spec = {"driver": driver, "nodeName": node, "devices": devices, "pool": {"name": pool, "generation": generation}}
     return msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
 
 
@@ -134,6 +136,15 @@ def test_obstacles(demands: Demand | Sequence[Demand], slices: Sequence[Resource
     found = why(demands, *slices)
     assert reason in found
     assert bool(found) is bool(reason)
+
+
+def test_older_generations_of_a_pool() -> None:
+    """Their devices do not count: the driver has replaced them, and the scheduler leaves them out."""
+    old, new = slice_of(device("80Gi"), generation=1), slice_of(device("16Gi"), generation=2)
+    for slices in ([old, new], [new, old]):
+        assert "the most is memory 16Gi" in why(demand("20Gi"), *slices)
+    assert why(demand("20Gi"), slice_of(device("80Gi"), pool="other"), new) == ""
+    assert why(demand("20Gi"), old, slice_of(device("16Gi"), driver="other.example", generation=2)) == ""
 
 
 def test_the_class_and_the_attribute() -> None:

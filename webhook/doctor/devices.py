@@ -99,8 +99,14 @@ class Device(View, frozen=True):
         return next((each for each in texts if each is not None), None)
 
 
+class _Pool(View, frozen=True):
+    name: str = ""
+    generation: int = 0
+
+
 class _SliceSpec(View, frozen=True):
     driver: str = ""
+    pool: _Pool = _Pool()
     node_name: str | None = None
     devices: list[Device] | None = None
 
@@ -120,12 +126,16 @@ class Offer(NamedTuple):
 
 
 def offers(slices: Iterable[ResourceSlice], driver: str) -> list[Offer]:
-    """Return all devices of a driver."""
+    """Return all devices of a driver: those of a pool's newest generation, the only one that the scheduler looks at."""
+    own = [each.spec for each in slices if each.spec.driver == driver]
+    newest: dict[str, int] = {}
+    for spec in own:
+        newest[spec.pool.name] = max(spec.pool.generation, newest.get(spec.pool.name, 0))
     return [
-        Offer(device, device.node_name or each.spec.node_name)
-        for each in slices
-        if each.spec.driver == driver
-        for device in each.spec.devices or ()
+        Offer(device, device.node_name or spec.node_name)
+        for spec in own
+        if spec.pool.generation == newest[spec.pool.name]
+        for device in spec.devices or ()
     ]
 
 
