@@ -134,8 +134,8 @@ def _marks(document: schema.Mapping) -> Iterator[str]:
 
 def _placed(place: schema.Place) -> Iterator[str]:
     """Yield the names that the vendor's pods get, which belong to it, too; of node labels with values."""
-    yield from (f"{key}={value}" for key, value in place.node_selector.items())
-    yield from (*place.labels, *place.annotations)
+    for where, written in place.written.items():
+        yield from (f"{key}={value}" if where == "nodeSelector" else key for key, value in written.items())
     yield from (str(toleration["key"]) for toleration in place.tolerations if toleration.get("key"))
 
 
@@ -256,11 +256,11 @@ def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:
 
 def _own_keys(document: schema.Mapping, keys: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:
     """Return the annotations and labels that the vendor reads or writes."""
-    spelled = [(key.place, template.text) for key in keys.values() for template in key.spellings]
-    return {
-        "annotation": [*(name for place, name in spelled if place == "annotation"), *document.place.annotations],
-        "label": [*(name for place, name in spelled if place == "label"), *document.place.labels],
-    }
+    own: dict[GuardPlace, list[str]] = {}
+    for place in ("annotation", "label"):
+        spelled = [template.text for key in keys.values() if key.place == place for template in key.spellings]
+        own[place] = [*spelled, *document.place.written[place]]
+    return own
 
 
 def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:

@@ -513,6 +513,11 @@ class Place(Strict):
     labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
     annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
 
+    @property
+    def written(self) -> dict[Literal["nodeSelector", "label", "annotation"], dict[str, str]]:
+        """What pods get, by the place of its keys: for all who have to know these keys."""
+        return {"nodeSelector": self.node_selector, "label": self.labels, "annotation": self.annotations}
+
 
 DomainName: TypeAlias = Annotated[
     str, Field(pattern=r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$", max_length=63)

@@ -69,7 +69,8 @@ def resolved(path: str, values: Mapping[str, str]) -> str:
 
     def insert_value(found: re.Match[str]) -> str:
         value = None if found[1] is None else values.get(found[1])
-        return found[0] if value is None or _makes_no_empty_element(value) else value
+        # An element with the value must not be empty, nor make others that are.
+        return value if value is not None and (value == "" or has_empty_element(value)) else found[0]
 
     def make_absolute(found: re.Match[str]) -> str:
         if found[1] is None or found[1] in values:
@@ -80,11 +81,6 @@ def resolved(path: str, values: Mapping[str, str]) -> str:
         return f"{before}{found[0]}{after}"
 
     return _REFERENCE.sub(make_absolute, _REFERENCE.sub(insert_value, path))
-
-
-def _makes_no_empty_element(value: str) -> bool:
-    """Return whether an element with this value makes no empty elements."""
-    return value != "" and not has_empty_element(value)
 
 
 def has_empty_element(path: str) -> bool:
@@ -529,7 +525,6 @@ class Shim:
         by_architecture: the same for each architecture, the default first; empty if they are alike.
         library_path: directories that ``LD_LIBRARY_PATH`` begins with.
         leave_unset: a container without ``LD_LIBRARY_PATH`` keeps the image's.
-        image_default: directories in place of the image's own, which a webhook cannot see.
         preload: files that ``LD_PRELOAD`` begins with.
         own_path: the search path in a variable of its own; None without one.
         covers: mounts, as path and volume, at a path that a guard may list.
@@ -554,7 +549,6 @@ class Shim:
     by_architecture: Mapping[str, tuple[Delivery, ...]]
     library_path: tuple[str, ...]
     leave_unset: bool
-    image_default: tuple[str, ...]
     preload: tuple[str, ...]
     own_path: PodEntry | None
     covers: frozenset[tuple[str, str]]
@@ -663,7 +657,11 @@ def _shim(model: schema.Shim) -> Shim:
         for name in model.architectures
     }
     deliveries = next(iter(by_architecture.values()), tuple(_delivery(delivery, model) for delivery in model.delivery))
-    covers = [(PRELOAD_FILE, each.library) for each in deliveries if any(map(_at_preload_file, each.mounts))]
+    covers = [
+        (PRELOAD_FILE, each.library)
+        for each in deliveries
+        if any(mount["mountPath"] == PRELOAD_FILE for mount in each.mounts)
+    ]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
         mode=model.mode,
@@ -676,7 +674,6 @@ def _shim(model: schema.Shim) -> Shim:
         by_architecture=by_architecture,
         library_path=tuple(library_path.prefix) if own_path is None else (),
         leave_unset=library_path.if_unset == "leave",
-        image_default=tuple(library_path.image_default),
         preload=preload,
         own_path=own_path,
         covers=frozenset(covers if model.mode == "inject" else ()),
@@ -698,10 +695,6 @@ def _unit(text: str) -> Number:
         return parse_unit(text)[0]
     except ValueError:
         return 1  # reported as a problem
-
-
-def _at_preload_file(mount: PodEntry) -> bool:
-    return bool(mount["mountPath"] == PRELOAD_FILE)
 
 
 def _variable(name: str, template: str) -> ShimVariable:
