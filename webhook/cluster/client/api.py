@@ -2,7 +2,6 @@
 
 ApiError                    base of all errors of this package
 ├── ConfigurationError      no API server is configured, or the configuration cannot be used
-│   .place, .why            file or variable, and the rest of the sentence
 ├── UnreachableError        no answer: connection refused, timed out or aborted, or not the expected server
 │   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
 └── StatusError             an answer with an error status
@@ -10,11 +9,13 @@ ApiError                    base of all errors of this package
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import itertools
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -58,8 +59,6 @@ class ConfigurationError(ApiError):
     """No API server is configured, or the configuration cannot be used."""
 
     def __init__(self, place: str, why: str) -> None:
-        self.place = place
-        self.why = why
         super().__init__(f"{place}: {why}")
 
 
@@ -302,6 +301,53 @@ def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"{path}: {error}") from error
+
+
+class SharedRequests(Generic[T]):
+    """Requests, each made once for all that wait for it; what it is answered holds for a while.
+
+    Args:
+        seconds: how long.
+        is_answer: whether an error is an answer, too.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, seconds: float, is_answer: Callable[[BaseException], bool], clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._is_answer = is_answer
+        self._clock = clock
+        self._running: dict[str, asyncio.Task[T]] = {}
+        self._answered: dict[str, tuple[float, asyncio.Task[T]]] = {}
+
+    @property
+    def running(self) -> int:
+        """The number of those without an answer yet."""
+        return len(self._running)
+
+    def answered(self, key: str) -> asyncio.Task[T] | None:
+        """The request whose answer holds; None if there is none."""
+        until, task = self._answered.get(key, (-math.inf, None))
+        return task if self._clock() < until else None
+
+    def get(self, key: str) -> asyncio.Task[T] | None:
+        """The same, or the request without an answer yet."""
+        return self.answered(key) or self._running.get(key)
+
+    def start(self, key: str, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Make a request. One waiter that is cancelled must not cancel it for the others."""
+        task = self._running[key] = asyncio.create_task(request, name=f"request for {key}")
+        task.add_done_callback(lambda done: self._done(key, done))
+        return task
+
+    def _done(self, key: str, task: asyncio.Task[T]) -> None:
+        del self._running[key]
+        now = self._clock()
+        # In the order of insertion, so the first ones expire first.
+        for old in tuple(itertools.takewhile(lambda old: self._answered[old][0] <= now, self._answered)):
+            del self._answered[old]
+        if not task.cancelled() and ((error := task.exception()) is None or self._is_answer(error)):
+            self._answered.pop(key, None)
+            self._answered[key] = now + self._seconds, task
 
 
 CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
