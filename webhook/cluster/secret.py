@@ -9,7 +9,7 @@ against the version that was read.
 import asyncio
 import base64
 import binascii
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -74,19 +74,19 @@ class SecretStore:
         self._api = api
         self._owner = owner
         self._name = name
-        self._collection = f"/api/v1/namespaces/{namespace}/secrets"
-        self._path = f"{self._collection}/{name}"
+        collection = f"/api/v1/namespaces/{namespace}/secrets"
+        self._path = f"{collection}/{name}"
         self._place = f"secret {namespace}/{name}"
         self._found: Object = {}
         self._version = _ABSENT
         self._changed = asyncio.Event()
         self.reflector: Reflector[Seen, str] = Reflector(
             api,
-            self._collection,
+            collection,
             Seen,
             lambda seen: seen.metadata.resource_version,
             log,
-            changed=self._noticed,
+            changed=lambda _: self._changed.set(),
             query={"fieldSelector": f"metadata.name={name}"},
             config=config,
         )
@@ -102,7 +102,7 @@ class SecretStore:
         Raises:
             StoreError: it cannot be read.
         """
-        answer = await self._request("GET", self._path)
+        answer = await self._request("GET")
         if answer.status == HTTPStatus.NOT_FOUND:
             self._found, self._version = {}, _ABSENT
             return Snapshot(None, _ABSENT)
@@ -128,9 +128,7 @@ class SecretStore:
         # The type requires these two, even if they are empty.
         ours = {CERTIFICATE: b"", KEY: b"", **files}
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
-        answer = await self._request(
-            "PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body={**self._found, "data": data}
-        )
+        answer = await self._request("PUT", {**self._found, "data": data})
         if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
             return False
         self._remember(answer)
@@ -143,9 +141,6 @@ class SecretStore:
             self._changed.clear()
             if next(iter(self.reflector.objects.values()), _ABSENT) != self._version:
                 return
-
-    def _noticed(self, _keys: Collection[str]) -> None:
-        self._changed.set()
 
     async def _create(self) -> bool:
         """Apply an empty Secret; False if there is one with content."""
@@ -160,26 +155,17 @@ class SecretStore:
             "type": TYPE,
             "data": {CERTIFICATE: "", KEY: ""},
         }
-        answer = await self._request(
-            "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=empty, content_type=APPLY
-        )
+        answer = await self._request("PATCH", empty, APPLY)
         if answer.status == HTTPStatus.CONFLICT:
             return False
         self._remember(answer)
         return not any((self._found.get("data") or {}).values())
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Object | None = None,
-        content_type: str = "application/json",
-    ) -> Answer:
+    async def _request(self, method: str, body: Object | None = None, content_type: str = "application/json") -> Answer:
+        query = None if body is None else {"fieldManager": FIELD_MANAGER}
         encoded = None if body is None else msgspec.json.encode(body)
         try:
-            return await self._api.request(method, path, query=query, body=encoded, content_type=content_type)
+            return await self._api.request(method, self._path, query=query, body=encoded, content_type=content_type)
         except ApiError as error:
             raise StoreError(self._place, str(error)) from error
 

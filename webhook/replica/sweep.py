@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Namespace
-from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError, object_pages
+from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Api, ApiError, Object, object_pages
 from webhook.cluster.registration.match_conditions import matched_names_of
 from webhook.doctor.facts import StoredPod, moment
 from webhook.doctor.pods import Treatment, treatment_of
@@ -111,7 +111,7 @@ class Sweep:
             bare = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": {"name": LEASE}}
             body = msgspec.json.encode(bare)
             answer = await self._api.request("PATCH", self._path, query=_QUERY, body=body, content_type=APPLY)
-        return _object(answer)
+        return answer.object()
 
     async def _swept(self) -> Counter[Treatment]:
         policy = self._policy()
@@ -141,11 +141,3 @@ class Sweep:
             for state in ("missed", "outdated"):
                 metric.add_metric((state,), self.counts[state])
         yield metric
-
-
-def _object(answer: Answer) -> Object:
-    body = answer.accepted()
-    try:
-        return msgspec.json.decode(body, type=Object)
-    except msgspec.DecodeError as error:
-        raise StatusError(answer.status, "", f"not a JSON object: {error}") from None

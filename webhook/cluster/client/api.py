@@ -153,6 +153,17 @@ class Answer:
             return self.body
         raise StatusError.read(self.body, self.status, self.retry_after)
 
+    def object(self) -> Object:
+        """The object in a successful answer.
+
+        Raises:
+            StatusError: there is none.
+        """
+        try:
+            return msgspec.json.decode(self.accepted(), type=Object)
+        except msgspec.DecodeError as error:
+            raise StatusError(self.status, "", f"not a JSON object: {error}") from None
+
 
 class Api(Protocol):
     """One API server."""
@@ -374,5 +385,5 @@ async def owner_reference(api: Api, role: str | None) -> Object | None:
     answer = await api.request("GET", f"{CLUSTER_ROLES}/{role}")
     if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
         return None
-    uid = msgspec.json.decode(answer.accepted(), type=Object)["metadata"]["uid"]
+    uid = answer.object()["metadata"]["uid"]
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": role, "uid": uid}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from certs.ca import by_der
-from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, Object, StatusError
+from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Api, Object
 from webhook.cluster.registration.desired import (
     API_VERSION,
     KNOWN_KIND,
@@ -51,7 +51,7 @@ class StoredConfiguration:
     async def read(self) -> Object | None:
         """Read it; None if there is none."""
         answer = await self.api.request("GET", self._path)
-        return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
+        return None if answer.status == HTTPStatus.NOT_FOUND else answer.object()
 
     async def create(self, configuration: Object) -> Object | None:
         """Create it; None if another replica was faster, or the object was deleted again.
@@ -63,7 +63,7 @@ class StoredConfiguration:
         answer = await self.api.request(
             "PATCH", self._path, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
         )
-        made = _object(answer)
+        made = answer.object()
         if made.get("webhooks"):
             return None
         metadata = {
@@ -76,20 +76,7 @@ class StoredConfiguration:
     async def replace(self, configuration: Object) -> Object | None:
         """Replace it; None if it has changed in the meantime."""
         answer = await self.api.request("PUT", self._path, query=_QUERY, body=msgspec.json.encode(configuration))
-        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
-
-
-def _object(answer: Answer) -> Object:
-    """Decode the object in an answer.
-
-    Raises:
-        StatusError: the answer contains none.
-    """
-    body = answer.accepted()
-    try:
-        return msgspec.json.decode(body, type=Object)
-    except msgspec.DecodeError as error:
-        raise StatusError(answer.status, "", f"not a JSON object: {error}") from None
+        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else answer.object()
 
 
 def dict_of(value: Any) -> Object:
