@@ -1,8 +1,8 @@
 """Certificates that change while pods are created through the real API server: nobody notices."""
 
+import asyncio
 import base64
 import itertools
-import asyncio
 import json
 import logging
 import re
