@@ -224,7 +224,6 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._replicas = watch_replicas(api, place.release_namespace, self._replicas_changed, log)
 
         def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
             return Reconciler(
@@ -243,6 +242,7 @@ class InCluster:
 
         self._reconciler = reconciler(MUTATING, None)
         self._validation = reconciler(VALIDATING, self._reconciler)
+        self._replicas = watch_replicas(api, place.release_namespace, self._validation.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
@@ -466,9 +466,6 @@ class InCluster:
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
             reconciler.namespaces_changed()
-
-    def _replicas_changed(self) -> None:
-        self._validation.check()
 
     def _registration_changed(self) -> None:
         if self._registrations.synced.is_set():

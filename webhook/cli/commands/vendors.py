@@ -155,9 +155,9 @@ def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str
 def _of_all(policy: Policy, what: str, *, markdown: bool, origin: bool) -> str:
     """Format all vendors: a page of the documentation, or a table for a terminal."""
     if what == "guards":
-        return guards_page(policy) if markdown else guards_table(policy)
+        return guards_page(policy) if markdown else columns([_GUARD_HEADINGS, *_guard_cells(policy)])
     if what == "sources":
-        return sources_table(policy)
+        return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
     if what == "matrix":
         from webhook.cli.matrix_pages import matrix_page, matrix_table
 
@@ -321,11 +321,6 @@ class _Entry(NamedTuple):
     named: str = ""
 
 
-def guards_table(policy: Policy) -> str:
-    """Format a table with a row for each entry of each vendor's guard."""
-    return columns([_GUARD_HEADINGS, *_guard_cells(policy)])
-
-
 def _guard_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
     yield from (
         (name, *(text.replace("`", "") for text in entry[: len(_GUARD_HEADINGS) - 1]))
@@ -420,11 +415,6 @@ def _quoted(values: list[str]) -> str:
 
 
 _SOURCE_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
-
-
-def sources_table(policy: Policy) -> str:
-    """Format a table with a row for each source of each vendor."""
-    return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
 
 
 def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:

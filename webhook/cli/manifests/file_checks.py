@@ -421,9 +421,8 @@ def _own_keys(files: ReadFiles) -> Iterator[Found]:
             obj = kube_object(manifest, manifest.data)
             for item in list_items(obj) or [obj]:
                 found = _of(item, policy)
-                yield from (
-                    (f"{manifest.source}: {item.title}: {finding.message}", _start(manifest)) for finding in found
-                )
+                start = FileLine(manifest.source, manifest.lines[()])
+                yield from ((f"{manifest.source}: {item.title}: {finding.message}", start) for finding in found)
         except ManifestError:
             continue  # not an object: only documents are checked for errors
 
@@ -448,10 +447,6 @@ def _found(what: str, cases: Iterator[Found], hint: str) -> Result:
 
 def _located(result: Result, found: Sequence[Found]) -> Result:
     return replace(result, details=tuple(text for text, _ in found), at=tuple(place for _, place in found))
-
-
-def _start(manifest: Manifest) -> FileLine:
-    return FileLine(manifest.source, manifest.lines[()])
 
 
 FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (

@@ -71,10 +71,6 @@ class SimulateOptions:
     is_key: IsKey = lambda _: False
     kinds: Kinds | None = None
 
-    def sends(self, pod: Pod) -> bool:
-        """Whether the cluster would send a pod to the webhook."""
-        return self.match is None or sends(pod, self.match)
-
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPod:
@@ -222,13 +218,9 @@ def simulate_under(
 ) -> Simulated:
     """Simulate what the cluster would store of these documents under a policy; for the rest, see `SimulateOptions`."""
     opt_in, kinds = policy.settings.opt_in_label, workloads_of(policy.settings)
-    options = SimulateOptions(namespace, target, template_paths, opt_in, match, is_key_of(policy), kinds)
+    owners = policy.resources.owners
+    options = SimulateOptions(namespace, target, template_paths, opt_in, match, lambda name: bool(owners(name)), kinds)
     return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
-
-
-def is_key_of(policy: Policy) -> IsKey:
-    """Return whether a name is a resource name of a policy's vendors."""
-    return lambda name: bool(policy.resources.owners(name))
 
 
 def _flattened(obj: KubeObject) -> Iterator[KubeObject]:
@@ -305,7 +297,7 @@ def _object(
             for path in zeros
         ]
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
-        sent = options.sends(pod)
+        sent = options.match is None or sends(pod, options.match)
         messages += [
             replace(each, text=f"{where}{each.text}")
             for each in _messages(obj, place, decision, missing=missing, sent=sent, written=operations is not None)

@@ -255,12 +255,9 @@ def _made_from(configuration: Object, webhook: Webhook, unnamed: Desired) -> Des
 
 def _opt_in(webhook: Object, expected: str) -> str | None:
     """The opt-in label that a webhook was made with: the expected one if it is there, or else the one in its place."""
-    keys = [str(term["key"]) for term in expressions_of(webhook) if _is_opt_in(term)]
+    like = ("In", [ENABLED])
+    keys = [str(term["key"]) for term in expressions_of(webhook) if (term.get("operator"), term.get("values")) == like]
     return expected if expected in keys else next(iter(keys), None)
-
-
-def _is_opt_in(term: Object) -> bool:
-    return (term.get("operator"), term.get("values")) == ("In", [ENABLED])
 
 
 def foreign_terms(webhook: Object, opt_in: str) -> Terms:
