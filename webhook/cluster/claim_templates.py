@@ -23,7 +23,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.client.api import (
-    FIELD_MANAGER,
+    AS_MANAGER,
     Api,
     ApiError,
     ObjectMetadata,
@@ -262,9 +262,7 @@ class ClaimTemplates:
         path = f"{GROUP}/namespaces/{quote(namespace, safe='')}/{RESOURCE}"
         body = needed.manifest("", {CLAIM: "true"})
         async with self._free:
-            answer = await self._api.request(
-                "POST", path, query={"fieldManager": FIELD_MANAGER}, body=msgspec.json.encode(body)
-            )
+            answer = await self._api.request("POST", path, query=AS_MANAGER, body=msgspec.json.encode(body))
             existed = answer.status == HTTPStatus.CONFLICT
             if existed:
                 answer = await self._api.request("GET", f"{path}/{needed.name}")

@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -219,7 +219,6 @@ class InCluster:
             log,
             self._events,
             in_force=self._in_force,
-            report=self._report_verdicts,
             owner=place.owner,
         )
         # A directory may have been read already.
@@ -252,7 +251,6 @@ class InCluster:
         certificates.republished = self._republished
         certificates.troubled = self._troubled
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
-        self._verdicts: Sequence[Verdict] = ()
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
@@ -437,7 +435,8 @@ class InCluster:
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
         yield watch_metric(self._ages())
-        yield from policy_metrics(self._verdicts, self._live.faults)
+        outcome = self._live.outcome
+        yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._reconcilers)
@@ -510,9 +509,6 @@ class InCluster:
         self._matched_names = matched_names_of(policy)
         for reconciler in self._reconcilers:
             reconciler.adopt(desired_from(policy, reconciler.desired.kind))
-
-    def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
-        self._verdicts = tuple(verdicts)
 
     def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.warning else self._log.info

@@ -27,8 +27,8 @@ Object: TypeAlias = dict[str, Any]
 FIELD_MANAGER: Final = "vgpu-webhook"
 """The field manager of everything that we write."""
 
-APPLY: Final = "application/apply-patch+yaml"
-"""The content type of a server-side apply, which creates an object by a PATCH of its name: a Role can permit just that."""
+AS_MANAGER: Final = {"fieldManager": FIELD_MANAGER}
+"""The query of what writes."""
 
 SHOWN: Final = 256
 """Characters shown of a body that is not a Status, but possibly a proxy's page."""
@@ -280,6 +280,20 @@ async def read_object(api: Api, path: str, kind: type[T]) -> T:
     """
     answer = await api.request("GET", path, seconds=LIST_SECONDS)
     return _decoded(path, answer.accepted(), msgspec.json.Decoder(kind))
+
+
+async def apply_bare(api: Api, path: str, bare: Object) -> Answer:
+    """Create an object without content, unless there is one.
+
+    By a server-side apply, which is a PATCH of its name: unlike for other requests that create, a Role can permit just that.
+    """
+    body = msgspec.json.encode(bare)
+    return await api.request("PATCH", path, query=AS_MANAGER, body=body, content_type="application/apply-patch+yaml")
+
+
+async def replace_object(api: Api, path: str, changed: Object) -> Answer:
+    """Replace an object, if it still has the version in the metadata of what replaces it."""
+    return await api.request("PUT", path, query=AS_MANAGER, body=msgspec.json.encode(changed))
 
 
 async def object_pages(

@@ -9,10 +9,8 @@ from functools import total_ordering
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
-
 from certs.ca import by_der
-from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Api, Object
+from webhook.cluster.client.api import Api, Object, apply_bare, replace_object
 from webhook.cluster.registration.desired import (
     API_VERSION,
     KNOWN_KIND,
@@ -30,7 +28,6 @@ from webhook.cluster.registration.match_conditions import GPU_KEYS, MatchedNames
 from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
-_QUERY = {"fieldManager": FIELD_MANAGER}
 _LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
 
 
@@ -60,10 +57,7 @@ class StoredConfiguration:
         """
         # After an apply that owns no field, the API server would not record managers of fields.
         bare = {"apiVersion": API_VERSION, "kind": self.kind.kind, "metadata": {"name": NAME, "labels": _LABELS}}
-        answer = await self.api.request(
-            "PATCH", self._path, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
-        )
-        made = answer.object()
+        made = (await apply_bare(self.api, self._path, bare)).object()
         if made.get("webhooks"):
             return None
         metadata = {
@@ -75,7 +69,7 @@ class StoredConfiguration:
 
     async def replace(self, configuration: Object) -> Object | None:
         """Replace it; None if it has changed in the meantime."""
-        answer = await self.api.request("PUT", self._path, query=_QUERY, body=msgspec.json.encode(configuration))
+        answer = await replace_object(self.api, self._path, configuration)
         return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else answer.object()
 
 
