@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
+from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
-from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in, namespaces_in, simulate_under
+from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate_under
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind

@@ -19,9 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from webhook import labels
-from webhook.cli.manifests.explained import ObjectExplained, explain_objects
 from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
+from webhook.cli.manifests.simulate import ObjectExplained, Simulated, SimulatedObject, explain_objects, simulate_under
 from webhook.cli.matrix_pages import sign
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.match_conditions import sent_names
