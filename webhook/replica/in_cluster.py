@@ -40,7 +40,6 @@ from webhook.cluster.configuration.config_maps import (
     of_other_version,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
-from webhook.cluster.image_volumes import ImageVolumes
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 from webhook.cluster.registration import desired as registration
@@ -62,9 +61,9 @@ from webhook.cluster.registration.reconciler import (
     watch_registration,
 )
 from webhook.cluster.registration.reporter import RegistrationReport
-from webhook.cluster.replicas import served_everywhere, watch_replicas
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
+from webhook.cluster.served import ImageVolumes, served_everywhere, watch_replicas
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
