@@ -1,8 +1,8 @@
 """What an installation can serve now: image volumes, by the API server's version, and paths, by all of its replicas.
 
 An API server serves image volumes from 1.35 on by default, without a gate from 1.36 on (KEP-4639,
-``pkg/features/kube_features.go`` of Kubernetes). An older one that has the gate ``ImageVolume`` switched on serves them, too: the
-setting ``imageVolumes`` says so. The replicas are also those of other versions, during an upgrade or a rollback.
+``pkg/features/kube_features.go`` of Kubernetes). An older one that has the gate ``ImageVolume`` switched on serves them, too:
+the setting ``imageVolumes`` says so. The replicas are also those of other versions, during an upgrade or a rollback.
 """
 
 import asyncio
