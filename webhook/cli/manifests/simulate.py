@@ -33,7 +33,6 @@ from webhook.cli.manifests.workloads import (
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
-from webhook.explanation.pods import POD_TARGET, PodExplained, explain_pod, unsent
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
@@ -43,6 +42,7 @@ from webhook.request import ClaimTemplate
 from webhook.workloads import Kinds, matches, workloads_of
 
 if TYPE_CHECKING:
+    from webhook.explanation.pods import PodExplained
     from webhook.server.mutate import Described
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -575,7 +575,7 @@ class ObjectExplained:
 
     title: str
     notes: tuple[str, ...]
-    pods: tuple[tuple[str, PodExplained], ...]
+    pods: "tuple[tuple[str, PodExplained], ...]"
 
     def data(self) -> dict[str, Any]:
         """Return it as data for JSON."""
@@ -594,6 +594,8 @@ def explain_objects(
         policy: the policy under which it did.
         target: the option that replaces the target of the pods.
     """
+    from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
+
     known, match = claims_in(manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
