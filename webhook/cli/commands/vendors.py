@@ -18,7 +18,7 @@ from webhook.cli.policy_source import sourced_policy
 from webhook.cli.reports import json_text
 from webhook.cli.terminal import aligned, columns, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
-from webhook.mapping.document.schema import CheckedSource, Guard
+from webhook.mapping.document.schema import CheckedSource, Guard, texts
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.policy import Policy, shared_names
@@ -387,8 +387,7 @@ def _entry(guard: Guard, read_by: str = "") -> _Entry:
     if guard.named is not None:
         return _Entry(f"the list `{guard.named}`", named=guard.named)
     place = next(place for place in _GUARD_PLACES if getattr(guard, place) is not None)
-    names = getattr(guard, place)
-    listed = ", ".join(f"`{name}`" for name in ([names] if isinstance(names, str) else names))
+    listed = ", ".join(f"`{name}`" for name in texts(getattr(guard, place)))
     containers = "all" if guard.whole else "any" if guard.anywhere else "shares"
     return _Entry(
         listed if place == "env" else f"{place} {listed}",

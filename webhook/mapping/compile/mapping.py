@@ -11,7 +11,7 @@ from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_class, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.vendor import Default, Key, Owned, Template, Vendor, compile_owned
-from webhook.mapping.notation import PatternError, check_pattern, expression
+from webhook.mapping.notation import PatternError, check_pattern, expression, parse_default_memory
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
 
 MAX_NAMES: Final = 2048
@@ -126,12 +126,6 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     )
 
 
-def _marks(document: schema.Mapping) -> Iterator[str]:
-    """Yield the keys that the vendor's scheduler writes."""
-    for mark in document.owned:
-        yield mark if isinstance(mark, str) else mark.label
-
-
 def _placed(place: schema.Place) -> Iterator[str]:
     """Yield the names that the vendor's pods get, which belong to it, too; of node labels with values."""
     for where, written in place.written.items():
@@ -141,7 +135,7 @@ def _placed(place: schema.Place) -> Iterator[str]:
 
 def _variables_in_marks(document: schema.Mapping) -> set[str]:
     """Return the variables in names other than those of keys."""
-    names = (*_marks(document), *document.all_hints, *(document.match.keys or ()))
+    names = (*document.marks, *document.all_hints, *(document.match.keys or ()))
     return {variable for name in names for variable in Template(name).variables}
 
 
@@ -184,7 +178,7 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
     templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (
         (("keys",), templates),
-        (("owned",), [*map(Template, _marks(document))]),
+        (("owned",), [*map(Template, document.marks)]),
         (("match", "keys"), [*map(Template, document.match.keys or ())]),
     ):
         count = sum(template.count(document.variables) for template in listed)
@@ -269,7 +263,7 @@ def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, 
         problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
     if defaults.devices:
         compiled["devices"] = Default(defaults.devices, "mapping")
-    memory = problems.default_memory(("defaults", "memory"), defaults.memory)
+    memory = problems.parsed(("defaults", "memory"), defaults.memory, parse_default_memory)
     if isinstance(memory, Size | Percent):
         compiled["memory"] = Default(memory, "mapping")
     if defaults.cores:

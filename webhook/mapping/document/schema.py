@@ -75,6 +75,12 @@ LabelKey: TypeAlias = Annotated[
 Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
 """A name with ``*`` for any text, or ``key=value`` of a node."""
 
+
+def texts(written: Texts | None) -> tuple[str, ...]:
+    """Return one text or several, as they may be written, as a tuple."""
+    return (written,) if isinstance(written, str) else tuple(written or ())
+
+
 API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
 """The version of mappings and settings, and of documents that name none."""
 
@@ -743,6 +749,11 @@ class Mapping(Strict):
     sources: list[CheckedSource] = Field(
         [], max_length=FEW, description="the sources that the document was checked against"
     )
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The keys in `owned`."""
+        return tuple(entry if isinstance(entry, str) else entry.label for entry in self.owned)
 
     @property
     def all_hints(self) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def guard_rule(model: schema.Guard) -> GuardRule:
         sources = {kind: re.compile(glob_pattern(name), re.DOTALL) for kind, name in written.items()}
     return GuardRule(
         place=place,
-        names=(names,) if isinstance(names, str) else tuple(names),
+        names=schema.texts(names),
         truthy=model.lifts == "truthy",
         lifting=frozenset(value.casefold() for value in model.lifts) if isinstance(model.lifts, list) else None,
         harmless=None if model.unless is None else frozenset(model.unless),

@@ -219,8 +219,7 @@ def _keys(vendor: Vendor) -> Iterator[str]:
 def _marks(vendor: Vendor) -> Iterator[str]:
     """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems, likewise."""
     document = vendor.document
-    yield from (entry if isinstance(entry, str) else entry.label for entry in document.owned)
-    yield from document.all_hints
+    yield from (*document.marks, *document.all_hints)
     yield from (name.partition("=")[0] for name in (*vendor.owned.belongs.exact, *vendor.owned.belongs.globs))
     yield from (entry.name for entry in advised_names(document) if entry.report and entry.place != "resource")
     yield from (document.config_maps,) if document.config_maps is not None else ()
