@@ -84,7 +84,6 @@ vendors-check: $(INSTALLED) ## the source of each mapping, with version and date
 
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
-	$(BIN)/vgpu-webhook vendors --markdown > tests/cli/golden/keys.md
 	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
 	$(BIN)/vgpu-webhook vendors --matrix --markdown > tests/cli/golden/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md

@@ -9,7 +9,6 @@ CertificateError            base of all
 ├── UnusablePairError       a certificate or key that does not match, cannot be decoded, or is not valid now
 │   .what, .why             which of them, and the rest of the sentence
 └── StoreError              a store that cannot be read or written
-    .place, .why
 
 Whether clients accept a serving certificate: its validity, its names, and a path to a CA that they trust.
 
@@ -54,8 +53,6 @@ class StoreError(CertificateError):
     """A store that cannot be read or written."""
 
     def __init__(self, place: str, why: str) -> None:
-        self.place = place
-        self.why = why
         super().__init__(f"{place}: {why}")
 
 

@@ -279,11 +279,8 @@ def completed_files(found: State | None, remembered: State | None) -> State | No
         found.serving_pair is None
         and pair is not None
         and found.requested is not RotationRequest.SERVING_CERTIFICATE
-        and _under_current(pair, found)
+        and found.ca is not None
+        and found.issuer(pair.certificate) == found.ca.certificate
     ):
         found = replace(found, serving_pair=pair)
     return found
-
-
-def _under_current(pair: Pair, state: State) -> bool:
-    return state.ca is not None and state.issuer(pair.certificate) == state.ca.certificate

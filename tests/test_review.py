@@ -135,7 +135,6 @@ def test_creation_of_what_is_no_pod(obj: Any) -> None:
     """A pod that cannot be decoded is refused by the field, and its values are not quoted."""
     with pytest.raises(UndecodablePodError, match="the pod cannot be decoded") as caught:
         decode_review(as_bytes(envelope(obj)))
-    assert caught.value.uid == UID
     assert SECRET not in str(caught.value)
 
 

@@ -49,7 +49,6 @@ class OwnKey:
         place: label or annotation.
         kind: the kind of objects that carry it.
         values: the allowed values, or in <> a description of them.
-        default: the value that applies without it; None: none.
         purpose: a noun phrase or sentence, without a period.
     """
 
@@ -57,57 +56,36 @@ class OwnKey:
     place: Place
     kind: ObjectKind
     values: tuple[str, ...]
-    default: str | None
     purpose: str
 
 
 KEYS: Final = (
+    OwnKey(INJECT, "label", "namespace", (ENABLED, DISABLED), "opts the namespace in; `optInLabel` renames it"),
+    OwnKey(OPT_OUT, "label", "namespace", (FORBIDDEN,), "its pods cannot opt out"),
+    OwnKey(MODE, "label", "namespace", ("enforce", "warn", "audit"), "what becomes of its pods"),
+    OwnKey(ROLLOUT, "label", "namespace", ("<0 to 100>",), "percentage of workloads for which `enforce` holds"),
+    OwnKey(TARGET, "annotation", "namespace", ("<vendor>",), "the vendor in whose keys requests are written"),
+    OwnKey(DEFAULT_DEVICES, "annotation", "namespace", ("<1 and more>",), "devices of a request without a number"),
     OwnKey(
-        INJECT, "label", "namespace", (ENABLED, DISABLED), DISABLED, "opts the namespace in; `optInLabel` renames it"
+        DEFAULT_MEMORY, "annotation", "namespace", ("<quantity>", "<percent>", "all"), "memory per device, likewise"
     ),
-    OwnKey(OPT_OUT, "label", "namespace", (FORBIDDEN,), None, "its pods cannot opt out"),
-    OwnKey(MODE, "label", "namespace", ("enforce", "warn", "audit"), "enforce", "what becomes of its pods"),
-    OwnKey(ROLLOUT, "label", "namespace", ("<0 to 100>",), "100", "percentage of workloads for which `enforce` holds"),
-    OwnKey(TARGET, "annotation", "namespace", ("<vendor>",), None, "the vendor in whose keys requests are written"),
-    OwnKey(
-        DEFAULT_DEVICES, "annotation", "namespace", ("<1 and more>",), None, "devices of a request without a number"
-    ),
-    OwnKey(
-        DEFAULT_MEMORY,
-        "annotation",
-        "namespace",
-        ("<quantity>", "<percent>", "all"),
-        None,
-        "memory per device, likewise",
-    ),
-    OwnKey(
-        DEFAULT_CORES, "annotation", "namespace", ("<0 to 100>",), None, "percentage of each device's cores, likewise"
-    ),
-    OwnKey(BARE_DEVICES, "annotation", "namespace", ("whole", "share"), None, "what a count of devices alone requests"),
+    OwnKey(DEFAULT_CORES, "annotation", "namespace", ("<0 to 100>",), "percentage of each device's cores, likewise"),
+    OwnKey(BARE_DEVICES, "annotation", "namespace", ("whole", "share"), "what a count of devices alone requests"),
     OwnKey(
         SHIM,
         "annotation",
         "namespace",
         ("hostPath", "image", "emptyDir", "csi", "none"),
-        None,
         "how the shim gets in, whatever Pod Security permits",
     ),
-    OwnKey(
-        GUARD,
-        "annotation",
-        "namespace",
-        ("deny", "strip", "allow", "audit"),
-        None,
-        "what becomes of what lifts a limit",
-    ),
-    OwnKey(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
-    OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
+    OwnKey(GUARD, "annotation", "namespace", ("deny", "strip", "allow", "audit"), "what becomes of what lifts a limit"),
+    OwnKey(INJECT, "label", "pod", (DISABLED,), "opts the pod out, where its namespace permits that"),
+    OwnKey(TARGET, "annotation", "pod", ("<vendor>",), "beats the namespace's"),
     OwnKey(
         STATUS,
         "annotation",
         "pod",
         ("<JSON>",),
-        None,
         "what was read and written; written by the webhook, which reads only `hidden` and `claim`",
     ),
     OwnKey(
@@ -115,7 +93,6 @@ KEYS: Final = (
         "annotation",
         "pod",
         ("<text>",),
-        None,
         "a line for each changed container; written by the webhook, never read",
     ),
     OwnKey(
@@ -123,29 +100,22 @@ KEYS: Final = (
         "label",
         "pod",
         ("translated", "filled", "completed", "hidden"),
-        None,
         "that the webhook changed it, and the most that it did; written by the webhook, never read",
     ),
-    OwnKey(CLAIM, "label", "pod", ("true",), None, "that it has claims of the webhook's; written by it, never read"),
-    OwnKey(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
+    OwnKey(CLAIM, "label", "pod", ("true",), "that it has claims of the webhook's; written by it, never read"),
+    OwnKey(MAPPING, "label", "ConfigMap", ("true",), "holds a mapping document"),
     OwnKey(
-        WRITTEN_BY,
-        "annotation",
-        "webhook configuration",
-        ("<version and digest>",),
-        None,
-        "who wrote it, by which policy",
+        WRITTEN_BY, "annotation", "webhook configuration", ("<version and digest>",), "who wrote it, by which policy"
     ),
     OwnKey(
         MATCHED_NAMES,
         "annotation",
         "webhook configuration",
         ("<JSON>",),
-        None,
         "the names that its match conditions are made from",
     ),
-    OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
-    OwnKey(PATHS, "annotation", "replica", ("<paths>",), None, "what its version serves; written by the chart"),
+    OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), "keeps the selectors of others"),
+    OwnKey(PATHS, "annotation", "replica", ("<paths>",), "what its version serves; written by the chart"),
 )
 """One entry for each name and kind of object."""
 

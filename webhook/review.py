@@ -5,12 +5,11 @@ Exceptions, all for the sender of the bytes:
 ReviewError                 cannot be answered as a review
 ├── NotAReviewError         not an AdmissionReview of version v1, or one without a request and its uid
 └── UndecodablePodError     the creation of a pod that cannot be decoded
-    .uid                    the uid of the review
 """
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -47,9 +46,9 @@ class NotAReviewError(ReviewError):
 class UndecodablePodError(ReviewError):
     """The creation of a pod whose object cannot be decoded."""
 
-    def __init__(self, uid: str, why: str) -> None:
-        self.uid = uid
-        super().__init__(f"the pod cannot be decoded: {why}")
+
+T = TypeVar("T")
+R = TypeVar("R", bound="_Request")
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -105,36 +104,20 @@ class ObjectReview(_Request, frozen=True):
     old_object: msgspec.Raw = ABSENT
 
 
-class _ObjectEnvelope(_Wire, frozen=True):
+class _Envelope(_Wire, Generic[T], frozen=True):
     api_version: str = ""
     kind: str = ""
-    request: ObjectReview | None = None
-
-
-class _Envelope(_Wire, frozen=True):
-    api_version: str = ""
-    kind: str = ""
-    request: Review | None = None
-
-
-class _BareEnvelope(_Wire, frozen=True):
-    api_version: str = ""
-    kind: str = ""
-    request: _Request | None = None
+    request: T | None = None
 
 
 class _RawRequest(_Wire, frozen=True):
     pod: RawPod | None = msgspec.field(default=None, name="object")
 
 
-class _RawEnvelope(_Wire, frozen=True):
-    request: _RawRequest | None = None
-
-
-_envelope = msgspec.json.Decoder(_Envelope)
-_raw_envelope = msgspec.json.Decoder(_RawEnvelope)
-_object_envelope = msgspec.json.Decoder(_ObjectEnvelope)
-_bare_envelope = msgspec.json.Decoder(_BareEnvelope)
+_envelope = msgspec.json.Decoder(_Envelope[Review])
+_raw_envelope = msgspec.json.Decoder(_Envelope[_RawRequest])
+_object_envelope = msgspec.json.Decoder(_Envelope[ObjectReview])
+_bare_envelope = msgspec.json.Decoder(_Envelope[_Request])
 
 
 def decode_review(body: bytes) -> Review:
@@ -153,15 +136,13 @@ def decode_review(body: bytes) -> Review:
     try:
         overfull = _overfull(body) if len(body) > MAX_TEXTS else None
         if overfull is not None:
-            return _review(_bare_request(body), overfull)
+            return _review(_decoded(body, _bare_envelope), overfull)
         envelope = _envelope.decode(body)
     except UNDECODABLE as failure:
         return _decode_bare(body, failure)
-    review = envelope.request
-    if review is None or not _is_v1(envelope) or not 0 < len(review.uid) <= MAX_UID:
-        raise _not_a_review(envelope)
+    review = _request_in(envelope)
     if review.pod is None and review.creates_pod:
-        raise UndecodablePodError(review.uid, "there is not an object")
+        raise UndecodablePodError("the pod cannot be decoded: there is not an object")
     return review
 
 
@@ -171,14 +152,7 @@ def decode_object_review(body: bytes) -> ObjectReview:
     Raises:
         NotAReviewError: not an AdmissionReview v1.
     """
-    try:
-        envelope = _object_envelope.decode(body)
-    except UNDECODABLE as error:
-        raise NotAReviewError(f"no {KIND}: {_why(error)}") from None
-    change = envelope.request
-    if change is None or not _is_v1(envelope) or not 0 < len(change.uid) <= MAX_UID:
-        raise _not_a_review(envelope)
-    return change
+    return _decoded(body, _object_envelope)
 
 
 def namespace_of(review: Review | ObjectReview) -> str:
@@ -200,39 +174,31 @@ def _overfull(body: bytes) -> OverfullPod | None:
 
 
 def _decode_bare(body: bytes, failure: Exception) -> Review:
-    request = _bare_request(body)
+    request = _decoded(body, _bare_envelope)
     if request.creates_pod:
-        raise UndecodablePodError(request.uid, _why(failure)) from None
+        raise UndecodablePodError(f"the pod cannot be decoded: {_why(failure)}") from None
     return _review(request, None)
-
-
-def _bare_request(body: bytes) -> _Request:
-    """Decode a request without its object."""
-    try:
-        envelope = _bare_envelope.decode(body)
-    except UNDECODABLE as error:
-        raise NotAReviewError(f"no {KIND}: {_why(error)}") from None
-    request = envelope.request
-    if request is None or not _is_v1(envelope) or not 0 < len(request.uid) <= MAX_UID:
-        raise _not_a_review(envelope)
-    return request
 
 
 def _review(request: _Request, pod: Pod | None) -> Review:
     return Review(**{field: getattr(request, field) for field in request.__struct_fields__}, pod=pod)
 
 
-def _is_v1(envelope: _Envelope | _BareEnvelope | _ObjectEnvelope) -> bool:
-    return envelope.kind == KIND and envelope.api_version == API_VERSION
+def _decoded(body: bytes, decoder: "msgspec.json.Decoder[_Envelope[R]]") -> R:
+    """Decode a request, as far as its type goes: what cannot be decoded is no review."""
+    try:
+        return _request_in(decoder.decode(body))
+    except UNDECODABLE as error:
+        raise NotAReviewError(f"no {KIND}: {_why(error)}") from None
 
 
-def _not_a_review(envelope: _Envelope | _BareEnvelope | _ObjectEnvelope) -> NotAReviewError:
-    missing = (
-        f"a request with a uid of at most {MAX_UID} characters is missing"
-        if _is_v1(envelope)
-        else f"it is not of kind {KIND}, {API_VERSION}"
-    )
-    return NotAReviewError(f"no {KIND}: {missing}")
+def _request_in(envelope: _Envelope[R]) -> R:
+    request = envelope.request
+    if envelope.kind != KIND or envelope.api_version != API_VERSION:
+        raise NotAReviewError(f"no {KIND}: it is not of kind {KIND}, {API_VERSION}")
+    if request is None or not 0 < len(request.uid) <= MAX_UID:
+        raise NotAReviewError(f"no {KIND}: a request with a uid of at most {MAX_UID} characters is missing")
+    return request
 
 
 def _why(error: Exception) -> str:

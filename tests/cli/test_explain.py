@@ -14,7 +14,7 @@ from tests.cli.conftest import Run
 from tests.explanation.test_pods import FOLDERS, explained_case
 from tests.yaml_text import load_yaml
 from webhook.cli.commands.explain import object_text
-from webhook.cli.manifests.explained import ObjectExplained
+from webhook.cli.manifests.simulate import ObjectExplained
 from webhook.cli.terminal import WIDTH
 
 ROOT = Path(__file__).parents[2]

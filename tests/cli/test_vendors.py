@@ -258,7 +258,8 @@ def test_json_of_the_other_tables(run: Run) -> None:
     pairs = json.loads(run("vendors", "timeslicing", "--matrix", "-o", "json").stdout)
     assert {each["source"] for each in pairs} == {"timeslicing"}
     assert {"exact", "denied"} <= {each["outcome"] for each in pairs}
-    assert run("vendors", "--markdown", "-o", "json").exit_code == 1
+    for options in (["--guards", "-o", "json"], ["--sources"], [], ["timeslicing", "--matrix"]):
+        assert run("vendors", "--markdown", *options).exit_code == 1
 
 
 def test_json_of_documents(run: Run) -> None:

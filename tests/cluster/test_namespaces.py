@@ -171,17 +171,6 @@ async def test_nobody_waits_any_more() -> None:
         await namespaces.fetch("new")
 
 
-async def test_close() -> None:
-    """Closing gives up what is being fetched, and leaves no task."""
-    api, _, namespaces = made()
-    api.go.clear()
-    waiting = asyncio.create_task(namespaces.fetch("new"))
-    await asyncio.sleep(0)
-    await namespaces.close()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-
 async def test_a_name_is_only_a_name() -> None:
     """Whatever stands in a review, no other path is requested."""
     api, _, namespaces = made(lambda _: refusal(404, "NotFound"))
@@ -196,4 +185,4 @@ async def test_memory_of_what_was_fetched_is_bounded() -> None:
     for number in range(50):
         await namespaces.fetch(f"n{number}")
         clock.now += 0.1
-    assert len(namespaces._fetched) <= 11  # noqa: SLF001
+    assert len(namespaces._requests._answered) <= 11  # noqa: SLF001

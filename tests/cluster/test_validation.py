@@ -31,7 +31,7 @@ from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.reconciler import LEAD, Reconciler
 from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Severity, Writer, differences, fails_open, keeps_out, update_for
-from webhook.cluster.replicas import served_everywhere, watch_replicas
+from webhook.cluster.served import served_everywhere, watch_replicas
 from webhook.labels import PATHS
 from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy

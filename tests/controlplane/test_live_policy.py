@@ -84,19 +84,9 @@ class Replica:
     def __init__(self, api: Api, namespace: str) -> None:
         self.logger = CapturingLogger()
         self.policies: list[Policy] = []
-        self.verdicts: list[dict[str, bool]] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.events = EventQueue(Events(api), log)
-        self.live = LivePolicy(
-            api,
-            namespace,
-            log,
-            self.events,
-            in_force=self.policies.append,
-            report=lambda verdicts: self.verdicts.append(
-                {verdict.config_map.name: verdict.accepted for verdict in verdicts}
-            ),
-        )
+        self.live = LivePolicy(api, namespace, log, self.events, in_force=self.policies.append)
 
     @property
     def about(self) -> str | None:
@@ -111,6 +101,12 @@ class Replica:
     @property
     def logged(self) -> list[str]:
         return [call.kwargs["event"] for call in self.logger.calls]
+
+    @property
+    def verdicts(self) -> dict[str, bool]:
+        """Whether the document in each ConfigMap is in force."""
+        assert self.live.outcome is not None
+        return {verdict.config_map.name: verdict.accepted for verdict in self.live.outcome.verdicts}
 
     @property
     def rejected(self) -> set[str]:
@@ -174,7 +170,7 @@ async def test_follows(place: Place) -> None:
         await do(place.write, SETTINGS_NAME, "timeoutSeconds: 7\n", SETTINGS_KEY)
         await until(lambda: first.policies[-1].settings.timeout_seconds == 7, "settings")
         await until(lambda: set(place.recorded()) == {"acme", SETTINGS_NAME}, "kept")
-        assert first.verdicts[-1] == {SETTINGS_NAME: True, "acme": True}
+        assert first.verdicts == {SETTINGS_NAME: True, "acme": True}
         await do(place.remove, "acme")
         await do(place.remove, SETTINGS_NAME)
         await until(lambda: first.policies[-1].digest == load_policy().digest, "deleted")
@@ -191,7 +187,7 @@ async def test_rejected_and_repaired(place: Place) -> None:
         await do(place.write, "acme", BAD)
         await until(lambda: first.rejected, "rejected")
         assert first.about == "one"
-        assert first.verdicts[-1] == {"acme": False}
+        assert first.verdicts == {"acme": False}
         assert first.live.lines()[1:] == [
             "configmap/acme: rejected; in force: its last good version",
             "  configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)",

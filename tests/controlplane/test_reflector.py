@@ -288,7 +288,6 @@ async def test_a_namespace_just_created(plane: OwnPlane) -> None:
     await asyncio.to_thread(plane.client.patch, "v1", "namespaces", "fresh", label)
     await until(lambda: (view := known.lookup("fresh")) and "vgpu-webhook.io/inject" in view.labels, "the label")
     task.cancel()
-    await known.close()
     await api.close()
 
 

@@ -1,5 +1,6 @@
 """Certificates that change while pods are created through the real API server: nobody notices."""
 
+import asyncio
 import base64
 import itertools
 import json
@@ -229,7 +230,7 @@ def test_nobody_notices(place: Place) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(SERVING_CERTIFICATES):
                 before = len(seen.leaves)
-                request_new(cluster, RotationRequest.SERVING_CERTIFICATE)
+                asyncio.run(request_new(cluster, RotationRequest.SERVING_CERTIFICATE))
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in ROTATED:

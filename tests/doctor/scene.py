@@ -178,7 +178,7 @@ HEALTHY = ClusterFacts(
     stored=secret(LEAF, AUTHORITY),
     namespaces=[space("team"), Namespace("else")],
     pods={"team": [DONE, pod("plain")]},
-    dry_run=DryRun("team", "nvidia.com/gpu: 1", 201, touched=True),
+    dry_run=DryRun("team", "nvidia.com/gpu: 1", touched=True),
     nodes=[node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
     schedulers={"hami-scheduler": Scheduler(3, 0)},
     awaited=[],

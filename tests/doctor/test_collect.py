@@ -77,7 +77,7 @@ async def test_the_dry_run_and_pages() -> None:
     api.answers["/api/v1/namespaces/team/pods"] = made
     trial = (await collect_facts(api, "gpu", NOW)).dry_run
     assert not isinstance(trial, Missing)
-    assert (trial.namespace, trial.touched, trial.status) == ("team", True, 201)
+    assert (trial.namespace, trial.touched, trial.message) == ("team", True, "")
 
 
 async def test_a_service_without_ready_endpoints() -> None:

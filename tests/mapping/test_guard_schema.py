@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import draft_vendor
+from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
-from webhook.mapping.model.shim import Shim, compile_shim
+from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union
 from webhook.mapping.notation import glob_pattern
 

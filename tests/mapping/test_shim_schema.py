@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem
-from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
+from webhook.mapping.model.shim import NO_DELIVERY, Shim
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 MIB = 1024**2

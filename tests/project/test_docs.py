@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import repeat
+from itertools import pairwise, repeat, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, get_args
@@ -41,6 +41,7 @@ from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
 from webhook.cli import main
+from webhook.cli.commands.vendors import keys_table
 from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claim_templates
@@ -498,7 +499,7 @@ def test_every_key_of_mappings_is_documented() -> None:
 
 
 def unit_text(vendor: str, key: Key) -> str:
-    """What 1 of a key is worth, as the page of keys says it; devices are counted without a word."""
+    """What 1 of a key is worth, as the table of keys says it; devices are counted without a word."""
     if "devices" in key.dimensions:
         parts = {"drs-gcu": "a part of one device"}
         return parts.get(key.name) or ("a device whose size is to be configured" if vendor == "mig-single" else "")
@@ -509,26 +510,25 @@ def unit_text(vendor: str, key: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables of `vendors` have each key of a built-in vendor with its unit, and where it runs; guards.md its guards."""
-    vendor = load_policy().vendors[name]
-    page = (ROOT / "tests/cli/golden/keys.md").read_text()
-    lines = page.splitlines()
+    """The table of `vendors` has each key of a built-in vendor with its unit, and its scheduler; guards.md its guards."""
+    policy = load_policy()
+    vendor = policy.vendors[name]
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
+    heading, *lines = keys_table(policy, origin=False).split("\n\n")[0].splitlines()
+    first = next(number for number, line in enumerate(lines) if line.split()[0] == name)
+    own = [lines[first], *takewhile(lambda line: line.startswith(" "), lines[first + 1 :])]
+    columns = [*map(heading.index, ("KEY ", "KIND ", "UNIT ", "TARGET ", "SCHEDULER")), None]
+    keys, _, units, _, schedulers = ([line[begin:end].strip() for line in own] for begin, end in pairwise(columns))
+    spelled = [key.removeprefix("or ") for key in keys]
     for key in vendor.keys.values():
-        rows = [line for line in lines if line.startswith("|") and f"`{key.spellings[0].text}`" in line]
-        assert rows, key.name
-        assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in key.spellings)
+        place = "" if key.place == "resource" else f"{key.place} "
+        assert all(f"{place}{spelling.text}" in spelled for spelling in key.spellings)
         if key.kind == "amount":
-            units = [re.split("[,;]", row.split("|")[4], maxsplit=1)[0].strip() for row in rows]
-            total = [
-                (re.search(", together(?! in)", row) is not None) == (key.total and "devices" not in key.dimensions)
-                for row in rows
-            ]
-            assert (unit_text(name, key), True) in zip(units, total, strict=True), key.name
-    scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
-    places = [line.split(" | ") for line in page.partition("| scheduler |")[2].splitlines()]
-    named = [row for row in places if f"`{name}`" in re.findall(r"`[^`]+`", row[0])]
-    assert [row[2] for row in named] == [scheduler]
+            unit = units[spelled.index(f"{place}{key.spellings[0].text}")]
+            together = re.search(", together(?! in)", unit) is not None
+            total = key.total and "devices" not in key.dimensions
+            assert (re.split("[,;]", unit, maxsplit=1)[0], together) == (unit_text(name, key), total), key.name
+    assert schedulers[0] == (vendor.place.scheduler or "any")
     guarded = [key for rule in vendor.guard.rules for key in rule.names]
     assert all(f"`{key}`" in TEXTS["docs/guards.md"] for key in guarded)
 

@@ -338,12 +338,8 @@ def _common_value(what: str, needed: Mapping[str, str]) -> str:
 
 
 def _report_kept(plan: Plan, what: str, value: str, field: str) -> None:
-    message = f"{_short(what)} was kept, but the mapping sets {value}: remove it to get that"
+    message = f"{shorten(what, 100)} was kept, but the mapping sets {value}: remove it to get that"
     plan.findings.append(Finding(Reason.PLACEMENT_KEPT, message, field=field))
-
-
-def _short(text: str) -> str:
-    return shorten(text, 100)
 
 
 MAX_BELONGINGS: Final = 8

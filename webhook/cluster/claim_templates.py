@@ -12,22 +12,22 @@ share would become a whole device.
 import asyncio
 import datetime as dt
 import itertools
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.client.api import (
-    FIELD_MANAGER,
+    AS_MANAGER,
     Api,
     ApiError,
     ObjectMetadata,
+    SharedRequests,
     StatusError,
     UnreachableError,
     is_temporary,
@@ -151,10 +151,6 @@ def _changed_by_server(name: str) -> str:
     )
 
 
-def _refused(name: str, error: StatusError) -> str:
-    return f"the API server refuses the ResourceClaimTemplate {name}: {error.message or error}"
-
-
 class RefusedError(Exception):
     """A template cannot be created, or has other content: a pod that needs it would wait for ever."""
 
@@ -190,8 +186,9 @@ class ClaimTemplates:
         self._templates_in = templates_in
         self._clock = clock
         self._now = now
-        self._making: dict[str, asyncio.Task[None]] = {}
-        self._outcomes: dict[str, tuple[float, str | None]] = {}
+        self._requests: SharedRequests[None] = SharedRequests(
+            REMEMBERED, lambda error: isinstance(error, RefusedError), clock
+        )
         self._free = asyncio.Semaphore(AT_ONCE)
         self._waiting: dict[str, None] = {}
         self._not_before: dict[str, float] = {}
@@ -219,14 +216,13 @@ class ClaimTemplates:
         tasks = [task for each in needed if (task := self._task(namespace, each)) is not None]
         if not tasks:
             return
-        # One review that does not wait any longer must not cancel the request for the others.
         done, late = await asyncio.wait(tasks, timeout=SECONDS)
         if late:
             self.counts["late"] += len(late)
         for task in done:
             error = task.exception()
-            if isinstance(error, RefusedError):
-                raise error
+            if isinstance(error, RefusedError):  # another one: every review would add to the traceback of the same
+                raise RefusedError(str(error))
 
     def _task(self, namespace: str, needed: ClaimTemplate) -> asyncio.Task[None] | None:
         """The request for a template; None if it is there, or will be made later.
@@ -240,18 +236,23 @@ class ClaimTemplates:
             if not known.genuine:
                 raise RefusedError(_planted(needed.name))
             return None
-        until, refused = self._outcomes.get(key, (-math.inf, None))
-        if self._clock() < until:
-            if refused is not None:
-                raise RefusedError(refused)
-            return None
-        task = self._making.get(key)
-        if task is None and len(self._making) < MAX_MAKING:
-            task = self._making[key] = asyncio.create_task(self._make(namespace, needed), name=f"template {key}")
-            task.add_done_callback(lambda done: self._made(key, done))
+        task = self._requests.get(key)
+        if task is None and self._requests.running < MAX_MAKING:
+            task = self._requests.start(key, self._make(namespace, needed))
         return task
 
     async def _make(self, namespace: str, needed: ClaimTemplate) -> None:
+        """Count what becomes of a request, or log it: nobody may wait any longer."""
+        try:
+            self.counts[await self._create(namespace, needed)] += 1
+        except RefusedError:
+            self.counts["refused"] += 1
+            raise
+        except Exception as error:
+            self._log.warning("template_not_created", template=f"{namespace}/{needed.name}", error=str(error))
+            raise
+
+    async def _create(self, namespace: str, needed: ClaimTemplate) -> Literal["created", "existed"]:
         """Create one, or find that it is there.
 
         Raises:
@@ -261,9 +262,7 @@ class ClaimTemplates:
         path = f"{GROUP}/namespaces/{quote(namespace, safe='')}/{RESOURCE}"
         body = needed.manifest("", {CLAIM: "true"})
         async with self._free:
-            answer = await self._api.request(
-                "POST", path, query={"fieldManager": FIELD_MANAGER}, body=msgspec.json.encode(body)
-            )
+            answer = await self._api.request("POST", path, query=AS_MANAGER, body=msgspec.json.encode(body))
             existed = answer.status == HTTPStatus.CONFLICT
             if existed:
                 answer = await self._api.request("GET", f"{path}/{needed.name}")
@@ -272,31 +271,14 @@ class ClaimTemplates:
             except StatusError as error:
                 if is_temporary(error) or (existed and error.status == HTTPStatus.NOT_FOUND):
                     raise
-                raise RefusedError(_refused(needed.name, error)) from error
+                message = f"the API server refuses the ResourceClaimTemplate {needed.name}: {error.message or error}"
+                raise RefusedError(message) from error
             if template_name(found.spec) == needed.name:
-                self.counts["existed" if existed else "created"] += 1
-                return
+                return "existed" if existed else "created"
             if existed:
                 raise RefusedError(_planted(needed.name))
             await self._delete(path, needed.name, found.metadata.uid)
             raise RefusedError(_changed_by_server(needed.name))
-
-    def _made(self, key: str, task: asyncio.Task[None]) -> None:
-        del self._making[key]
-        now = self._clock()
-        # In the order of insertion, so the first ones expire first.
-        for old in tuple(itertools.takewhile(lambda old: self._outcomes[old][0] <= now, self._outcomes)):
-            del self._outcomes[old]
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None or isinstance(error, RefusedError):
-            self._outcomes.pop(key, None)
-            self._outcomes[key] = (now + REMEMBERED, None if error is None else str(error))
-        if isinstance(error, RefusedError):
-            self.counts["refused"] += 1
-        elif error is not None:
-            self._log.warning("template_not_created", template=key, error=str(error))
 
     async def run(self) -> None:
         """Follow the cluster, make up for what is missing and delete what is unused, until cancelled."""

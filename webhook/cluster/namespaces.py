@@ -11,7 +11,6 @@ API server knows, and only a request made after the call counts: the label may h
 
 import asyncio
 import itertools
-import math
 import sys
 import time
 from collections import deque
@@ -25,7 +24,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api, ObjectMetadata, StatusError, UnreachableError
+from webhook.cluster.client.api import Api, ObjectMetadata, SharedRequests, StatusError, UnreachableError
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 
@@ -96,8 +95,7 @@ class Namespaces:
         )
         self._api = api
         self._clock = clock
-        self._fetching: dict[str, asyncio.Task[NamespaceView]] = {}
-        self._fetched: dict[str, tuple[float, NamespaceView | StatusError]] = {}
+        self._requests: SharedRequests[NamespaceView] = SharedRequests(FETCHED_SECONDS, _is_absence, clock)
         self._replaced: deque[tuple[float, NamespaceView]] = deque(maxlen=MAX_REPLACED)
 
     def replaced(self, name: str, since: float) -> list[NamespaceView]:
@@ -117,8 +115,8 @@ class Namespaces:
         known = self.reflector.objects.get(name)
         if known is not None:
             return known
-        fetched = self._recent(name)
-        return fetched if isinstance(fetched, NamespaceView) else None
+        request = self._requests.answered(name)
+        return request.result() if request is not None and request.exception() is None else None
 
     async def fetch(self, name: str) -> NamespaceView:
         """Request an unknown namespace, within `FETCH_SECONDS`, and once for all callers that wait for it.
@@ -127,24 +125,13 @@ class Namespaces:
             StatusError: the server answers with an error; 404 if there is no such namespace.
             UnreachableError: there is no answer, or none that can be decoded.
         """
-        known = self.lookup(name) or self._recent(name)
-        if isinstance(known, StatusError):
-            raise StatusError(known.status, known.reason, known.message, known.retry_after)
+        known = self.lookup(name)
         if known is not None:
             return known
-        task = self._fetching.get(name)
-        if task is None:
-            task = self._fetching[name] = asyncio.create_task(self.request(name), name=f"namespace {name}")
-            task.add_done_callback(lambda done: self._done(name, done))
-        # One waiter that is cancelled does not cancel the request for the others.
-        return await asyncio.shield(task)
-
-    async def close(self) -> None:
-        """Cancel all requests."""
-        tasks = tuple(self._fetching.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        absence = None if (answered := self._requests.answered(name)) is None else answered.exception()
+        if isinstance(absence, StatusError):  # another one: every call would add to the traceback of the same
+            raise StatusError(absence.status, absence.reason, absence.message, absence.retry_after)
+        return await asyncio.shield(self._requests.get(name) or self._requests.start(name, self.request(name)))
 
     async def request(self, name: str) -> NamespaceView:
         """Request a namespace now, even if it is known; raises what `fetch` raises."""
@@ -155,27 +142,9 @@ class Namespaces:
         except msgspec.DecodeError as error:
             raise UnreachableError(f"namespace {name}: {error}") from error
 
-    def _done(self, name: str, task: asyncio.Task[NamespaceView]) -> None:
-        del self._fetching[name]
-        now = self._clock()
-        # In the order of insertion, so the first ones expire first.
-        for old in tuple(itertools.takewhile(lambda old: self._fetched[old][0] <= now, self._fetched)):
-            del self._fetched[old]
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            self._remember(name, task.result())
-        elif isinstance(error, StatusError) and error.status == HTTPStatus.NOT_FOUND:
-            self._remember(name, error)
 
-    def _remember(self, name: str, fetched: NamespaceView | StatusError) -> None:
-        self._fetched.pop(name, None)
-        self._fetched[name] = (self._clock() + FETCHED_SECONDS, fetched)
-
-    def _recent(self, name: str) -> NamespaceView | StatusError | None:
-        until, answer = self._fetched.get(name, (-math.inf, None))
-        return answer if self._clock() < until else None
+def _is_absence(error: BaseException) -> bool:
+    return isinstance(error, StatusError) and error.status == HTTPStatus.NOT_FOUND
 
 
 def _view(namespace: _Namespace) -> NamespaceView:

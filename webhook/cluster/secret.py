@@ -9,9 +9,9 @@ against the version that was read.
 import asyncio
 import base64
 import binascii
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -20,21 +20,23 @@ from certs.ca import StoreError
 from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
 from webhook.cluster.client.api import (
-    APPLY,
-    FIELD_MANAGER,
     Answer,
     Api,
     ApiError,
     Object,
     ObjectMetadata,
     StatusError,
+    apply_bare,
     owner_reference,
+    replace_object,
 )
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
 TYPE: Final = "kubernetes.io/tls"
 VERBS: Final = "get, list, watch, create, patch and update"
+
+T = TypeVar("T")
 
 _ABSENT: Final = ""
 """The version of a missing Secret."""
@@ -74,19 +76,19 @@ class SecretStore:
         self._api = api
         self._owner = owner
         self._name = name
-        self._collection = f"/api/v1/namespaces/{namespace}/secrets"
-        self._path = f"{self._collection}/{name}"
+        collection = f"/api/v1/namespaces/{namespace}/secrets"
+        self._path = f"{collection}/{name}"
         self._place = f"secret {namespace}/{name}"
         self._found: Object = {}
         self._version = _ABSENT
         self._changed = asyncio.Event()
         self.reflector: Reflector[Seen, str] = Reflector(
             api,
-            self._collection,
+            collection,
             Seen,
             lambda seen: seen.metadata.resource_version,
             log,
-            changed=self._noticed,
+            changed=lambda _: self._changed.set(),
             query={"fieldSelector": f"metadata.name={name}"},
             config=config,
         )
@@ -102,7 +104,7 @@ class SecretStore:
         Raises:
             StoreError: it cannot be read.
         """
-        answer = await self._request("GET", self._path)
+        answer = await self._done(self._api.request("GET", self._path))
         if answer.status == HTTPStatus.NOT_FOUND:
             self._found, self._version = {}, _ABSENT
             return Snapshot(None, _ABSENT)
@@ -128,9 +130,7 @@ class SecretStore:
         # The type requires these two, even if they are empty.
         ours = {CERTIFICATE: b"", KEY: b"", **files}
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
-        answer = await self._request(
-            "PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body={**self._found, "data": data}
-        )
+        answer = await self._done(replace_object(self._api, self._path, {**self._found, "data": data}))
         if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
             return False
         self._remember(answer)
@@ -144,15 +144,9 @@ class SecretStore:
             if next(iter(self.reflector.objects.values()), _ABSENT) != self._version:
                 return
 
-    def _noticed(self, _keys: Collection[str]) -> None:
-        self._changed.set()
-
     async def _create(self) -> bool:
         """Apply an empty Secret; False if there is one with content."""
-        try:
-            owner = await owner_reference(self._api, self._owner)
-        except ApiError as error:
-            raise StoreError(self._place, str(error)) from error
+        owner = await self._done(owner_reference(self._api, self._owner))
         empty = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -160,26 +154,15 @@ class SecretStore:
             "type": TYPE,
             "data": {CERTIFICATE: "", KEY: ""},
         }
-        answer = await self._request(
-            "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=empty, content_type=APPLY
-        )
+        answer = await self._done(apply_bare(self._api, self._path, empty))
         if answer.status == HTTPStatus.CONFLICT:
             return False
         self._remember(answer)
         return not any((self._found.get("data") or {}).values())
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Object | None = None,
-        content_type: str = "application/json",
-    ) -> Answer:
-        encoded = None if body is None else msgspec.json.encode(body)
+    async def _done(self, request: Awaitable[T]) -> T:
         try:
-            return await self._api.request(method, path, query=query, body=encoded, content_type=content_type)
+            return await request
         except ApiError as error:
             raise StoreError(self._place, str(error)) from error
 

@@ -152,7 +152,7 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         tried(_trial(api, seen)),
         asyncio.gather(
             tried(read_foreign_variables(api, seen)),
-            tried(_device_classes(api)),
+            tried(_of_claims(api, "deviceclasses", DeviceClass)),
         ),
     )
     seen = dataclasses.replace(
@@ -164,11 +164,9 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         variables=chosen,
         device_classes=classes,
     )
-    return await _with_claims(api, seen) if claiming(seen) else _without_claims(seen)
-
-
-def _without_claims(seen: ClusterFacts) -> ClusterFacts:
-    return dataclasses.replace(seen, resource_slices=[], templates=[], template_dry_run=None)
+    if not claiming(seen):
+        return dataclasses.replace(seen, resource_slices=[], templates=[], template_dry_run=None)
+    return await _with_claims(api, seen)
 
 
 async def _with_claims(api: Api, seen: ClusterFacts) -> ClusterFacts:
@@ -186,20 +184,21 @@ async def _template_trial(api: Api, seen: ClusterFacts) -> TemplateDryRun | None
     if chosen is None:
         return None
     vendor, sent = chosen
-    answer = await api.request(
-        "POST",
-        f"{GROUP}/namespaces/{seen.release}/{RESOURCE}",
-        query={"dryRun": "All"},
-        body=msgspec.json.encode(trial_manifest(sent)),
-        seconds=LIST_SECONDS,
-    )
+    path = f"{GROUP}/namespaces/{seen.release}/{RESOURCE}"
+    made, status, message = await _as_dry_run(api, path, trial_manifest(sent), StoredTemplate)
+    return TemplateDryRun(vendor, sent, None if made is None else made.spec, status, message)
+
+
+async def _as_dry_run(api: Api, path: str, manifest: Object, kind: type[T]) -> tuple[T | None, int, str]:
+    """Create an object as a dry run: return what would be stored, the status, and why there is none."""
+    body = msgspec.json.encode(manifest)
+    answer = await api.request("POST", path, query={"dryRun": "All"}, body=body, seconds=LIST_SECONDS)
     try:
-        made = msgspec.json.decode(answer.accepted(), type=StoredTemplate)
+        return msgspec.json.decode(answer.accepted(), type=kind), answer.status, ""
     except StatusError as error:
-        return TemplateDryRun(vendor, sent, None, error.status, error.message or str(error))
+        return None, error.status, error.message or str(error)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
-    return TemplateDryRun(vendor, sent, made.spec, answer.status)
 
 
 async def collect_readiness(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
@@ -254,10 +253,6 @@ async def _admission_policies(api: Api) -> list[Object]:
     return found
 
 
-async def _device_classes(api: Api) -> list[DeviceClass]:
-    return await _of_claims(api, "deviceclasses", DeviceClass)
-
-
 async def _of_claims(api: Api, resource: str, kind: type[T]) -> list[T]:
     """All objects of a kind, in the newest version that is served; API servers before 1.32 serve none of these."""
     for version in DEVICE_CLASSES:
@@ -288,21 +283,10 @@ async def _trial(api: Api, seen: ClusterFacts) -> DryRun | Missing:
     if isinstance(chosen, Missing):
         return chosen
     namespace, resources = chosen
-    answer = await api.request(
-        "POST",
-        f"/api/v1/namespaces/{namespace}/pods",
-        query={"dryRun": "All"},
-        body=msgspec.json.encode(dry_run_pod(resources)),
-        seconds=LIST_SECONDS,
-    )
-    requested = ", ".join(f"{name}: {amount}" for name, amount in resources.items())
-    try:
-        made = msgspec.json.decode(answer.accepted(), type=Pod)
-    except StatusError as error:
-        return DryRun(namespace, requested, error.status, error.message or str(error))
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
-    return DryRun(namespace, requested, answer.status, touched=STATUS in (made.metadata.annotations or {}))
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    made, _, message = await _as_dry_run(api, path, dry_run_pod(resources), Pod)
+    touched = made is not None and STATUS in (made.metadata.annotations or {})
+    return DryRun(namespace, ", ".join(f"{name}: {amount}" for name, amount in resources.items()), message, touched)
 
 
 async def _awaited(api: Api, policy: Policy) -> list[str]:

@@ -189,7 +189,6 @@ class _LeaseSpec(View, frozen=True):
 class Lease(View, frozen=True):
     """A Lease."""
 
-    metadata: ObjectMetadata
     spec: _LeaseSpec = _LeaseSpec()
 
 
@@ -365,14 +364,12 @@ class DryRun:
     Attributes:
         namespace: of the pod.
         requested: the resources that it requests, as text.
-        status: the HTTP status.
         message: the message of the error.
         touched: it was returned with the webhook's status annotation.
     """
 
     namespace: str
     requested: str
-    status: int
     message: str = ""
     touched: bool = False
 

@@ -150,7 +150,8 @@ def scheduler(facts: ClusterFacts) -> Result:
     awaited = [] if isinstance(facts.awaited, Missing) else [name for name in facts.awaited if name not in names]
     seen = {name: facts.schedulers.get(name, NOT_TRIED) for name in (*awaited, *names)}
     judged = {name: _seen_of(name, scheduler) for name, scheduler in seen.items()}
-    late = [name for name in awaited if judged[name][0] is not Level.OK and _is_waited_for(seen[name])]
+    waited_for = {name for name, found in seen.items() if isinstance(found, Missing) or found.waiting}
+    late = [name for name in awaited if judged[name][0] is not Level.OK and name in waited_for]
     names = [*late, *names]
     if not names:
         _nodes(facts)
@@ -255,10 +256,6 @@ def is_running(seen: Scheduler | Missing | None) -> bool:
 def mounts_library(plugin: Workload, shim: Shim) -> bool:
     """Return whether a device plugin mounts the library of a shim, or a folder of libraries."""
     return _mounts_it(plugin, [shim]) or _brings_libraries(plugin, _paths([shim]))
-
-
-def _is_waited_for(seen: Scheduler | Missing) -> bool:
-    return isinstance(seen, Missing) or seen.waiting > 0
 
 
 def _lease_text(seen: Scheduler) -> str:
@@ -379,7 +376,9 @@ def sharing_systems(facts: ClusterFacts) -> Mapping[str, str]:
         offered = set().union(*having)
         scheduler = vendor.place.scheduler
         runs = scheduler is not None and is_running(facts.schedulers.get(scheduler))
-        if offered - _plain(vendor) or (runs and (offered or not _has_resources(vendor))):
+        if offered - _plain(vendor) or (
+            runs and (offered or all(key.place != "resource" for key in vendor.keys.values()))
+        ):
             seen = [f"{listed(sorted(offered))} on {counted(len(having), 'node')}"] if offered else []
             seen += [f"{scheduler} is running"] if runs else []
             signs.append((len(having), vendor.name, ", ".join(seen)))
@@ -460,7 +459,3 @@ def _shim_mode(target: Vendor | None, facts: ClusterFacts) -> ProposedValue:
 
 def _plain(vendor: Vendor) -> set[str]:
     return {template.text for key in vendor.keys.values() for template in key.plain}
-
-
-def _has_resources(vendor: Vendor) -> bool:
-    return any(key.place == "resource" for key in vendor.keys.values())

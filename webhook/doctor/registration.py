@@ -126,12 +126,9 @@ def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result
         title = f"it was changed by {writers or 'others'}"
         if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
             title = "it was written for another policy"
-        return warning(title, *slight, *narrowed, hint=f"if that was not intended: {_show(kind)}")
+        show = f"kubectl get {kind.kind.lower()} {NAME} --output yaml"
+        return warning(title, *slight, *narrowed, hint=f"if that was not intended: {show}")
     return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
-
-
-def _show(kind: ConfigurationKind) -> str:
-    return f"kubectl get {kind.kind.lower()} {NAME} --output yaml"
 
 
 def matched_names(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:

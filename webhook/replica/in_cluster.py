@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,6 @@ from webhook.cluster.configuration.config_maps import (
     of_other_version,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
-from webhook.cluster.image_volumes import ImageVolumes
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
 from webhook.cluster.registration import desired as registration
@@ -62,9 +61,9 @@ from webhook.cluster.registration.reconciler import (
     watch_registration,
 )
 from webhook.cluster.registration.reporter import RegistrationReport
-from webhook.cluster.replicas import served_everywhere, watch_replicas
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
+from webhook.cluster.served import ImageVolumes, served_everywhere, watch_replicas
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -219,12 +218,10 @@ class InCluster:
             log,
             self._events,
             in_force=self._in_force,
-            report=self._report_verdicts,
             owner=place.owner,
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._replicas = watch_replicas(api, place.release_namespace, self._replicas_changed, log)
 
         def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
             return Reconciler(
@@ -243,6 +240,7 @@ class InCluster:
 
         self._reconciler = reconciler(MUTATING, None)
         self._validation = reconciler(VALIDATING, self._reconciler)
+        self._replicas = watch_replicas(api, place.release_namespace, self._validation.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
@@ -252,7 +250,6 @@ class InCluster:
         certificates.republished = self._republished
         certificates.troubled = self._troubled
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
-        self._verdicts: Sequence[Verdict] = ()
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
@@ -437,7 +434,8 @@ class InCluster:
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
         yield watch_metric(self._ages())
-        yield from policy_metrics(self._verdicts, self._live.faults)
+        outcome = self._live.outcome
+        yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._reconcilers)
@@ -466,9 +464,6 @@ class InCluster:
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
             reconciler.namespaces_changed()
-
-    def _replicas_changed(self) -> None:
-        self._validation.check()
 
     def _registration_changed(self) -> None:
         if self._registrations.synced.is_set():
@@ -513,9 +508,6 @@ class InCluster:
         self._matched_names = matched_names_of(policy)
         for reconciler in self._reconcilers:
             reconciler.adopt(desired_from(policy, reconciler.desired.kind))
-
-    def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
-        self._verdicts = tuple(verdicts)
 
     def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.warning else self._log.info

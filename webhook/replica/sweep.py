@@ -14,12 +14,11 @@ from contextlib import aclosing
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Namespace
-from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError, object_pages
+from webhook.cluster.client.api import Api, ApiError, Object, apply_bare, object_pages, replace_object
 from webhook.cluster.registration.match_conditions import matched_names_of
 from webhook.doctor.facts import StoredPod, moment
 from webhook.doctor.pods import Treatment, treatment_of
@@ -41,7 +40,6 @@ AT_ONCE: Final = 16
 """Pods between which no review waits for long: each takes less than a millisecond."""
 
 _RUNNING: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-_QUERY: Final = {"fieldManager": FIELD_MANAGER}
 _API_VERSION: Final = "coordination.k8s.io/v1"
 
 
@@ -97,9 +95,7 @@ class Sweep:
         if swept is not None and (now - swept).total_seconds() < (PERIOD if own else PERIOD + TURN):
             return
         renewed = {"holderIdentity": self._name, "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
-        answer = await self._api.request(
-            "PUT", self._path, query=_QUERY, body=msgspec.json.encode({**lease, "spec": renewed})
-        )
+        answer = await replace_object(self._api, self._path, {**lease, "spec": renewed})
         if answer.status != HTTPStatus.CONFLICT:
             answer.accepted()
             self.counts = await self._swept()
@@ -107,11 +103,9 @@ class Sweep:
     async def _lease(self) -> Object:
         answer = await self._api.request("GET", self._path)
         if answer.status == HTTPStatus.NOT_FOUND:
-            # A server-side apply creates it; unlike other requests that create, it can be limited to a name.
             bare = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": {"name": LEASE}}
-            body = msgspec.json.encode(bare)
-            answer = await self._api.request("PATCH", self._path, query=_QUERY, body=body, content_type=APPLY)
-        return _object(answer)
+            answer = await apply_bare(self._api, self._path, bare)
+        return answer.object()
 
     async def _swept(self) -> Counter[Treatment]:
         policy = self._policy()
@@ -141,11 +135,3 @@ class Sweep:
             for state in ("missed", "outdated"):
                 metric.add_metric((state,), self.counts[state])
         yield metric
-
-
-def _object(answer: Answer) -> Object:
-    body = answer.accepted()
-    try:
-        return msgspec.json.decode(body, type=Object)
-    except msgspec.DecodeError as error:
-        raise StatusError(answer.status, "", f"not a JSON object: {error}") from None

@@ -16,7 +16,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, hdrs, web
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
@@ -52,7 +52,7 @@ class ReviewAnswer(web.StreamResponse):
     """
 
     def __init__(self, body: bytes) -> None:
-        super().__init__()
+        # Without that of aiohttp, which makes the multidict: nothing here has a status or headers to change.
         self._text = body
         self._sent = False
         self._persists = False
@@ -78,21 +78,23 @@ class ReviewAnswer(web.StreamResponse):
         self._sent = True
         forced = super().keep_alive is False
         self._persists = request.keep_alive and request.version >= HttpVersion11 and not forced
-        close = b"" if self._persists else b"Connection: close\r\n"
-        date, length = _date(int(time.time())), len(self._text)
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\nDate: %b\r\n%b\r\n"
-        await request.writer.write(head % (JSON.encode(), length, date, close) + self._text)
+        text = self._text
+        await request.writer.write(_head(int(time.time()), persists=self._persists) % len(text) + text)
         # A client that sends requests and reads no responses must not fill the memory with them.
-        await request.writer.drain()
+        if request.protocol.writing_paused:
+            await request.writer.drain()
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: `prepare` has written everything."""
         del data
 
 
-@functools.lru_cache(maxsize=1)
-def _date(seconds: int) -> bytes:
-    return formatdate(seconds, usegmt=True).encode()
+@functools.lru_cache(maxsize=2)
+def _head(seconds: int, *, persists: bool) -> bytes:
+    """The lines before a body, whose length is still to be filled in."""
+    close = "" if persists else "Connection: close\r\n"
+    date = formatdate(seconds, usegmt=True)
+    return f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nDate: {date}\r\n{close}Content-Length: %d\r\n\r\n".encode()
 
 
 def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
@@ -102,10 +104,10 @@ def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
         HttpError: not JSON (415), or too large (413).
     """
     headers = request.headers
-    media_type = headers.get("Content-Type", "")
+    media_type = headers.get(hdrs.CONTENT_TYPE, "")
     if media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON:
         raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {JSON}")
-    if "Content-Encoding" in headers:
+    if hdrs.CONTENT_ENCODING in headers:
         # The API server never compresses, and a small compressed body may need much memory.
         raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
     content = request.content

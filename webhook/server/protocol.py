@@ -501,6 +501,11 @@ class HttpProtocol(web.RequestHandler):
         self.watch.received(len(data))
         super().data_received(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002  (aiohttp's signature)
+        # aiohttp calls it whenever a body is read, and then parses nothing and resumes what was never paused.
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def handle_error(
         self,
         request: web.BaseRequest,

@@ -14,7 +14,6 @@ from structlog.typing import FilteringBoundLogger
 from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.engine import denied
 from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
-from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_pod
 from webhook.quantity import MIB
@@ -196,7 +195,7 @@ def _templates(data: dict[str, Any], change: ObjectReview, kinds: Kinds) -> Iter
             left -= len(decoded.spec.containers)
             if left < 0:
                 return
-            yield (_text(path) if len(found) > 1 else ""), decoded
+            yield ".".join(map(str, path)) if len(found) > 1 else "", decoded
 
 
 def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> list[Pod] | None:
@@ -218,7 +217,3 @@ def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> list[Pod] | 
         )
         for container, resources in itertools.product(added, requested)
     ]
-
-
-def _text(path: FieldPath) -> str:
-    return ".".join(map(str, path))

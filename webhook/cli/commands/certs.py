@@ -86,7 +86,7 @@ def show(
 ) -> None:
     """Print the stored and the served certificates, their expiry, and what trusts them."""
     with _failures():
-        found = read_stored(_where(kubeconfig, release_namespace, state_dir))
+        found = asyncio.run(read_stored(_where(kubeconfig, release_namespace, state_dir)))
     data = certificates_data(found, served_at(found, address))
     click.echo(json.dumps(data, indent=2) if output == "json" else certificates_text(data), nl=output == "json")
 
@@ -107,8 +107,7 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     """
     request = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
     with _failures():
-        message = request_new(_where(kubeconfig, release_namespace, state_dir), request)
-    click.echo(message)
+        click.echo(asyncio.run(request_new(_where(kubeconfig, release_namespace, state_dir), request)))
 
 
 @contextmanager
@@ -149,28 +148,13 @@ class FoundCertificates:
     notes: tuple[str, ...] = ()
 
 
-def read_stored(where: Location) -> FoundCertificates:
+async def read_stored(where: Location) -> FoundCertificates:
     """Read the stored certificates.
 
     Raises:
         ApiError: they cannot be read.
         CertificateError: likewise.
     """
-    return asyncio.run(_read(where))
-
-
-def request_new(where: Location, request: RotationRequest) -> str:
-    """Leave a rotation request; a sentence about what happens next.
-
-    Raises:
-        ApiError: the store cannot be read or written.
-        CertificateError: the store is empty, or cannot be read or written.
-        Failure: the webhook does not renew this certificate.
-    """
-    return asyncio.run(_request_new(where, request))
-
-
-async def _read(where: Location) -> FoundCertificates:
     async with _store(where) as (store, place, api):
         files = (await store.read()).files
         foreign = _not_ours(files, place)
@@ -190,7 +174,14 @@ async def _read(where: Location) -> FoundCertificates:
     return FoundCertificates(place, decoded, trusted, next(addresses, None), notes)
 
 
-async def _request_new(where: Location, request: RotationRequest) -> str:
+async def request_new(where: Location, request: RotationRequest) -> str:
+    """Leave a rotation request; a sentence about what happens next.
+
+    Raises:
+        ApiError: the store cannot be read or written.
+        CertificateError: the store is empty, or cannot be read or written.
+        Failure: the webhook does not renew this certificate.
+    """
     async with _store(where) as (store, place, _):
         foreign = _not_ours((await store.read()).files, place)
         if foreign is not None:

@@ -11,7 +11,7 @@ from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
 from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.explained import ObjectExplained
+    from webhook.cli.manifests.simulate import ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
     from webhook.explanation.correction import Correction
     from webhook.explanation.names import Mark, NameExplained
@@ -75,9 +75,8 @@ def explain(
     if name is not None:
         _explain_name(name, sourced, output)
         return
-    from webhook.cli.manifests.explained import explain_objects
     from webhook.cli.manifests.files import manifests_in
-    from webhook.cli.manifests.simulate import simulate_under
+    from webhook.cli.manifests.simulate import explain_objects, simulate_under
 
     manifests, problems = manifests_in(files)
     policy = sourced.policy

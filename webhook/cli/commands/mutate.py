@@ -98,11 +98,6 @@ def _print_messages(outcome: Simulated) -> None:
 _COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def as_yaml(outcome: Simulated) -> str:
-    """Format the documents, as a stream if there are several."""
-    return yaml_stream(outcome.documents)
-
-
 def _as_json(outcome: Simulated) -> str:
     """Format the document; a ``List`` if there were several, even if fewer remain."""
     if not outcome.single:
@@ -122,7 +117,7 @@ def as_diff(outcome: Simulated) -> str:
 
 
 FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
-    "yaml": as_yaml,
+    "yaml": lambda outcome: yaml_stream(outcome.documents),
     "json": _as_json,
     "patch": as_patch,
     "diff": as_diff,

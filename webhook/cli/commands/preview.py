@@ -201,11 +201,8 @@ def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
 def _cells(pod: NextPod) -> tuple[str, str, str, str]:
     text = shown(pod.text)
     cut = text if len(text) <= MAX_DETAILS else f"{text[: MAX_DETAILS - 1]}…"
-    return pod.namespace, shown(pod.workload), ", ".join(pod.effects) or _plain(pod), cut
-
-
-def _plain(pod: NextPod) -> str:
-    return "completed" if pod.outcome == "changed" else "unchanged"
+    effects = ", ".join(pod.effects) or ("completed" if pod.outcome == "changed" else "unchanged")
+    return pod.namespace, shown(pod.workload), effects, cut
 
 
 def _counts(counts: Mapping[str, int]) -> str:

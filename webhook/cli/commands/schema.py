@@ -28,11 +28,6 @@ KINDS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
 }
 
 
-def schema_of(kind: str) -> dict[str, Any]:
-    """Return the schema (JSON Schema 2020-12) of a kind of documents."""
-    return {"$id": f"{BASE}/{kind}.schema.json", **KINDS[kind]()}
-
-
 @click.command()
 @click.argument("kind", type=click.Choice([*KINDS]))
 def schema(*, kind: str) -> None:
@@ -48,4 +43,4 @@ def schema(*, kind: str) -> None:
       # the first line of a mapping, for an editor with the YAML language server
       # yaml-language-server: $schema=mapping.schema.json
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    click.echo(json.dumps(schema_of(kind), indent=2))
+    click.echo(json.dumps({"$id": f"{BASE}/{kind}.schema.json", **KINDS[kind]()}, indent=2))

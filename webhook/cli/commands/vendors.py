@@ -18,7 +18,7 @@ from webhook.cli.policy_source import sourced_policy
 from webhook.cli.reports import json_text
 from webhook.cli.terminal import aligned, columns, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
-from webhook.mapping.document.schema import CheckedSource, Guard
+from webhook.mapping.document.schema import CheckedSource, Guard, texts
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.policy import Policy, shared_names
@@ -44,7 +44,7 @@ from webhook.reasons import Denied
 @click.option(
     "--markdown",
     is_flag=True,
-    help="Print Markdown; with --guards it is docs/guards.md.",
+    help="With --guards or --matrix of all vendors: print a page of Markdown; of guards it is docs/guards.md.",
 )
 @click.option(
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
@@ -87,6 +87,8 @@ def vendors(
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
     what = _what(name, matrix=matrix, sources=sources, guards=guards)
+    if markdown and (name or what not in {"guards", "matrix"}):
+        raise click.UsageError("--markdown needs --guards or --matrix, of all vendors")
     if output == "json":
         if markdown or to:
             raise click.UsageError(f"-o json and {'--markdown' if markdown else '--to'} are different: remove one")
@@ -153,14 +155,14 @@ def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str
 def _of_all(policy: Policy, what: str, *, markdown: bool, origin: bool) -> str:
     """Format all vendors: a page of the documentation, or a table for a terminal."""
     if what == "guards":
-        return guards_page(policy) if markdown else guards_table(policy)
+        return guards_page(policy) if markdown else columns([_GUARD_HEADINGS, *_guard_cells(policy)])
     if what == "sources":
-        return sources_page(policy) if markdown else sources_table(policy)
+        return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
     if what == "matrix":
         from webhook.cli.matrix_pages import matrix_page, matrix_table
 
         return matrix_page(policy) if markdown else matrix_table(policy)
-    return keys_page(policy) if markdown else keys_table(policy, origin=origin, width=terminal_width())
+    return keys_table(policy, origin=origin, width=terminal_width())
 
 
 def _pairs(policy: Policy, source: str, to: str | None) -> str:
@@ -174,34 +176,6 @@ def _pairs(policy: Policy, source: str, to: str | None) -> str:
         hint = nearest_known(to, targets)
         raise click.BadParameter(f"{to!r} is not another vendor that can be a target: {hint}", param_hint="--to")
     return cell_table(policy, source, to)
-
-
-_KEYS: Final = """\
-# The keys of the built-in vendors
-
-<!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
-
-What each key specifies, and what 1 of it is: percentages are of a device, and devices are counted unless stated. Memory and
-cores are per device, unless *together* says that they are over all devices. A comma separates spellings of a key, a semicolon
-keys. *Other* is what no other vendor has. [vendors.md](vendors.md) has what you have to configure.
-
-| vendor | key | specifies | 1 is |
-|---|---|---|---|
-"""
-_PLACES: Final = """
-The scheduler of each vendor, which containers of a pod may request, and whether init containers may if the vendor is the
-target. An *inactive* vendor's shared names are read only if the setting `owners` names it.
-
-| vendor | hardware | scheduler | containers | init containers |
-|---|---|---|---|---|
-"""
-_CONTAINERS: Final = {"any": "any", "one": "one", "equal": "one, or several alike", "shared": "share one request"}
-
-
-def keys_page(policy: Policy) -> str:
-    """Format the page of keys."""
-    keys = [row for vendor in policy.vendors.values() for row in _key_rows(vendor)]
-    return _KEYS + _rows(keys) + _PLACES + _rows(_place_rows(policy))
 
 
 _INACTIVE: Final = " (inactive)"
@@ -285,43 +259,6 @@ def names_shared_by(policy: Policy, vendor: str) -> Iterator[str]:
             yield f"{shared.name}: inactive; active: {shared.owner or 'none'}; to change it: {shared.choice(vendor)}"
 
 
-def _rows(rows: Iterable[tuple[str, ...]]) -> str:
-    return "".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) + "\n" for row in rows)
-
-
-def _place_rows(policy: Policy) -> Iterator[tuple[str, ...]]:
-    """Yield a row for the vendors that differ in nothing else."""
-    names: dict[tuple[str, ...], list[str]] = {}
-    for vendor in policy.vendors.values():
-        inactive = " (inactive)" if vendor.inactive else ""
-        names.setdefault(_place(vendor), []).append(f"`{vendor.name}`{inactive}")
-    yield from ((", ".join(found), *place) for place, found in names.items())
-
-
-def _place(vendor: Vendor) -> tuple[str, ...]:
-    scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
-    shared = vendor.together and vendor.containers == "any"
-    containers = "all on one device" if shared else _CONTAINERS[vendor.containers]
-    init = (
-        "served"
-        if vendor.serves_init_containers
-        else "denied, also untranslated"
-        if vendor.denies_init_containers
-        else "denied"
-    )
-    hardware = "its own" if vendor.family == vendor.name else vendor.family
-    return hardware, scheduler, containers, init if vendor.target else "not a target"
-
-
-def _key_rows(vendor: Vendor) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each key, and for keys in a row that specify the same in the same unit."""
-    name = f"`{vendor.name}`"
-    for (place, *others), keys in itertools.groupby(vendor.keys.values(), key=lambda key: _cells(vendor, key)):
-        spelled = "; ".join(", ".join(f"`{template.text}`" for template in key.spellings) for key in keys)
-        yield name, f"{place}{spelled}", *others
-        name = ""
-
-
 def _cells(vendor: Vendor, key: Key) -> tuple[str, str, str]:
     """The place of a key, what it specifies, and what 1 of it is."""
     other = {"text": "a name", "container": "the container", "other": "other"}
@@ -382,11 +319,6 @@ class _Entry(NamedTuple):
     containers: str = ""
     read_by: str = ""
     named: str = ""
-
-
-def guards_table(policy: Policy) -> str:
-    """Format a table with a row for each entry of each vendor's guard."""
-    return columns([_GUARD_HEADINGS, *_guard_cells(policy)])
 
 
 def _guard_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
@@ -455,8 +387,7 @@ def _entry(guard: Guard, read_by: str = "") -> _Entry:
     if guard.named is not None:
         return _Entry(f"the list `{guard.named}`", named=guard.named)
     place = next(place for place in _GUARD_PLACES if getattr(guard, place) is not None)
-    names = getattr(guard, place)
-    listed = ", ".join(f"`{name}`" for name in ([names] if isinstance(names, str) else names))
+    listed = ", ".join(f"`{name}`" for name in texts(getattr(guard, place)))
     containers = "all" if guard.whole else "any" if guard.anywhere else "shares"
     return _Entry(
         listed if place == "env" else f"{place} {listed}",
@@ -483,54 +414,19 @@ def _quoted(values: list[str]) -> str:
 
 
 _SOURCE_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
-_SOURCE_PAGE: Final = """\
-# Sources of the built-in mappings
-
-<!-- Generated by `vgpu-webhook vendors --sources --markdown`. Change `webhook/mapping/builtin`, then run `make docs`. -->
-
-For each mapping: the system that it describes, the release or commit whose files were read, the date, and what could not be
-found in public. [vendors.md](vendors.md) describes the results. Nothing was run on a vendor's own cluster.
-`make vendors-check` prints the list, to look for newer versions.
-
-| mapping | system | version | on | files read | not found |
-|---|---|---|---|---|---|
-"""
-
-
-def sources_table(policy: Policy) -> str:
-    """Format a table with a row for each source of each vendor."""
-    return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
 
 
 def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
     yield from (
-        (name, source.system, _version(source) or "no version", source.date, source.at)
-        for name, source, _ in _sources(policy, repeat=True)
-    )
-
-
-def sources_page(policy: Policy) -> str:
-    """Format the page of sources."""
-    return _SOURCE_PAGE + "".join(
-        f"| {f'`{name}`' if first else ''} | {_linked(source)} | {_version(source)} | {source.date} "
-        f"| {', '.join(f'`{path}`' for path in source.opened)} | {source.missing or ''} |\n".replace("|  |", "| |")
-        for name, source, first in _sources(policy, repeat=False)
+        (vendor.name, source.system, _version(source) or "no version", source.date, source.at)
+        for vendor in policy.vendors.values()
+        for source in vendor.document.sources
     )
 
 
 def _version(source: CheckedSource) -> str:
     """The release that was read; of what only later versions have, the keys and variables."""
     return f"{source.version or ''}{': ' if source.adds else ''}{', '.join(source.adds)}"
-
-
-def _linked(source: CheckedSource) -> str:
-    return f"[{source.system}]({source.at})" if source.at.startswith("https://") else f"{source.system}, {source.at}"
-
-
-def _sources(policy: Policy, *, repeat: bool) -> Iterator[tuple[str, CheckedSource, bool]]:
-    for vendor in policy.vendors.values():
-        for index, source in enumerate(vendor.document.sources):
-            yield vendor.name, source, repeat or index == 0
 
 
 MARK: Final = "  # overridden"

@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
+from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
-from webhook.cli.manifests.simulate import ManifestClaims, Simulated, claims_in, namespaces_in, simulate_under
+from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate_under
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
@@ -421,9 +422,8 @@ def _own_keys(files: ReadFiles) -> Iterator[Found]:
             obj = kube_object(manifest, manifest.data)
             for item in list_items(obj) or [obj]:
                 found = _of(item, policy)
-                yield from (
-                    (f"{manifest.source}: {item.title}: {finding.message}", _start(manifest)) for finding in found
-                )
+                start = FileLine(manifest.source, manifest.lines[()])
+                yield from ((f"{manifest.source}: {item.title}: {finding.message}", start) for finding in found)
         except ManifestError:
             continue  # not an object: only documents are checked for errors
 
@@ -448,10 +448,6 @@ def _found(what: str, cases: Iterator[Found], hint: str) -> Result:
 
 def _located(result: Result, found: Sequence[Found]) -> Result:
     return replace(result, details=tuple(text for text, _ in found), at=tuple(place for _, place in found))
-
-
-def _start(manifest: Manifest) -> FileLine:
-    return FileLine(manifest.source, manifest.lines[()])
 
 
 FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (

@@ -1,9 +1,11 @@
-"""Simulates what the cluster would store of manifests: every pod goes through the same `decide` as in the webhook."""
+"""Simulates what the cluster would store of manifests: every pod goes through the same `decide` as in the webhook.
+
+And explains it.
+"""
 
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -13,8 +15,8 @@ import msgspec
 
 from webhook import labels
 from webhook.admission import decide
-from webhook.admission.claims import claims_of
 from webhook.admission.decision import Context, Decision, Namespace
+from webhook.cli.manifests.claims import GROUP, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
     IsKey,
@@ -29,19 +31,18 @@ from webhook.cli.manifests.workloads import (
     unjudged,
 )
 from webhook.cli.terminal import Failure
-from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends
+from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import read_template
 from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
-from webhook.reasons import Denied, Finding, Reason
+from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
 from webhook.workloads import Kinds, matches, workloads_of
 
 if TYPE_CHECKING:
+    from webhook.explanation.pods import PodExplained
     from webhook.server.mutate import Described
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -70,10 +71,6 @@ class SimulateOptions:
     match: MatchedNames | None = None
     is_key: IsKey = lambda _: False
     kinds: Kinds | None = None
-
-    def sends(self, pod: Pod) -> bool:
-        """Whether the cluster would send a pod to the webhook."""
-        return self.match is None or sends(pod, self.match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +219,9 @@ def simulate_under(
 ) -> Simulated:
     """Simulate what the cluster would store of these documents under a policy; for the rest, see `SimulateOptions`."""
     opt_in, kinds = policy.settings.opt_in_label, workloads_of(policy.settings)
-    options = SimulateOptions(namespace, target, template_paths, opt_in, match, is_key_of(policy), kinds)
+    owners = policy.resources.owners
+    options = SimulateOptions(namespace, target, template_paths, opt_in, match, lambda name: bool(owners(name)), kinds)
     return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
-
-
-def is_key_of(policy: Policy) -> IsKey:
-    """Return whether a name is a resource name of a policy's vendors."""
-    return lambda name: bool(policy.resources.owners(name))
 
 
 def _flattened(obj: KubeObject) -> Iterator[KubeObject]:
@@ -305,7 +298,7 @@ def _object(
             for path in zeros
         ]
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
-        sent = options.sends(pod)
+        sent = options.match is None or sends(pod, options.match)
         messages += [
             replace(each, text=f"{where}{each.text}")
             for each in _messages(obj, place, decision, missing=missing, sent=sent, written=operations is not None)
@@ -534,123 +527,6 @@ def _applied(data: dict[str, Any], patch: list[Operation]) -> dict[str, Any]:
     return after
 
 
-GROUP: Final = "resource.k8s.io"
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestClaims:
-    """The DeviceClasses and claims in manifests.
-
-    Attributes:
-        served: extended resource → the DeviceClass that serves it.
-        claims: kind and name of a claim, or of a template of claims → the device classes that it requests.
-        sources: DeviceClass → its file.
-        specs: kind and name of a claim, or of a template of claims → the content of a template of it.
-    """
-
-    served: Mapping[str, str]
-    claims: Mapping[tuple[str, str], tuple[str, ...]]
-    sources: Mapping[str, str]
-    specs: Mapping[tuple[str, str], Any] = field(default_factory=dict)
-
-    def notes(self, pods: Iterable[SimulatedPod], policy: Policy) -> tuple[str, ...]:
-        """Describe the claims of pods, as far as they are known."""
-        notes = (
-            note
-            for simulated in pods
-            for note in (
-                *self.classes(simulated.pod),
-                *self._requests(simulated.pod, policy),
-                *self._served(simulated.pod),
-            )
-        )
-        return tuple(dict.fromkeys(notes))
-
-    def of_gpus(self, policy: Policy) -> frozenset[str]:
-        """Return the classes of GPUs: those of mappings, and those that serve a key; without those of `otherDeviceClasses`."""
-        serving = {name for resource, name in self.served.items() if policy.resources.owners(resource)}
-        return (policy.device_classes | serving).difference(policy.settings.other_device_classes)
-
-    def _requests(self, pod: Pod, policy: Policy) -> Iterator[str]:
-        """Describe what the claims of a pod request, if they are such as this webhook writes."""
-        for claim, kind in _named(pod):
-            found = read_template(self.specs.get(kind), policy.vendors.values())
-            if found is None:
-                continue
-            several = len(found.requests) > 1
-            for name, entries in found.requests.items():
-                key_values = {entry.key_name: entry for entry in entries}
-                with suppress(Denied):
-                    reading = read(found.vendor, key_values, {}, policy.largest_card, claim)
-                    part, same = (f" ({name})", "; all on one device") if several else ("", "")
-                    yield f"the claim {claim}{part} requests {reading.request}, by {found.vendor.name}{same}"
-
-    def classes(self, pod: Pod) -> Iterator[str]:
-        """Describe the device classes of a pod's claims."""
-        for claim, classes in self.by_claim(pod).items():
-            yield f"the claim {claim} is of the device class {' and '.join(classes)}"
-
-    def by_claim(self, pod: Pod) -> dict[str, tuple[str, ...]]:
-        """Return the device classes of a pod's claims, as far as they are known."""
-        return {claim: classes for claim, name in _named(pod) if (classes := self.claims.get(name))}
-
-    def _served(self, pod: Pod) -> Iterator[str]:
-        for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-            for name in claims_of(container, self.served):
-                if name in self.served:
-                    yield f"container {container.name}: {name} is served by the DeviceClass {self.served[name]}"
-
-
-def _named(pod: Pod) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the claims of a pod, each with the kind and name of its object."""
-    for claim in pod.spec.resource_claims or ():
-        if claim.resource_claim_template_name:
-            yield claim.name, ("ResourceClaimTemplate", claim.resource_claim_template_name)
-        elif claim.resource_claim_name:
-            yield claim.name, ("ResourceClaim", claim.resource_claim_name)
-
-
-def claims_in(manifests: Iterable[Manifest]) -> ManifestClaims:
-    """Collect the DeviceClasses and claims in manifests; other objects are skipped."""
-    served: dict[str, str] = {}
-    claims: dict[tuple[str, str], tuple[str, ...]] = {}
-    sources: dict[str, str] = {}
-    specs: dict[tuple[str, str], Any] = {}
-    for obj in _objects(manifests):
-        if obj.group != GROUP:
-            continue
-        spec = mapping_or_empty(obj.data.get("spec"))
-        resource = spec.get("extendedResourceName")
-        if obj.kind == "DeviceClass" and isinstance(resource, str):
-            served[resource] = obj.name
-            sources[obj.name] = obj.manifest.source
-        elif obj.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
-            inner = spec if obj.kind == "ResourceClaim" else mapping_or_empty(spec.get("spec"))
-            specs[obj.kind, obj.name] = {"spec": inner}
-            claims[obj.kind, obj.name] = tuple(dict.fromkeys(_classes(mapping_or_empty(inner.get("devices")))))
-    return ManifestClaims(served, claims, sources, specs)
-
-
-def _objects(manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
-    for manifest in manifests:
-        try:
-            obj = kube_object(manifest, manifest.data)
-            yield from list_items(obj) or [obj]
-        except ManifestError:
-            continue
-
-
-def _classes(devices: Mapping[str, Any]) -> Iterator[str]:
-    """The classes of a claim's requests: in ``exactly`` or ``firstAvailable``, with ``v1beta1`` in the request itself."""
-    requests = devices.get("requests")
-    for request in requests if isinstance(requests, list) else ():
-        first = mapping_or_empty(request).get("firstAvailable")
-        for part in (request, mapping_or_empty(request).get("exactly"), *(first if isinstance(first, list) else ())):
-            name = mapping_or_empty(part).get("deviceClassName")
-            if isinstance(name, str):
-                yield name
-
-
 def load_namespaces(place: Path | None, opt_in: str) -> "Described":
     """Read the Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are skipped.
 
@@ -685,3 +561,48 @@ def _in_file(path: Path) -> dict[str, Namespace]:
                 raise manifest.error(("metadata", "name"), "a Namespace without a name")
             found[namespace.name] = namespace
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectExplained:
+    """One object of the input.
+
+    Attributes:
+        title: its name in messages: ``deployment/demo``.
+        notes: messages of the command itself.
+        pods: the pods in it by their path, which is empty for the object itself; none for a kind without pods.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    pods: "tuple[tuple[str, PodExplained], ...]"
+
+    def data(self) -> dict[str, Any]:
+        """Return it as data for JSON."""
+        pods = [{"path": path, **pod.data()} for path, pod in self.pods]
+        return {"title": self.title, "notes": self.notes, "pods": pods}
+
+
+def explain_objects(
+    manifests: Sequence[Manifest], outcome: Simulated, policy: Policy, target: str | None
+) -> Iterator[ObjectExplained]:
+    """Yield the explanation of each object.
+
+    Args:
+        manifests: the documents.
+        outcome: what became of them.
+        policy: the policy under which it did.
+        target: the option that replaces the target of the pods.
+    """
+    from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
+
+    known, match = claims_in(manifests), sent_names(policy)
+    pod_target = POD_TARGET if target is None else f"--to {target}"
+    for each in outcome.objects:
+        notes = (*each.notes, *each.unjudged, *known.notes([part.pod for part in each.pods], policy))
+        explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
+        pods = (
+            (pod.path, why if match is None or sends(pod.pod, match) else unsent(why, NOT_SENT))
+            for pod, why in explained
+        )
+        yield ObjectExplained(each.title, notes, tuple(pods))

@@ -11,7 +11,7 @@ An answer is data for JSON:
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
 from typing import Any, Final
@@ -19,14 +19,13 @@ from typing import Any, Final
 import msgspec
 
 from webhook import labels
-from webhook.cli.manifests.explained import ObjectExplained, explain_objects
 from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
+from webhook.cli.manifests.simulate import ObjectExplained, Simulated, SimulatedObject, explain_objects, simulate_under
 from webhook.cli.matrix_pages import sign
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
-from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.matrix import Cell, Matrix, Rendering
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -160,13 +159,9 @@ class Playground:
             settings = parse(state.settings, "settings")
             if len(settings) > 1:
                 raise MappingError([Problem("more than one document", source="settings")])
-            found = _with(sourced, parse(state.mappings, "mappings"), *settings)
-            self._policy = texts, found
+            mappings = parse(state.mappings, "mappings")
+            self._policy = texts, sourced.with_documents(mappings, next(iter(settings), None), partial=False)
         return self._policy[1]
-
-
-def _with(sourced: SourcedPolicy, mappings: Sequence[Document], settings: Document | None = None) -> Policy:
-    return sourced.with_documents(mappings, settings, partial=False)
 
 
 def _check_length(state: PageState) -> None:

@@ -2,7 +2,6 @@
 
 ApiError                    base of all errors of this package
 ├── ConfigurationError      no API server is configured, or the configuration cannot be used
-│   .place, .why            file or variable, and the rest of the sentence
 ├── UnreachableError        no answer: connection refused, timed out or aborted, or not the expected server
 │   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
 └── StatusError             an answer with an error status
@@ -10,11 +9,13 @@ ApiError                    base of all errors of this package
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import itertools
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,8 +27,8 @@ Object: TypeAlias = dict[str, Any]
 FIELD_MANAGER: Final = "vgpu-webhook"
 """The field manager of everything that we write."""
 
-APPLY: Final = "application/apply-patch+yaml"
-"""The content type of a server-side apply, which creates an object by a PATCH of its name: a Role can permit just that."""
+AS_MANAGER: Final = {"fieldManager": FIELD_MANAGER}
+"""The query of what writes."""
 
 SHOWN: Final = 256
 """Characters shown of a body that is not a Status, but possibly a proxy's page."""
@@ -58,8 +59,6 @@ class ConfigurationError(ApiError):
     """No API server is configured, or the configuration cannot be used."""
 
     def __init__(self, place: str, why: str) -> None:
-        self.place = place
-        self.why = why
         super().__init__(f"{place}: {why}")
 
 
@@ -153,6 +152,17 @@ class Answer:
         if HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES:
             return self.body
         raise StatusError.read(self.body, self.status, self.retry_after)
+
+    def object(self) -> Object:
+        """The object in a successful answer.
+
+        Raises:
+            StatusError: there is none.
+        """
+        try:
+            return msgspec.json.decode(self.accepted(), type=Object)
+        except msgspec.DecodeError as error:
+            raise StatusError(self.status, "", f"not a JSON object: {error}") from None
 
 
 class Api(Protocol):
@@ -272,6 +282,20 @@ async def read_object(api: Api, path: str, kind: type[T]) -> T:
     return _decoded(path, answer.accepted(), msgspec.json.Decoder(kind))
 
 
+async def apply_bare(api: Api, path: str, bare: Object) -> Answer:
+    """Create an object without content, unless there is one.
+
+    By a server-side apply, which is a PATCH of its name: unlike for other requests that create, a Role can permit just that.
+    """
+    body = msgspec.json.encode(bare)
+    return await api.request("PATCH", path, query=AS_MANAGER, body=body, content_type="application/apply-patch+yaml")
+
+
+async def replace_object(api: Api, path: str, changed: Object) -> Answer:
+    """Replace an object, if it still has the version in the metadata of what replaces it."""
+    return await api.request("PUT", path, query=AS_MANAGER, body=msgspec.json.encode(changed))
+
+
 async def object_pages(
     api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None
 ) -> AsyncGenerator[list[T], None]:
@@ -304,6 +328,53 @@ def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
         raise UnreachableError(f"{path}: {error}") from error
 
 
+class SharedRequests(Generic[T]):
+    """Requests, each made once for all that wait for it; what it is answered holds for a while.
+
+    Args:
+        seconds: how long.
+        is_answer: whether an error is an answer, too.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, seconds: float, is_answer: Callable[[BaseException], bool], clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._is_answer = is_answer
+        self._clock = clock
+        self._running: dict[str, asyncio.Task[T]] = {}
+        self._answered: dict[str, tuple[float, asyncio.Task[T]]] = {}
+
+    @property
+    def running(self) -> int:
+        """The number of those without an answer yet."""
+        return len(self._running)
+
+    def answered(self, key: str) -> asyncio.Task[T] | None:
+        """The request whose answer holds; None if there is none."""
+        until, task = self._answered.get(key, (-math.inf, None))
+        return task if self._clock() < until else None
+
+    def get(self, key: str) -> asyncio.Task[T] | None:
+        """The same, or the request without an answer yet."""
+        return self.answered(key) or self._running.get(key)
+
+    def start(self, key: str, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Make a request. One waiter that is cancelled must not cancel it for the others."""
+        task = self._running[key] = asyncio.create_task(request, name=f"request for {key}")
+        task.add_done_callback(lambda done: self._done(key, done))
+        return task
+
+    def _done(self, key: str, task: asyncio.Task[T]) -> None:
+        del self._running[key]
+        now = self._clock()
+        # In the order of insertion, so the first ones expire first.
+        for old in tuple(itertools.takewhile(lambda old: self._answered[old][0] <= now, self._answered)):
+            del self._answered[old]
+        if not task.cancelled() and ((error := task.exception()) is None or self._is_answer(error)):
+            self._answered.pop(key, None)
+            self._answered[key] = now + self._seconds, task
+
+
 CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 
@@ -328,5 +399,5 @@ async def owner_reference(api: Api, role: str | None) -> Object | None:
     answer = await api.request("GET", f"{CLUSTER_ROLES}/{role}")
     if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
         return None
-    uid = msgspec.json.decode(answer.accepted(), type=Object)["metadata"]["uid"]
+    uid = answer.object()["metadata"]["uid"]
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": role, "uid": uid}

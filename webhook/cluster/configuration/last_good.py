@@ -21,14 +21,14 @@ from typing import Final
 import msgspec
 
 from webhook.cluster.client.api import (
-    APPLY,
-    FIELD_MANAGER,
     Api,
     ApiError,
     Object,
     StatusError,
     UnreachableError,
+    apply_bare,
     owner_reference,
+    replace_object,
 )
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
@@ -146,12 +146,12 @@ class LastGood:
             if texts == current.texts and accepted.marks <= current.marks:
                 return current
             if not current.version:
-                await self._create()
+                bare = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}}
+                self._remember(_read((await apply_bare(self._api, self._path, bare)).accepted()))
                 continue
-            body = self._body(
-                Record(texts, accepted.marks, current.version), await owner_reference(self._api, self._owner)
-            )
-            answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
+            owner = await owner_reference(self._api, self._owner)
+            changed = self._object(Record(texts, accepted.marks, current.version), owner)
+            answer = await replace_object(self._api, self._path, changed)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 return self._remember(_read(answer.accepted()))
             self._current = None
@@ -159,20 +159,12 @@ class LastGood:
             HTTPStatus.CONFLICT, "Conflict", f"other replicas changed {LAST_GOOD_NAME} {ATTEMPTS} times in a row"
         )
 
-    async def _create(self) -> None:
-        """Create an empty ConfigMap, unless another replica did, by an apply: RBAC can limit that to this name."""
-        body = msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}})
-        answer = await self._api.request(
-            "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY
-        )
-        self._remember(_read(answer.accepted()))
-
     def _remember(self, record: Record) -> Record:
         self._current = record
         self._known.append(record.version)
         return record
 
-    def _body(self, record: Record, owner: Object | None) -> bytes:
+    def _object(self, record: Record, owner: Object | None) -> Object:
         metadata: Object = {
             "name": LAST_GOOD_NAME,
             "namespace": self._namespace,
@@ -186,7 +178,7 @@ class LastGood:
         # Marks only save time, so they are stored only if there is space.
         if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MAX_DATA:
             data[MARKS] = marks
-        return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def _read(body: bytes) -> Record:

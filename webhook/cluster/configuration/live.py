@@ -7,7 +7,7 @@ reported once, by a log line and an Event.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -199,7 +199,6 @@ class LivePolicy:
         events: where Events about all of these are written.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
-        report: called on the event loop with the verdict on every ConfigMap, after every compilation.
         debounce: how long changes are collected.
         config: the time limits of the watches.
 
@@ -219,7 +218,6 @@ class LivePolicy:
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
-        report: Callable[[Sequence[Verdict]], None] = lambda _: None,
         debounce: Debounce | None = None,
         config: WatchConfig | None = None,
     ) -> None:
@@ -235,7 +233,6 @@ class LivePolicy:
         self._lasting: Once[str] = Once(self._notice)
         self._log = log
         self._in_force = in_force
-        self._report = report
         self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._compiling = asyncio.Lock()
@@ -391,7 +388,6 @@ class LivePolicy:
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
             self._log.info("policy", digest=outcome.policy.digest, config_maps=len(outcome.verdicts), rejected=rejected)
         self.ready.set()
-        self._report(outcome.verdicts)
         self._reporter.take(outcome.verdicts)
         valid_again = self._faults.invalid & self._to_store(outcome).ours.keys()
         changed = before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks)

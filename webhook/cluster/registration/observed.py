@@ -9,10 +9,8 @@ from functools import total_ordering
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
-
 from certs.ca import by_der
-from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, Object, StatusError
+from webhook.cluster.client.api import Api, Object, apply_bare, replace_object
 from webhook.cluster.registration.desired import (
     API_VERSION,
     KNOWN_KIND,
@@ -30,7 +28,6 @@ from webhook.cluster.registration.match_conditions import GPU_KEYS, MatchedNames
 from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
-_QUERY = {"fieldManager": FIELD_MANAGER}
 _LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
 
 
@@ -51,7 +48,7 @@ class StoredConfiguration:
     async def read(self) -> Object | None:
         """Read it; None if there is none."""
         answer = await self.api.request("GET", self._path)
-        return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
+        return None if answer.status == HTTPStatus.NOT_FOUND else answer.object()
 
     async def create(self, configuration: Object) -> Object | None:
         """Create it; None if another replica was faster, or the object was deleted again.
@@ -60,10 +57,7 @@ class StoredConfiguration:
         """
         # After an apply that owns no field, the API server would not record managers of fields.
         bare = {"apiVersion": API_VERSION, "kind": self.kind.kind, "metadata": {"name": NAME, "labels": _LABELS}}
-        answer = await self.api.request(
-            "PATCH", self._path, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
-        )
-        made = _object(answer)
+        made = (await apply_bare(self.api, self._path, bare)).object()
         if made.get("webhooks"):
             return None
         metadata = {
@@ -75,21 +69,8 @@ class StoredConfiguration:
 
     async def replace(self, configuration: Object) -> Object | None:
         """Replace it; None if it has changed in the meantime."""
-        answer = await self.api.request("PUT", self._path, query=_QUERY, body=msgspec.json.encode(configuration))
-        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
-
-
-def _object(answer: Answer) -> Object:
-    """Decode the object in an answer.
-
-    Raises:
-        StatusError: the answer contains none.
-    """
-    body = answer.accepted()
-    try:
-        return msgspec.json.decode(body, type=Object)
-    except msgspec.DecodeError as error:
-        raise StatusError(answer.status, "", f"not a JSON object: {error}") from None
+        answer = await replace_object(self.api, self._path, configuration)
+        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else answer.object()
 
 
 def dict_of(value: Any) -> Object:
@@ -268,12 +249,9 @@ def _made_from(configuration: Object, webhook: Webhook, unnamed: Desired) -> Des
 
 def _opt_in(webhook: Object, expected: str) -> str | None:
     """The opt-in label that a webhook was made with: the expected one if it is there, or else the one in its place."""
-    keys = [str(term["key"]) for term in expressions_of(webhook) if _is_opt_in(term)]
+    like = ("In", [ENABLED])
+    keys = [str(term["key"]) for term in expressions_of(webhook) if (term.get("operator"), term.get("values")) == like]
     return expected if expected in keys else next(iter(keys), None)
-
-
-def _is_opt_in(term: Object) -> bool:
-    return (term.get("operator"), term.get("values")) == ("In", [ENABLED])
 
 
 def foreign_terms(webhook: Object, opt_in: str) -> Terms:

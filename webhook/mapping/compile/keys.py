@@ -1,26 +1,26 @@
 """Compiles the keys of a document."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
-from webhook.mapping.document.schema import Texts
+from webhook.mapping.document.schema import Texts, texts
 from webhook.mapping.model.vendor import CONTAINER, COUNT, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
-    Numbers,
     glob_pattern,
     parse_cores,
-    parse_default_memory,
     parse_memory,
     parse_numbers,
     parse_unit,
 )
 from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
 from webhook.quantity import Number, QuantityError, parse_quantity
-from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
+from webhook.request import DIMENSIONS, Dimension, Request
+
+T = TypeVar("T")
 
 
 class Problems:
@@ -52,52 +52,26 @@ class Problems:
         if self._found:
             raise MappingError(self.found)
 
-    def numbers(self, path: FieldPath, written: schema.WrittenNumbers | None) -> Numbers | None:
-        """Parse a set of legal numbers."""
-        if written is None:
-            return None
+    def parsed(self, path: FieldPath, written: schema.WrittenNumbers | None, parse: Callable[[Any], T]) -> T | None:
+        """Parse what is written; None if that is nothing, or no such value."""
         try:
-            return parse_numbers(written)
+            return None if written is None else parse(written)
         except ValueError as error:
             self.add(path, str(error))
             return None
 
-    def number(self, path: FieldPath, written: schema.Amount | None, default: Number) -> Number:
-        """Parse a quantity above 0."""
+    def number(self, path: FieldPath, written: schema.Amount | None) -> Number:
+        """Parse a quantity above 0; without one, 1."""
         if written is None:
-            return default
+            return 1
         try:
             number = parse_quantity(str(written))
         except QuantityError as error:
             self.add(path, str(error))
-            return default
+            return 1
         if number <= 0:
             self.add(path, f"{written} is not above 0")
         return number
-
-    def memory(self, path: FieldPath, written: schema.Amount | None) -> Memory | None:
-        """Parse an amount of memory."""
-        try:
-            return None if written is None else parse_memory(written)
-        except ValueError as error:
-            self.add(path, str(error))
-            return None
-
-    def default_memory(self, path: FieldPath, written: schema.Amount | None) -> Memory | None:
-        """Parse an amount of memory for a default."""
-        try:
-            return None if written is None else parse_default_memory(written)
-        except ValueError as error:
-            self.add(path, str(error))
-            return None
-
-    def cores(self, path: FieldPath, written: schema.Amount | None) -> Cores | None:
-        """Parse a percentage of the cores."""
-        try:
-            return None if written is None else parse_cores(written)
-        except ValueError as error:
-            self.add(path, str(error))
-            return None
 
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
@@ -127,7 +101,7 @@ def compile_key(
         )
         places = places or [("resource", "")]
     place, names = places[0]
-    spellings = tuple(map(Template, _texts(names)))
+    spellings = tuple(map(Template, texts(names)))
     twin = Template(model.request_key) if model.request_key is not None else None
     used = {variable for template in spellings for variable in template.variables}
     _check_variables((*path, place), spellings, variables, problems)
@@ -162,8 +136,8 @@ def compile_key(
         unit=unit,
         sized=sized,
         total=bool(model.total),
-        values=problems.numbers((*path, "values"), model.values),
-        step=problems.number((*path, "step"), model.step, 1),
+        values=problems.parsed((*path, "values"), model.values, parse_numbers),
+        step=problems.number((*path, "step"), model.step),
         rounding=model.round,
         written=model.written,
         listed=model.list,
@@ -171,7 +145,7 @@ def compile_key(
         row_of=model.row_of,
         ceiling=_ceiling(path, model, problems),
         # An extension may have renamed the resource: then no plain device plugin serves it.
-        plain=tuple(Template(name) for name in _texts(model.plain) if name in _texts(model.resource)),
+        plain=tuple(Template(name) for name in texts(model.plain) if name in texts(model.resource)),
         other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
         absent=model.absent,
         why=model.why,
@@ -235,14 +209,10 @@ def _kind(written: schema.KeyKind | list[Dimension]) -> tuple[KeyKind, tuple[Dim
     return "amount", (cast("Dimension", written),)
 
 
-def _texts(written: Texts | None) -> list[str]:
-    return [] if written is None else [written] if isinstance(written, str) else written
-
-
 def _ceiling(path: FieldPath, model: schema.Key, problems: Problems) -> tuple[str, Number] | None:
     if model.ceiling is None:
         return None
-    return model.ceiling.of, problems.number((*path, "ceiling", "per"), model.ceiling.per, 1)
+    return model.ceiling.of, problems.number((*path, "ceiling", "per"), model.ceiling.per)
 
 
 def _check_variables(
@@ -268,9 +238,9 @@ def compile_override(path: FieldPath, key: Key, rule: schema.KeyRule | None, pro
     if "total" in changed:
         key = replace(key, total=bool(rule.total))
     if "values" in changed:
-        key = replace(key, values=problems.numbers((*path, "values"), rule.values))
+        key = replace(key, values=problems.parsed((*path, "values"), rule.values, parse_numbers))
     if "step" in changed:
-        key = replace(key, step=problems.number((*path, "step"), rule.step, 1))
+        key = replace(key, step=problems.number((*path, "step"), rule.step))
     return replace(key, rounding=rule.round) if "round" in changed else key
 
 
@@ -337,12 +307,12 @@ class FormCompiler:
             deny=form.deny,
             leave=form.leave,
             devices=devices,
-            memory=self._problems.memory((*path, "memory"), form.memory),
-            cores=self._problems.cores((*path, "cores"), form.cores),
+            memory=self._problems.parsed((*path, "memory"), form.memory, parse_memory),
+            cores=self._problems.parsed((*path, "cores"), form.cores, parse_cores),
             absent=Request(
                 form.absent.devices,
-                self._problems.memory((*path, "absent", "memory"), form.absent.memory),
-                self._problems.cores((*path, "absent", "cores"), form.absent.cores),
+                self._problems.parsed((*path, "absent", "memory"), form.absent.memory, parse_memory),
+                self._problems.parsed((*path, "absent", "cores"), form.absent.cores, parse_cores),
             ),
             keys={
                 name: compile_override((*path, "keys", name), key, form.keys.get(name), self._problems)
@@ -399,7 +369,7 @@ class FormCompiler:
             return Condition((), absent, present)
         if keys[name].kind == "text":
             return Condition((name,), absent, present, None, tuple(dict.fromkeys(map(str, numbers))))
-        return Condition((name,), absent, present, self._problems.numbers(path, numbers) if numbers else None)
+        return Condition((name,), absent, present, self._problems.parsed(path, numbers or None, parse_numbers))
 
 
 def _listing(keys: Mapping[str, Key]) -> str:

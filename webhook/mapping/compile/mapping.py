@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from webhook.mapping.compile.keys import FormCompiler, Problems, compile_key
+from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_class, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
-from webhook.mapping.model.shim import compile_shim
 from webhook.mapping.model.vendor import Default, Key, Owned, Template, Vendor, compile_owned
-from webhook.mapping.notation import PatternError, check_pattern, expression
+from webhook.mapping.notation import PatternError, check_pattern, expression, parse_default_memory
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
 
 MAX_NAMES: Final = 2048
@@ -126,22 +126,16 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     )
 
 
-def _marks(document: schema.Mapping) -> Iterator[str]:
-    """Yield the keys that the vendor's scheduler writes."""
-    for mark in document.owned:
-        yield mark if isinstance(mark, str) else mark.label
-
-
 def _placed(place: schema.Place) -> Iterator[str]:
     """Yield the names that the vendor's pods get, which belong to it, too; of node labels with values."""
-    yield from (f"{key}={value}" for key, value in place.node_selector.items())
-    yield from (*place.labels, *place.annotations)
+    for where, written in place.written.items():
+        yield from (f"{key}={value}" if where == "nodeSelector" else key for key, value in written.items())
     yield from (str(toleration["key"]) for toleration in place.tolerations if toleration.get("key"))
 
 
 def _variables_in_marks(document: schema.Mapping) -> set[str]:
     """Return the variables in names other than those of keys."""
-    names = (*_marks(document), *document.all_hints, *(document.match.keys or ()))
+    names = (*document.marks, *document.all_hints, *(document.match.keys or ()))
     return {variable for name in names for variable in Template(name).variables}
 
 
@@ -184,7 +178,7 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
     templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (
         (("keys",), templates),
-        (("owned",), [*map(Template, _marks(document))]),
+        (("owned",), [*map(Template, document.marks)]),
         (("match", "keys"), [*map(Template, document.match.keys or ())]),
     ):
         count = sum(template.count(document.variables) for template in listed)
@@ -256,11 +250,11 @@ def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:
 
 def _own_keys(document: schema.Mapping, keys: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:
     """Return the annotations and labels that the vendor reads or writes."""
-    spelled = [(key.place, template.text) for key in keys.values() for template in key.spellings]
-    return {
-        "annotation": [*(name for place, name in spelled if place == "annotation"), *document.place.annotations],
-        "label": [*(name for place, name in spelled if place == "label"), *document.place.labels],
-    }
+    own: dict[GuardPlace, list[str]] = {}
+    for place in ("annotation", "label"):
+        spelled = [template.text for key in keys.values() if key.place == place for template in key.spellings]
+        own[place] = [*spelled, *document.place.written[place]]
+    return own
 
 
 def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:
@@ -269,7 +263,7 @@ def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, 
         problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
     if defaults.devices:
         compiled["devices"] = Default(defaults.devices, "mapping")
-    memory = problems.default_memory(("defaults", "memory"), defaults.memory)
+    memory = problems.parsed(("defaults", "memory"), defaults.memory, parse_default_memory)
     if isinstance(memory, Size | Percent):
         compiled["memory"] = Default(memory, "mapping")
     if defaults.cores:

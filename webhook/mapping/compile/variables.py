@@ -9,15 +9,15 @@ from typing import Final, TypeAlias
 from webhook.mapping.compile.keys import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath
-from webhook.mapping.document.schema import Amount, Texts
+from webhook.mapping.document.schema import Amount, texts
 from webhook.mapping.model.vendor import CONTAINER, NamePart, Row
-from webhook.mapping.notation import Numbers, PatternError, check_pattern
+from webhook.mapping.notation import Numbers, PatternError, check_pattern, parse_cores, parse_memory, parse_numbers
 from webhook.request import Memory, Percent, Size
 
 WrittenAmounts: TypeAlias = Amount | list[Amount]
 ByModel: TypeAlias = WrittenAmounts | Mapping[str, Amount] | Mapping[str, WrittenAmounts] | None
 """A dimension of a row: one amount for all models, or one for each."""
-Parse: TypeAlias = Callable[[FieldPath, Amount | None], Memory | None]
+Parse: TypeAlias = Callable[[Amount], Memory | None]
 """A parser for amounts of a dimension."""
 _COMPARABLE: Final[Mapping[str | int, str]] = {
     "memory": "write sizes for all models, or `all` for all models",
@@ -102,7 +102,7 @@ def _check_row_of_all(
     if others:
         message = f"is in no key, so its row is the size of every device; so are the rows of {', '.join(others)}"
         problems.add(path, message, f"keep the rows of one of them, or add `{{{name}}}` to a key")
-    if len(_texts(variable.write)) > 1:
+    if len(texts(variable.write)) > 1:
         problems.add(
             (*path, "write"),
             "only one value is allowed: the variable is in no key, so all devices are alike",
@@ -124,17 +124,13 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
     _check_written(path, variable, available, problems)
     of_other_models = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in available}
     return NamePart(
-        name, available, _texts(variable.write), everywhere, variable.why, _texts(variable.model), of_other_models
+        name, available, texts(variable.write), everywhere, variable.why, texts(variable.model), of_other_models
     )
-
-
-def _texts(written: Texts | None) -> tuple[str, ...]:
-    return (written,) if isinstance(written, str) else tuple(written or ())
 
 
 def _models(path: FieldPath, variable: schema.Variable, problems: Problems) -> frozenset[str] | None:
     """Return the models of devices that the cluster has; None if they are not configured."""
-    chosen = _texts(variable.model)
+    chosen = texts(variable.model)
     if not chosen:
         return None
     known = {model: None for row in (variable.rows or {}).values() for model in _models_of(row)}
@@ -161,11 +157,11 @@ def _check_written(
     path: FieldPath, variable: schema.Variable, available: Mapping[str, Row], problems: Problems
 ) -> None:
     listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
-    for value in _texts(variable.write):
+    for value in texts(variable.write):
         if variable.rows is not None and value not in variable.rows:
             problems.add((*path, "write"), f"{value!r} has no row", f"rows are {', '.join(variable.rows)}")
         elif variable.rows is not None and value not in available:
-            models = " or ".join(_texts(variable.model))
+            models = " or ".join(texts(variable.model))
             problems.add(
                 (*path, "write"), f"{value!r} is not available on {models}", f"available are {', '.join(available)}"
             )
@@ -192,13 +188,16 @@ def _row(path: FieldPath, row: schema.Row, models: frozenset[str] | None, proble
     values: dict[str, Numbers | Mapping[str, Numbers]] = {}
     for key, written in row.values.items():
         if isinstance(written, dict):
-            by_form = {form: problems.numbers((*path, "values", key, form), legal) for form, legal in written.items()}
+            by_form = {
+                form: problems.parsed((*path, "values", key, form), legal, parse_numbers)
+                for form, legal in written.items()
+            }
             values[key] = {form: numbers for form, numbers in by_form.items() if numbers is not None}
-        elif (numbers := problems.numbers((*path, "values", key), written)) is not None:
+        elif (numbers := problems.parsed((*path, "values", key), written, parse_numbers)) is not None:
             values[key] = numbers
-    whole = {key: problems.numbers((*path, "all", key), numbers) for key, numbers in row.all.items()}
-    memory = _range((*path, "memory"), row.memory, models, problems.memory, problems)
-    cores = _range((*path, "cores"), row.cores, models, problems.cores, problems)
+    whole = {key: problems.parsed((*path, "all", key), numbers, parse_numbers) for key, numbers in row.all.items()}
+    memory = _range((*path, "memory"), row.memory, models, parse_memory, problems)
+    cores = _range((*path, "cores"), row.cores, models, parse_cores, problems)
     if models is not None and by_model and not models & by_model[0].keys():
         return None
     return Row(
@@ -231,7 +230,7 @@ def _range(
 
 
 def _bounds(path: FieldPath, written: WrittenAmounts | None, parse: Parse, problems: Problems) -> _Range:
-    amounts = [parse(path, amount) for amount in (written if isinstance(written, list) else [written])]
+    amounts = [problems.parsed(path, amount, parse) for amount in (written if isinstance(written, list) else [written])]
     if None not in amounts and _ordered(amounts) is None:
         problems.add(path, f"cannot be compared: {_shown(written)}", "write [least, most] as two sizes")
     elif None not in amounts and _ordered(amounts) != amounts:

@@ -75,6 +75,12 @@ LabelKey: TypeAlias = Annotated[
 Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
 """A name with ``*`` for any text, or ``key=value`` of a node."""
 
+
+def texts(written: Texts | None) -> tuple[str, ...]:
+    """Return one text or several, as they may be written, as a tuple."""
+    return (written,) if isinstance(written, str) else tuple(written or ())
+
+
 API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
 """The version of mappings and settings, and of documents that name none."""
 
@@ -513,6 +519,11 @@ class Place(Strict):
     labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
     annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
 
+    @property
+    def written(self) -> dict[Literal["nodeSelector", "label", "annotation"], dict[str, str]]:
+        """What pods get, by the place of its keys: for all who have to know these keys."""
+        return {"nodeSelector": self.node_selector, "label": self.labels, "annotation": self.annotations}
+
 
 DomainName: TypeAlias = Annotated[
     str, Field(pattern=r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$", max_length=63)
@@ -738,6 +749,11 @@ class Mapping(Strict):
     sources: list[CheckedSource] = Field(
         [], max_length=FEW, description="the sources that the document was checked against"
     )
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The keys in `owned`."""
+        return tuple(entry if isinstance(entry, str) else entry.label for entry in self.owned)
 
     @property
     def all_hints(self) -> tuple[str, ...]:

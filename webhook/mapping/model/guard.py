@@ -133,7 +133,7 @@ def guard_rule(model: schema.Guard) -> GuardRule:
         sources = {kind: re.compile(glob_pattern(name), re.DOTALL) for kind, name in written.items()}
     return GuardRule(
         place=place,
-        names=(names,) if isinstance(names, str) else tuple(names),
+        names=schema.texts(names),
         truthy=model.lifts == "truthy",
         lifting=frozenset(value.casefold() for value in model.lifts) if isinstance(model.lifts, list) else None,
         harmless=None if model.unless is None else frozenset(model.unless),
@@ -366,7 +366,8 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
         yield from _mount_problems(rule, shim)
     if rule.place != "env":
         return
-    loader = _led(shim)
+    # In these, the shim's part comes before the user's.
+    loader = {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
     if LD_LIBRARY_PATH in loader:
         loader.add(KEPT_LIBRARY_PATH)
     for pattern in rule.names:
@@ -384,11 +385,6 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
                     ("env",),
                     "write `unless: []`, which catches every value but the shim's",
                 )
-
-
-def _led(shim: Shim | None) -> set[str]:
-    """The variables of the loader in which the shim's part comes before the user's."""
-    return set() if shim is None else {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
 
 
 def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:

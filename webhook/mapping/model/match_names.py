@@ -53,7 +53,11 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
     named = {place: list(_names_in(keys, variables, place)) for place in ("resource", "label", "annotation")}
     devices, listed_keys = named["resource"], [*named["label"], *named["annotation"]]
     prefixes = list(_prefixes(document, devices))
-    owned = [_MatchName(glob, path) for mark, path in _owned(document) for glob in _spelled(Template(mark), variables)]
+    owned = [
+        _MatchName(glob, ("owned", index))
+        for index, mark in enumerate(document.marks)
+        for glob in _spelled(Template(mark), variables)
+    ]
     marks = owned
     if document.match.keys is not None:
         listed = enumerate(document.match.keys)
@@ -108,11 +112,6 @@ def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable],
             for template in key.templates:
                 for glob in _spelled(template, variables):
                     yield _MatchName(glob, ("keys", key.name, place))
-
-
-def _owned(document: schema.Mapping) -> Iterator[tuple[str, FieldPath]]:
-    for index, mark in enumerate(document.owned):
-        yield mark if isinstance(mark, str) else mark.label, ("owned", index)
 
 
 def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iterator[_MatchName]:

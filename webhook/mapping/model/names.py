@@ -6,6 +6,7 @@ variables are matched only where a name begins like one of the patterns.
 `ReadKeys` are those that can matter to a decision: what a policy reads or writes, of what a pod carries.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -49,19 +50,19 @@ class _Pattern:
 
 @dataclass(frozen=True)
 class Names:
-    """The names in one place: exact ones, patterns, and the literal beginnings of all patterns."""
+    """The names in one place: exact ones, and patterns."""
 
     exact: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict)
     patterns: tuple[_Pattern, ...] = ()
-    beginnings: tuple[str, ...] = ()
 
     @cached_property
-    def _beginnings(self) -> tuple[str, ...]:
+    def beginnings(self) -> tuple[str, ...]:
+        """The literal beginnings of all patterns."""
         return tuple({pattern.prefix for pattern in self.patterns})
 
     def possible(self, keys: Iterable[str]) -> list[str]:
         """The keys that some vendor may read, in their order: most keys of a pod belong to none."""
-        exact, beginnings = self.exact, self._beginnings
+        exact, beginnings = self.exact, self.beginnings
         return [key for key in keys if key in exact or key.startswith(beginnings)]
 
     def owners(self, key: str) -> tuple[Owner, ...]:
@@ -92,8 +93,7 @@ def index(vendors: Iterable[Vendor], place: KeyPlace) -> Names:
                 continue
             for template in key.templates:
                 _add(vendor, key, template, exact, patterns)
-    beginnings = tuple({pattern.prefix for pattern in patterns})
-    return Names({key: tuple(owners) for key, owners in exact.items()}, tuple(patterns), beginnings)
+    return Names({key: tuple(owners) for key, owners in exact.items()}, tuple(patterns))
 
 
 def _add(vendor: Vendor, key: Key, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]) -> None:
@@ -213,14 +213,13 @@ def _keys(vendor: Vendor) -> Iterator[str]:
     """Yield the keys of a vendor as its document writes them, with variables in braces and ``*`` for any text."""
     for key in vendor.keys.values():
         yield from (template.text for template in key.templates)  # resource names, too: one as a label is reported
-    yield from (*vendor.place.node_selector, *vendor.place.labels, *vendor.place.annotations)
+    yield from itertools.chain(*vendor.place.written.values())
 
 
 def _marks(vendor: Vendor) -> Iterator[str]:
     """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems, likewise."""
     document = vendor.document
-    yield from (entry if isinstance(entry, str) else entry.label for entry in document.owned)
-    yield from document.all_hints
+    yield from (*document.marks, *document.all_hints)
     yield from (name.partition("=")[0] for name in (*vendor.owned.belongs.exact, *vendor.owned.belongs.globs))
     yield from (entry.name for entry in advised_names(document) if entry.report and entry.place != "resource")
     yield from (document.config_maps,) if document.config_maps is not None else ()

@@ -43,8 +43,7 @@ def advised_names(document: schema.Mapping) -> Iterator[AdvisedName]:
     for position, entry in enumerate(document.known):
         if not isinstance(entry, str):
             for place in PLACES:
-                names = getattr(entry, place) or ()
-                for name in (names,) if isinstance(names, str) else names:
+                for name in schema.texts(getattr(entry, place)):
                     yield AdvisedName(place, name, " ".join(entry.advice.split()), entry.report, position)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
-from webhook.mapping.document.problem import MappingError, Problem, nearest_known
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.match_names import Capacity
@@ -21,19 +21,21 @@ from webhook.mapping.model.vendor import BUILT_IN, KeyPlace, Owned, Vendor, unio
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 
+SETTINGS: Final = "settings"
+"""The source of problems in the settings, from whatever file."""
+
 ANY_FAMILY: Final = "any"
 """The family of vendors without hardware of their own."""
 
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
-def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -> tuple[dict[str, int], list[Problem]]:
+def _cards(cards: Mapping[str, Amount], largest_card: int) -> tuple[dict[str, int], list[Problem]]:
     """Return the bytes of each device by its name, and what is wrong with them.
 
     Args:
         cards: the setting.
         largest_card: bytes; 0 if the setting is invalid.
-        source: the source of the problems.
     """
     sizes: dict[str, int] = {}
     problems: list[Problem] = []
@@ -41,18 +43,18 @@ def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -
         path = ("cards", name)
         text = str(written)
         if not text[-1:].isalpha():
-            problems.append(Problem(f"{text[:64]!r} is ambiguous without a suffix", path, _EXAMPLE, source))
+            problems.append(Problem(f"{text[:64]!r} is ambiguous without a suffix", path, _EXAMPLE, SETTINGS))
             continue
         try:
             size = parse_quantity(text)
         except QuantityError as error:
-            problems.append(Problem(str(error), path, _EXAMPLE, source))
+            problems.append(Problem(str(error), path, _EXAMPLE, SETTINGS))
             continue
         if not isinstance(size, int) or size < MIB:
-            problems.append(Problem(f"{text} is less than 1Mi, or no whole number of bytes", path, _EXAMPLE, source))
+            problems.append(Problem(f"{text} is less than 1Mi, or no whole number of bytes", path, _EXAMPLE, SETTINGS))
         elif largest_card and size > largest_card:
             message = f"{text} is more than the {bytes_text(largest_card)} of `largestCard`"
-            problems.append(Problem(message, path, "write less, or raise `largestCard`", source))
+            problems.append(Problem(message, path, "write less, or raise `largestCard`", SETTINGS))
         else:
             sizes[name] = size
     return sizes, problems
@@ -212,10 +214,6 @@ def _written(name: str) -> str:
     return literal(json.dumps(name, ensure_ascii=False)[1:-1])
 
 
-SETTINGS: Final = "settings"
-"""The source of problems in the settings, from whatever file."""
-
-
 _OF_PODS: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
 """Where the keys of a pod are read."""
 
@@ -229,7 +227,8 @@ def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Map
         names: the active vendors that read each name in a place.
     """
     return [
-        *_unknown_names(vendors, settings),
+        *_unknown_names(vendors),
+        *_settings_problems(vendors, settings),
         *conflicts(names["resource"], "resource", vendors),
         *conflicts(_size_annotations(vendors, names["annotation"]), "annotation", vendors),
         *_chains(vendors, settings),
@@ -257,111 +256,72 @@ def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Name
 def _placed_keys(vendors: Iterable[Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
     """Report keys that `place` writes and a vendor reads: a second pass would read another request."""
     for vendor in vendors:
-        place = vendor.place
-        for member, written, read in (
-            ("nodeSelector", place.node_selector, names["nodeSelector"]),
-            ("labels", place.labels, names["label"]),
-            ("annotations", place.annotations, names["annotation"]),
-        ):
-            for key, owner in [(each, owner) for each in written for owner in read.owners(each)]:
+        for place, written in vendor.place.written.items():
+            member = place if place == "nodeSelector" else f"{place}s"
+            for key, owner in [(each, owner) for each in written for owner in names[place].owners(each)]:
                 message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
                 yield Problem(message, ("place", member, key), "leave it out", vendor.source)
 
 
-def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
-    problems = [
-        Problem(
-            f"no vendor is called {vendor.translate_to!r}",
-            ("translateTo",),
-            nearest_known(vendor.translate_to, vendors),
-            vendor.source,
-        )
-        for vendor in vendors.values()
-        if vendor.translate_to is not None and vendor.translate_to not in vendors
-    ]
-    problems.extend(
-        Problem(
-            f"no vendor with claims is called {vendor.claim.partitions!r}",
-            ("claim", "partitions"),
-            nearest_known(vendor.claim.partitions, [name for name, each in vendors.items() if each.claim is not None]),
-            vendor.source,
-        )
-        for vendor in vendors.values()
-        if vendor.claim is not None
-        and vendor.claim.partitions is not None
-        and (vendor.claim.partitions not in vendors or vendors[vendor.claim.partitions].claim is None)
-    )
-    problems.extend(
-        Problem(
-            f"no other vendor is called {vendor.copies!r}",
-            ("copies",),
-            nearest_known(vendor.copies, vendors.keys() - {vendor.name}),
-            vendor.source,
-        )
-        for vendor in vendors.values()
-        if vendor.copies is not None and (vendor.copies not in vendors or vendor.copies == vendor.name)
-    )
-    problems.extend(
-        Problem(
-            f"no other vendor is called {name!r}",
-            ("allowedWith", name),
-            nearest_known(name, vendors.keys() - {vendor.name}),
-            vendor.source,
-        )
-        for vendor in vendors.values()
-        for name in vendor.document.allowed_with
-        if name not in vendors or name == vendor.name
-    )
+def _unknown(name: str, path: FieldPath, source: str, known: Iterable[str], kind: str = "vendor") -> Problem:
+    return Problem(f"no {kind} is called {name!r}", path, nearest_known(name, known), source)
+
+
+def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
+    """Report vendors that mappings name, and that do not exist, or are not of the kind that is needed."""
+    claiming = [name for name, vendor in vendors.items() if vendor.claim is not None]
+    for vendor in vendors.values():
+        others = vendors.keys() - {vendor.name}
+        partitions = None if vendor.claim is None else vendor.claim.partitions
+        if vendor.translate_to is not None and vendor.translate_to not in vendors:
+            yield _unknown(vendor.translate_to, ("translateTo",), vendor.source, vendors)
+        if partitions is not None and partitions not in claiming:
+            yield _unknown(partitions, ("claim", "partitions"), vendor.source, claiming, "vendor with claims")
+        if vendor.copies is not None and vendor.copies not in others:
+            yield _unknown(vendor.copies, ("copies",), vendor.source, others, "other vendor")
+        for name in vendor.document.allowed_with:
+            if name not in others:
+                yield _unknown(name, ("allowedWith", name), vendor.source, others, "other vendor")
+
+
+def _settings_problems(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
+    """Report the same of the settings, and vendors that cannot have the part that these give them."""
     if settings.target is not None and settings.target not in vendors:
-        problems.append(
-            Problem(
-                f"no vendor is called {settings.target!r}",
-                ("target",),
-                nearest_known(settings.target, vendors),
-                SETTINGS,
-            )
-        )
+        yield _unknown(settings.target, ("target",), SETTINGS, vendors)
     for position, name in enumerate(settings.served):
-        served, path = vendors.get(name), ("served", position)
-        if served is None:
-            problems.append(Problem(f"no vendor is called {name!r}", path, nearest_known(name, vendors), SETTINGS))
-        elif not served.target:
-            problems.append(Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS))
+        path = ("served", position)
+        if name not in vendors:
+            yield _unknown(name, path, SETTINGS, vendors)
+        elif not vendors[name].target:
+            yield Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS)
     for name, owner in settings.owners.items():
         if owner not in vendors:
-            problems.append(
-                Problem(f"no vendor is called {owner!r}", ("owners", name), nearest_known(owner, vendors), SETTINGS)
-            )
+            yield _unknown(owner, ("owners", name), SETTINGS, vendors)
         elif owner not in {user.vendor for user in index(vendors.values(), "resource").owners(name)}:
-            problems.append(Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS))
-    return problems
+            yield Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS)
 
 
-def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
     """Report targets that are themselves translated: a translated request must be final."""
-    problems: list[Problem] = []
+    home = vendors.get(settings.target or "")
     for vendor in vendors.values():
         target = vendors.get(vendor.translate_to or "")
         if target is None:
             continue
         path = ("translateTo",)
         if not target.target:
-            problems.append(Problem(f"{target.name} is read only and never written", path, None, vendor.source))
+            yield Problem(f"{target.name} is read only and never written", path, None, vendor.source)
         elif target.translate_to is not None and target.name != vendor.name:
             message = f"{target.name} is itself translated to {target.translate_to}"
-            problems.append(Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source))
-        elif settings.target not in {None, target.name} and target.same_family(
-            vendors.get(settings.target or "", target)
-        ):
+            yield Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source)
+        elif settings.target not in {None, target.name} and target.same_family(home or target):
             message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
-            problems.append(Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source))
-    home = vendors.get(settings.target or "")
+            yield Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source)
     if home is not None and not home.target:
-        problems.append(Problem(f"{home.name} is read only and never written", ("target",), None, SETTINGS))
+        yield Problem(f"{home.name} is read only and never written", ("target",), None, SETTINGS)
     elif home is not None and home.translate_to not in {None, home.name}:
         message = f"{home.name} is itself translated to {home.translate_to}"
-        problems.append(Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS))
-    return problems
+        yield Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS)
 
 
 def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
@@ -538,7 +498,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     problems = contradictions(vendors, settings, read)
     largest = _largest_card(settings.largest_card, problems)
     smallest = _bytes(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
-    cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
+    cards, wrong = _cards(settings.cards, largest)
     problems += wrong
     if problems:
         raise MappingError(problems)

@@ -226,7 +226,7 @@ def _number(
             _check_omittable(target, form, dimension, request)
         return None
     devices = request.devices or 1
-    if literal and _counts(form, key):
+    if literal and isinstance(form.devices, Derived) and form.devices.key == key.name:
         return None
     if counts and not key.of_container and _count_implied(form, key, devices, defaults):
         return None
@@ -245,10 +245,6 @@ def _key_for(form: Form, dimension: Dimension, value: int | Memory, *, needed_on
         if _can_express(key, dimension, value):
             return key
     return None
-
-
-def _counts(form: Form, key: Key) -> bool:
-    return isinstance(form.devices, Derived) and form.devices.key == key.name
 
 
 def _can_express(key: Key, dimension: Dimension, value: int | Memory) -> bool:
