@@ -27,13 +27,15 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
+
+E = TypeVar("E", bound=x509.ExtensionType)
 
 
 class CertificateError(Exception):
@@ -218,20 +220,23 @@ def issue(ca: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta
     return Pair(certificate, key)
 
 
+def _extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
 def covers(certificate: x509.Certificate, names: Collection[str]) -> bool:
     """Whether a certificate is for every one of `names`."""
-    try:
-        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return False
-    return set(map(_general_name, names)) <= set(alternative)
+    alternative = _extension(certificate, x509.SubjectAlternativeName)
+    return alternative is not None and set(map(_general_name, names)) <= set(alternative)
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:
     """The DNS names and IP addresses of a certificate."""
-    try:
-        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    alternative = _extension(certificate, x509.SubjectAlternativeName)
+    if alternative is None:
         return []
     return [*alternative.get_values_for_type(x509.DNSName), *map(str, alternative.get_values_for_type(x509.IPAddress))]
 
@@ -264,11 +269,9 @@ def _builder(
 
 
 def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
-    try:
-        return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    except x509.ExtensionNotFound:
-        # A CA that somebody made by hand may lack it.
-        return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
+    # A CA that somebody made by hand may lack it.
+    found = _extension(certificate, x509.SubjectKeyIdentifier)
+    return found or x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -307,11 +310,10 @@ def check_use(certificate: x509.Certificate, names: Collection[str], what: str) 
     if missing:
         names_text = ", ".join(names_of(certificate)) or "no name"
         raise UnusablePairError(what, f"is not for {', '.join(missing)}: it names {names_text}")
-    try:
-        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        return
-    if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(usages):
+    usages = _extension(certificate, x509.ExtendedKeyUsage)
+    if usages is not None and not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(
+        usages
+    ):
         raise UnusablePairError(what, "is not for servers (extendedKeyUsage serverAuth is missing)")
 
 
@@ -346,16 +348,10 @@ def path_to(
 
 def may_sign(certificate: x509.Certificate, below: int) -> bool:
     """Whether clients accept a certificate as a CA (RFC 5280 §6.1.4) with `below` intermediates below it."""
-    extensions = certificate.extensions
-    try:
-        constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
-    except x509.ExtensionNotFound:
+    constraints, usage = _extension(certificate, x509.BasicConstraints), _extension(certificate, x509.KeyUsage)
+    if constraints is None or not constraints.ca or not (usage is None or usage.key_cert_sign):
         return False
-    try:
-        signs = extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
-    except x509.ExtensionNotFound:
-        signs = True
-    return constraints.ca and signs and (constraints.path_length is None or constraints.path_length >= below)
+    return constraints.path_length is None or constraints.path_length >= below
 
 
 def _has_name(certificate: x509.Certificate, name: str) -> bool:

@@ -18,7 +18,7 @@ from webhook.admission.decision import ENFORCE_LABEL
 from webhook.admission.hide import HIDING, at_home, hiding_of, target_without_overrides
 from webhook.admission.overrides import DEFAULT_SCHEDULER, OVERRIDES
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.desired import API_VERSION, NAMESPACE_NAME
+from webhook.cluster.registration.desired import API_VERSION, NAMESPACE_NAME, NEW_PODS
 from webhook.cluster.registration.match_conditions import (
     GPU_KEYS,
     any_container,
@@ -179,15 +179,7 @@ def _constraints(policy: Policy) -> Object:
                 {"key": ROLLOUT, "operator": "DoesNotExist"},
             ]
         },
-        "resourceRules": [
-            {
-                "apiGroups": [""],
-                "apiVersions": ["v1"],
-                "operations": ["CREATE"],
-                "resources": ["pods"],
-                "scope": "Namespaced",
-            }
-        ],
+        "resourceRules": [NEW_PODS],
     }
 
 

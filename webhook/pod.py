@@ -29,6 +29,10 @@ MAX_SOURCE: Final = 4 * 1024
 """The most bytes of a variable's ``valueFrom`` that are decoded: its names have at most 253 characters each."""
 
 
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""The phases of a pod all of whose containers have ended for good."""
+
+
 class View(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Base of all views: immutable, camelCase on the wire, unknown fields skipped."""
 

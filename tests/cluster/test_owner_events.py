@@ -9,9 +9,10 @@ import pytest
 
 from webhook.cluster import owner_events
 from webhook.cluster.client.api import UnreachableError
-from webhook.cluster.owner_events import MAX_REMEMBERED, MAX_WAITING, OwnerEvents, WorkloadEvent, WorkloadReference
+from webhook.cluster.owner_events import MAX_REMEMBERED, MAX_WAITING, OwnerEvents, WorkloadEvent
+from webhook.pod import OwnerReference
 
-OWNER = WorkloadReference("apps/v1", "ReplicaSet", "train-5d4f", "uid")
+OWNER = OwnerReference("apps/v1", "ReplicaSet", "train-5d4f", "uid")
 
 
 class Queue:
@@ -50,7 +51,7 @@ def test_the_same_is_new_once() -> None:
 async def test_a_name_that_is_a_path_is_not_looked_up() -> None:
     """Pods are validated after their webhooks; nothing is read with the rights of this one."""
     events, queue = of()
-    owner = WorkloadReference("apps/v1", "ReplicaSet", "../../../../api/v1/secrets?x=", "uid")
+    owner = OwnerReference("apps/v1", "ReplicaSet", "../../../../api/v1/secrets?x=", "uid")
     events.put(WorkloadEvent("team", owner, "PodsChanged", "m", "Normal"))
     await written(events, queue)
     assert queue.written[0][0] == "ReplicaSet/../../../../api/v1/secrets?x="
@@ -69,7 +70,7 @@ async def test_too_many_wait_for_a_later_pod() -> None:
     events, queue = of()
     for number in range(MAX_WAITING):
         assert events.is_new(str(number))
-        events.put(WorkloadEvent("n", WorkloadReference("v1", "Other", "o", "u"), "PodsChanged", "m", "Normal"))
+        events.put(WorkloadEvent("n", OwnerReference("v1", "Other", "o", "u"), "PodsChanged", "m", "Normal"))
     assert not events.is_new("late")
     await written(events, queue)
     assert events.is_new("late")

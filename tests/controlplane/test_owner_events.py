@@ -14,7 +14,8 @@ from tests.controlplane.plane import ControlPlane
 from webhook import labels
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.events import EventQueue, Events
-from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
+from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
+from webhook.pod import OwnerReference
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
@@ -79,7 +80,7 @@ def test_a_deployment_tells_that_its_pods_are_changed(plane: ControlPlane) -> No
 async def test_a_second_replica_adds_nothing(plane: ControlPlane) -> None:
     """It finds the Event of the first, which is neither written again nor counted."""
     api = await connect(plane.kubeconfig)
-    owner = WorkloadReference("example.com/v1", "Train", "twice", "some-uid")
+    owner = OwnerReference("example.com/v1", "Train", "twice", "some-uid")
     for _ in range(2):
         queue = EventQueue(Events(api), structlog.get_logger())
         reporter = OwnerEvents(api, queue)

@@ -24,7 +24,7 @@ from webhook.pod import (
     present,
     value_source,
 )
-from webhook.reasons import Denied, Finding, Reason, deny
+from webhook.reasons import Finding, Reason, deny
 from webhook.request import Request
 from webhook.text import shorten
 
@@ -139,22 +139,11 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
             rule = allocation.vendor.guard.catch(key, value, whole=not allocation.share, place=place)
             if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
                 continue
-            action = _action(plan, rule)
-            field = f"metadata.{place}s[{key}]"
-            if action == "deny":
-                message = (
-                    f"the value of {place} {_shown(key)} {_effect(share=allocation.share)}: {_remedy(rule.harmless)}"
-                )
-                raise deny(Reason.GUARDED, message, field=field, value=value)
-            if action == "strip":
-                _count_stripped(plan)
+            shown = f"{place} {_shown(key)}"
+            denial = f"the value of {shown} {_effect(share=allocation.share)}: {_remedy(rule.harmless)}"
+            caught = _Caught(shown, f"metadata.{place}s[{key}]", value)
+            if _removes(plan, rule, caught, denial, share=allocation.share):
                 edits.values[key] = None
-                effect = _effect(share=allocation.share)
-                message = f"{place} {_shown(key)} {effect} and was removed: remove it from the manifest"
-                plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
-            if action == "warn":
-                message = f"{place} {_shown(key)} {_possible_effect(share=allocation.share)} and was kept: remove it"
-                plan.findings.append(Finding(Reason.GUARD_KEPT, message, None, field, value))
 
 
 def _guard_pod_fields(plan: Plan) -> None:
@@ -170,7 +159,7 @@ def _guard_pod_fields(plan: Plan) -> None:
         values["runtimeClassName"] = spec.runtime_class_name
     for vendor in {each.vendor.name: each.vendor for each in plan.allocations if each.share}.values():
         for name, value in values.items():
-            _guard_field(plan, vendor, name, _Kept(f"{name}: {shorten(value, 63)}", f"spec.{name}", value))
+            _guard_field(plan, vendor, name, _Caught(f"{name}: {shorten(value, 63)}", f"spec.{name}", value))
 
 
 def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
@@ -186,12 +175,11 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
         added = capabilities_added(security)
         # Container runtimes take them in any case, some with the kernel's prefix.
         for name in dict.fromkeys([written.upper().removeprefix("CAP_") for written in added]):
-            _guard_field(plan, vendor, "capabilities", _Kept(f"the capability {name}", field, name), slot)
+            _guard_field(plan, vendor, "capabilities", _Caught(f"the capability {name}", field, name, slot.name))
         if security.proc_mount:
-            shown = f"procMount: {shorten(security.proc_mount, 63)}"
-            _guard_field(
-                plan, vendor, "procMount", _Kept(shown, "securityContext.procMount", security.proc_mount), slot
-            )
+            mount = security.proc_mount
+            caught = _Caught(f"procMount: {shorten(mount, 63)}", "securityContext.procMount", mount, slot.name)
+            _guard_field(plan, vendor, "procMount", caught)
     if "hostPath" in vendor.guard.places and b"hostPath" in bytes(plan.pod.spec.volumes):
         _guard_host_paths(plan, allocation)
 
@@ -211,38 +199,53 @@ def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
             if vendor.guard.guarded(path, "hostPath"):
                 rule = vendor.guard.catch(path, None, place="hostPath")
                 shown = f"the mount of the node's {shorten(path, 100)}"
-                _act(plan, rule, _Kept(shown, f"volumeMounts[{mount.mount_path}]", path), slot)
+                _guard_kept(plan, rule, _Caught(shown, f"volumeMounts[{mount.mount_path}]", path, slot.name))
 
 
-class _Kept(NamedTuple):
-    """What of a pod is never removed: how messages call it, where it stands, its value."""
+class _Caught(NamedTuple):
+    """What the guard looks at: how messages call it, where it stands, its value, and its container."""
 
     shown: str
     field: str
-    value: str
+    value: str | None
+    container: str | None = None
 
 
-def _guard_field(plan: Plan, vendor: Vendor, name: str, kept: _Kept, slot: Slot | None = None) -> None:
+def _guard_field(plan: Plan, vendor: Vendor, name: str, caught: _Caught) -> None:
     if vendor.guard.guarded(name, "field"):
-        _act(plan, vendor.guard.catch(name, kept.value, place="field"), kept, slot)
+        _guard_kept(plan, vendor.guard.catch(name, caught.value, place="field"), caught)
 
 
-def _act(plan: Plan, rule: GuardRule | None, kept: _Kept, slot: Slot | None) -> None:
+def _guard_kept(plan: Plan, rule: GuardRule | None, caught: _Caught) -> None:
     """Do what a rule for what is never removed says: deny, report or nothing."""
-    shown, field, value = kept
-    action = "allow" if rule is None else _action(plan, rule)
-    container = None if slot is None else slot.name
-    if action == "deny":
-        message = f"{shown} {_effect(share=True)}: remove it, or request whole devices"
-        if field == "spec.runtimeClassName":
-            message = (
-                f"{shown} runs containers in a sandbox, where no library of the node limits a share: "
-                "use another class, or request whole devices"
-            )
-        raise deny(Reason.GUARDED, message, container=container, field=field, value=value)
-    if action == "warn":
-        message = f"{shown} {_possible_effect(share=True)} and was kept: remove it"
-        plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
+    denial = f"{caught.shown} {_effect(share=True)}: remove it, or request whole devices"
+    if caught.field == "spec.runtimeClassName":
+        denial = (
+            f"{caught.shown} runs containers in a sandbox, where no library of the node limits a share: "
+            "use another class, or request whole devices"
+        )
+    if rule is not None:
+        _removes(plan, rule, caught, denial, share=True)
+
+
+def _removes(plan: Plan, rule: GuardRule, caught: _Caught, denial: str, *, share: bool) -> bool:
+    """Deny, report or let through what a rule catches; return whether it is to be removed, which is reported, too."""
+    shown, field, value, container = caught
+    # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
+    match _action(plan, rule):
+        case "deny":
+            raise deny(Reason.GUARDED, denial, container=container, field=field, value=value)
+        case "warn":
+            message = f"{shown} {_possible_effect(share=share)} and was kept: remove it"
+            plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
+        case "strip":
+            _count_stripped(plan)
+            message = f"{shown} {_effect(share=share)} and was removed: remove it from the manifest"
+            plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, container, field, value))
+            return True
+        case "allow":
+            pass
+    return False
 
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
@@ -297,26 +300,10 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
         removed = edits.devices_removed if mount is None else edits.mounts_removed
         if rule is None or rule.exception or index in removed:
             continue
-        action = _action(plan, rule)
-        if action == "allow":
-            continue
-        message, field = f"the mount at {shorten(path, 100)} {_effect(share=share)}", f"volumeMounts[{written}]"
-        if action == "deny":
-            raise deny(
-                Reason.GUARDED,
-                f"{message}: remove it, or mount the volume elsewhere",
-                container=slot.name,
-                field=field,
-                value=path,
-            )
-        if action == "warn":
-            message = f"the mount at {shorten(path, 100)} {_possible_effect(share=share)} and was kept: remove it"
-            plan.findings.append(Finding(Reason.GUARD_KEPT, message, slot.name, field, path))
-            continue
-        _count_stripped(plan)
-        removed.add(index)
-        message = f"{message} and was removed: remove it from the manifest"
-        plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, slot.name, field, path))
+        caught = _Caught(f"the mount at {shorten(path, 100)}", f"volumeMounts[{written}]", path, slot.name)
+        denial = f"{caught.shown} {_effect(share=share)}: remove it, or mount the volume elsewhere"
+        if _removes(plan, rule, caught, denial, share=share):
+            removed.add(index)
 
 
 def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:
@@ -352,19 +339,10 @@ def _guard_variables(
             continue
         if rule.exception:
             continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
-        action = _action(plan, rule)  # asked only where it matters: what is remembered serves for the rest
-        if action == "allow":
-            continue
-        if action == "deny":
-            raise _denial(slot, entry, rule, limits.get(entry.name), request, share=share)
-        if action == "warn":
-            message = f"env {_shown(entry.name)} {_possible_effect(share=share)} and was kept: remove it"
-            plan.findings.append(Finding(Reason.GUARD_KEPT, message, container.name, f"env[{entry.name}]", value))
-            continue
-        _count_stripped(plan)
-        removed.add(index)
-        message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: remove it from the manifest"
-        plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
+        caught = _Caught(f"env {_shown(entry.name)}", f"env[{entry.name}]", value, container.name)
+        denial = _denial(caught, rule, limits.get(entry.name), requested=request is not None, share=share)
+        if _removes(plan, rule, caught, denial, share=share):
+            removed.add(index)
 
 
 def _show_devices(plan: Plan, allocation: Allocation) -> None:
@@ -448,28 +426,17 @@ def _possible_effect(*, share: bool) -> str:
     return f"may {_effect(share=share).replace('lifts', 'lift').replace('shows', 'show')}"
 
 
-def _denial(
-    slot: Slot, entry: EnvVar, rule: GuardRule, limit: str | None, request: Request | None, *, share: bool
-) -> Denied:
-    name, value = f"env {_shown(entry.name)}", known_value(entry)
+def _denial(caught: _Caught, rule: GuardRule, limit: str | None, *, requested: bool, share: bool) -> str:
     # If devices are requested, a value that hides them is no remedy.
-    harmless = None if request is not None and rule.hides else rule.harmless
-    if value is None:
+    harmless = None if requested and rule.hides else rule.harmless
+    if caught.value is None:
         effect = _possible_effect(share=share).replace("may", "could")
-        message = f"{name} gets its value only when the container starts, and it {effect}: "
+        message = f"{caught.shown} gets its value only when the container starts, and it {effect}: "
         remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
-        message = f"the value of {name} {_effect(share=share)}: "
+        message = f"the value of {caught.shown} {_effect(share=share)}: "
         remedy = _remedy(harmless)
-    if limit is not None:
-        remedy = f"remove it (the requested limit is {limit})"
-    return deny(
-        Reason.GUARDED,
-        f"{message}{remedy}",
-        container=slot.name,
-        field=f"env[{entry.name}]",
-        value=value,
-    )
+    return f"{message}remove it (the requested limit is {limit})" if limit is not None else f"{message}{remedy}"
 
 
 def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> str:

@@ -34,6 +34,7 @@ from webhook.cluster.client.api import (
 )
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
+from webhook.pod import ENDED, PodClaim
 from webhook.request import CLAIM_API, CLAIM_PREFIX, ClaimTemplate, template_name
 
 GROUP: Final = f"/apis/{CLAIM_API}"
@@ -88,19 +89,13 @@ class _TemplateView(NamedTuple):
     created: str
 
 
-class _PodClaim(msgspec.Struct, frozen=True, rename="camel"):
-    name: str = ""
-    resource_claim_template_name: str | None = None
-    resource_claim_name: str | None = None
-
-
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    resource_claims: list[_PodClaim] | None = None
+    resource_claims: list[PodClaim] | None = None
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
-    resource_claim_statuses: list[_PodClaim] | None = None
+    resource_claim_statuses: list[PodClaim] | None = None
 
 
 class ClaimingPod(msgspec.Struct, frozen=True):
@@ -117,8 +112,6 @@ class _PodView(NamedTuple):
     named: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
 
-
-ENDED: Final = ("Succeeded", "Failed")
 
 _decode = msgspec.json.Decoder(_TemplateObject).decode
 _decode_pod = msgspec.json.Decoder(ClaimingPod).decode

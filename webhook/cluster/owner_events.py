@@ -13,6 +13,7 @@ import msgspec
 
 from webhook.cluster.client.api import Api, ApiError, read_object
 from webhook.cluster.client.events import EventQueue, Subject, Type
+from webhook.pod import OwnerReference
 
 MAX_REMEMBERED: Final = 4096
 """Workloads whose Event is not written again."""
@@ -30,18 +31,8 @@ _OWNED: Final[Mapping[tuple[str, str], str]] = {("apps/v1", "ReplicaSet"): "repl
 """API version and kind of what other workloads make, with the resource."""
 
 
-class WorkloadReference(msgspec.Struct, frozen=True, rename="camel"):
-    """An owner reference."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    owner_references: list[WorkloadReference] = []
+    owner_references: list[OwnerReference] = []
 
 
 class _Owned(msgspec.Struct, frozen=True):
@@ -52,7 +43,7 @@ class WorkloadEvent(NamedTuple):
     """What became of the pods of a workload."""
 
     namespace: str
-    owner: WorkloadReference
+    owner: OwnerReference
     reason: str
     message: str
     type: Type
@@ -101,7 +92,7 @@ class OwnerEvents:
             self._events.put(subject, reason, message, type_)
             await asyncio.sleep(PAUSE)
 
-    async def _workload(self, namespace: str, owner: WorkloadReference) -> WorkloadReference:
+    async def _workload(self, namespace: str, owner: OwnerReference) -> OwnerReference:
         """The owner of an owner; the owner itself if it has none, or cannot be read."""
         resource = _OWNED.get((owner.api_version, owner.kind))
         # The API server validates a pod after its webhooks, so any text may be a name.

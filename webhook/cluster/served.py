@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, read_object
 from webhook.cluster.client.reflector import Reflector
 from webhook.labels import PATHS
+from webhook.pod import ENDED
 
 FIRST: Final = (1, 35)
 AGAIN: Final = 600.0
@@ -71,7 +72,6 @@ def serves(major: str, minor: str) -> bool:
 
 SELECTOR: Final = "app.kubernetes.io/component=webhook"
 CONTAINER: Final = "webhook"
-ENDED: Final = ("Succeeded", "Failed")
 
 
 class _Container(msgspec.Struct, frozen=True):

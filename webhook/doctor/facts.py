@@ -23,7 +23,7 @@ from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.result import NOT_TRIED, Missing, T
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod, View
+from webhook.pod import ENDED, Pod, View
 from webhook.request import ClaimTemplate
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
@@ -73,7 +73,7 @@ class PodStatus(View, frozen=True):
     @property
     def ended(self) -> bool:
         """Whether all its containers have ended for good."""
-        return self.phase in {"Succeeded", "Failed"}
+        return self.phase in ENDED
 
     @property
     def scheduling(self) -> str:

@@ -5,7 +5,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from cryptography import x509
 from prometheus_client.metrics_core import Metric
@@ -31,31 +31,8 @@ SHOWN: Final = 16
 """Digits of a fingerprint in lines for people: 64 bits."""
 
 
-class Upkeep(Protocol):
-    """What renews the certificate."""
-
-    served: asyncio.Event
-
-    @property
-    def ca(self) -> x509.Certificate | None:
-        """The CA of the certificate in force, as far as it is known."""
-        ...
-
-    def check(self) -> None:
-        """Reconcile soon."""
-        ...
-
-    async def start(self) -> None:
-        """Reconcile for the first time; raise its failure."""
-        ...
-
-    async def run(self) -> None:
-        """Renew the certificate until cancelled; nothing is raised."""
-        ...
-
-    async def is_current(self) -> bool:
-        """Whether other replicas can be using no other CAs than those published last."""
-        ...
+Upkeep: TypeAlias = Rotator | ProvidedPair
+"""What renews the certificate."""
 
 
 class Certificates:

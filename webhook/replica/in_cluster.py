@@ -41,7 +41,7 @@ from webhook.cluster.configuration.config_maps import (
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
-from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent, WorkloadReference
+from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.registration import desired as registration
 from webhook.cluster.registration.desired import (
     KINDS,
@@ -417,14 +417,13 @@ class InCluster:
         what = decision.status_json if decision.denial is None else decision.denial.text
         if not self._owner_events.is_new(owner.uid, policy.digest, what):
             return
-        of_api = WorkloadReference(owner.api_version, owner.kind, owner.name, owner.uid)
         found = [finding.text for finding in decision.warnings if finding.reason in _UNWRITTEN]
         if decision.denial is not None:
             message = f"pods of this template are denied: {decision.denial.text}"
-            self._owner_events.put(WorkloadEvent(namespace, of_api, "PodsDenied", message, "Warning"))
+            self._owner_events.put(WorkloadEvent(namespace, owner, "PodsDenied", message, "Warning"))
         elif found:
             message = f"pods of this template are changed: {'; '.join(found)}"
-            self._owner_events.put(WorkloadEvent(namespace, of_api, "PodsChanged", message, "Normal"))
+            self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
     def lines(self) -> list[str]:
         """What is in force and in contact, for people."""

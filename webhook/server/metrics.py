@@ -6,7 +6,7 @@ import itertools
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from aiohttp import connector
 from prometheus_client import CollectorRegistry, generate_latest
@@ -84,25 +84,6 @@ class _Distribution:
         bounds = [*map(str, map(float, self.bounds)), "+Inf"]
         buckets = list(zip(bounds, itertools.accumulate(self.counts), strict=True))
         return HistogramMetricFamily(name, what, buckets=buckets, sum_value=self.total)
-
-
-class ReviewMetrics(Protocol):
-    """What one endpoint counts of its reviews."""
-
-    def review(self, series: Series, *, seconds: float, size: int) -> None:
-        """Count one review."""
-
-    def noted(self, reasons: Sequence[str]) -> None:
-        """Count the notes on one review, by the names of their reasons."""
-
-    def in_namespace(self, series: Series) -> None:
-        """Count a pod that requests devices, by its namespace, the outcome and the reason."""
-
-    def bug(self) -> None:
-        """Count a review that failed because of a bug."""
-
-    def http_error(self, status: int) -> None:
-        """Count a request that was answered with an HTTP error."""
 
 
 class Metrics(Collector):
@@ -218,6 +199,10 @@ class ValidationMetrics:
         """Yield the metric."""
         what = "Reviews of what is about to be stored, by outcome and reason (docs/codes.md)."
         yield counter("vgpu_webhook_validations", what, ("outcome", "reason"), self._reviews.items())
+
+
+ReviewMetrics: TypeAlias = Metrics | ValidationMetrics
+"""What one endpoint counts of its reviews."""
 
 
 def counter(name: str, what: str, labels: Sequence[str], counts: Values) -> Metric:

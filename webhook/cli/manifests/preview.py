@@ -21,7 +21,7 @@ from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod
+from webhook.pod import ENDED, Pod
 from webhook.reasons import Reason
 from webhook.workloads import Kinds, workloads_of
 
@@ -269,7 +269,7 @@ def _ended(data: Mapping[str, Any]) -> bool:
     """Whether it is a pod or a job that has ended: it makes no further pod."""
     status = data.get("status") or {}
     conditions = [each.get("type") for each in status.get("conditions") or () if each.get("status") == "True"]
-    return status.get("phase") in {"Succeeded", "Failed"} or not _OVER.isdisjoint(conditions)
+    return status.get("phase") in ENDED or not _OVER.isdisjoint(conditions)
 
 
 def _again(data: KubeData, kind: str, owner: Mapping[str, str] | None) -> KubeData:
