@@ -41,7 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Search all objects for garbage rarely: what is young is where tests leave it."""
+    """Take away the settings of whoever runs the tests; search all objects for garbage rarely: tests leave it young."""
+    for name in list(os.environ):
+        if name.startswith("VGPU_WEBHOOK_"):
+            del os.environ[name]
     gc.set_threshold(700, 10, 100)
 
 
@@ -89,14 +92,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             f"from any vendor to any other: {', '.join(f'{n:,} {what}' for what, n in counts.items())}"
         )
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away the settings of whoever runs the tests."""
-    for name in list(os.environ):
-        if name.startswith("VGPU_WEBHOOK_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture(autouse=True)

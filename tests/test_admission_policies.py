@@ -90,20 +90,25 @@ def defaulted(stored: Json) -> Json:
     return {**stored, "spec": {"schedulerName": "default-scheduler", **stored["spec"]}}
 
 
-GUARDS = {
-    (target, bare): (made, guard_objects(made, "1", "Deny"))
-    for target in TARGETS
-    for bare in ("whole", "share")
-    if (made := policy_of(json.dumps({"target": target, "bareDevices": bare}), ())) is not None
-    and guard_objects(made, "1", "Deny")
-}
+@cache
+def guards() -> dict[tuple[str, str], tuple[Policy, list[Object]]]:
+    """The policies that have a guard, with it, by target and by what devices alone are."""
+    return {
+        (target, bare): (made, guard_objects(made, "1", "Deny"))
+        for target in TARGETS
+        for bare in ("whole", "share")
+        if (made := policy_of(json.dumps({"target": target, "bareDevices": bare}), ())) is not None
+        and guard_objects(made, "1", "Deny")
+    }
+
+
 VENDORS = sorted(HAMI.vendors)
 
 
 @given(st.data())
 def test_what_a_decision_stores_passes(data: st.DataObject) -> None:
     """Whatever the target, and in whatever keys: the guard has no rule that decisions do not have."""
-    made, guard = GUARDS[data.draw(st.sampled_from(sorted(GUARDS)))]
+    made, guard = guards()[data.draw(st.sampled_from(sorted(guards())))]
     names = [data.draw(st.sampled_from(VENDORS)), data.draw(st.none() | st.sampled_from(VENDORS))]
     first, second = (None if name is None else made.vendors[name] for name in names)
     assert first is not None

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts import skip_part
+
 ROOT = Path(__file__).parents[1]
 NODE = [
     "-m",
@@ -19,17 +21,39 @@ NODE = [
     "-m",
     "node",
 ]
-BROWSER = ["tests/playground/test_browser.py", "-m", "browser", "-k", "typing"]
+
+
+@pytest.mark.parametrize(
+    "settings, permitted",
+    [
+        ({}, True),
+        ({"TESTS_MAY_SKIP": "image"}, True),
+        ({"CI": ""}, True),
+        ({"CI": "true"}, False),
+        ({"CI": "true", "TESTS_MAY_SKIP": "workflows,image"}, False),
+        ({"CI": "true", "TESTS_MAY_SKIP": "nodes"}, False),
+        ({"CI": "true", "TESTS_MAY_SKIP": "node"}, True),
+        ({"CI": "true", "TESTS_MAY_SKIP": "image,node"}, True),
+    ],
+)
+def test_what_may_be_skipped(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, *, permitted: bool) -> None:
+    """Anything outside CI; in CI what is listed, and what is not fails with what would permit it."""
+    for name in ("CI", "TESTS_MAY_SKIP"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in settings.items():
+        monkeypatch.setenv(name, text)
+    outcome = pytest.skip.Exception if permitted else pytest.fail.Exception
+    with pytest.raises(outcome, match=r"^no runc$" if permitted else r"^no runc \(CI is set: TESTS_MAY_SKIP=node "):
+        skip_part("node", "no runc")
 
 
 @pytest.mark.parametrize(
     "settings, status, told",
     [
-        ({}, 0, "skipped"),
-        ({"CI": "true"}, 1, "TESTS_MAY_SKIP=node"),
-        ({"CI": "true", "TESTS_MAY_SKIP": "workflows,image"}, 1, "TESTS_MAY_SKIP=node"),
         ({"CI": "true", "TESTS_MAY_SKIP": "node"}, 1, "TESTS_MAY_SKIP=image"),
-        ({"CI": "true", "TESTS_MAY_SKIP": "node,image"}, 0, "skipped"),
+        pytest.param({}, 0, "skipped", marks=pytest.mark.deep),
+        pytest.param({"CI": "true"}, 1, "TESTS_MAY_SKIP=node", marks=pytest.mark.deep),
+        pytest.param({"CI": "true", "TESTS_MAY_SKIP": "node,image"}, 0, "skipped", marks=pytest.mark.deep),
     ],
 )
 def test_tests_on_a_node(settings: dict[str, str], status: int, told: str, tmp_path: Path) -> None:
@@ -45,7 +69,11 @@ def test_tests_on_a_node(settings: dict[str, str], status: int, told: str, tmp_p
 
 @pytest.mark.parametrize(
     "settings, status",
-    [({}, 0), ({"CI": "true"}, 1), ({"CI": "true", "TESTS_MAY_SKIP": "browser"}, 0)],
+    [
+        ({"CI": "true"}, 1),
+        pytest.param({}, 0, marks=pytest.mark.deep),
+        pytest.param({"CI": "true", "TESTS_MAY_SKIP": "browser"}, 0, marks=pytest.mark.deep),
+    ],
 )
 def test_tests_in_a_browser(settings: dict[str, str], status: int, tmp_path: Path) -> None:
     """Without Chromium they are skipped, but in CI only where that is permitted."""

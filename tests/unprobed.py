@@ -1,9 +1,10 @@
-"""Policies whose documents are known to be in order, without the probes of each document that take most of the time."""
+"""Policies that take little time: one for all tests, and those whose documents are known to be in order, without probes."""
 
 from collections.abc import Iterable
+from functools import cache
 
 from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.load import combine, prepare, settings_of
+from webhook.mapping.load import combine, load_policy, prepare, settings_of
 from webhook.mapping.model.policy import Policy
 
 
@@ -15,3 +16,9 @@ def unprobed_policy(documents: Iterable[Document], settings: Document | None = N
     """
     prepared = [prepare(document) for document in documents]
     return combine({draft.vendor.name: draft for draft in prepared}, settings_of(settings, None))
+
+
+@cache
+def built_in_policy() -> Policy:
+    """The policy without any document or setting; for tests that do not depend on what it remembers."""
+    return load_policy()

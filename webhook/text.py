@@ -13,8 +13,8 @@ _HIDDEN: Final = re.compile(
 server silently drops a warning with a control character in it."""
 
 
-def shorten(text: str, most: int) -> str:
-    """A text of at most `most` characters, with an ellipsis if it was cut."""
+def shorten(text: str, most: int = 63) -> str:
+    """A text of at most `most` characters, with an ellipsis if it was cut: names in honest pods are seldom longer than 63."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

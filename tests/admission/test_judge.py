@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz.generate import case_of
+from tests.fuzz.policies import policy_of
 from tests.fuzz.trial import Trial
 from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
@@ -44,10 +45,13 @@ def stored(limits: dict[str, str]) -> Json:
 def test_what_was_decided_is_allowed(*, hide: bool) -> None:
     """Any pod that was allowed, changed or not, with the API server's defaults, in any namespace and mode."""
     changed, hidden = Counter[bool](), 0
+    policies = [
+        replace(each, settings=each.settings.model_copy(update={"hide_devices": hide}))
+        for each in map(policy_of, range(3))
+    ]
     for number in range(200):
         trial = Trial(replace(case_of(SEED, number), setup=number % 3))
-        settings = trial.policy.settings.model_copy(update={"hide_devices": hide})
-        policy = replace(trial.policy, settings=settings)
+        policy = policies[number % 3]
         decision = decide(decode_pod(trial.raw), trial.context, policy)
         if not decision.allowed:
             continue

@@ -97,7 +97,10 @@ class Refusing:
         template = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
         deployment = {"metadata": {"name": "a", "namespace": "team"}, "spec": {"template": template}}
         other = {**deployment, "metadata": {"name": "b", "namespace": "team"}}
-        self.pages = [{"items": [deployment], "metadata": {"continue": "next"}}, {"items": [other], "metadata": {}}]
+        self.pages = [
+            {"items": [deployment], "metadata": {"resourceVersion": "1", "continue": "next"}},
+            {"items": [other], "metadata": {"resourceVersion": "1"}},
+        ]
 
     async def request(
         self, _method: str, path: str, *, query: Mapping[str, str] | None = None, **_others: Any
@@ -146,7 +149,9 @@ class Serving:
                 {"name": name, "kind": kind, "namespaced": kind != "RayService"} for name, kind in kinds.items()
             ]
             return Answer(200, json.dumps({"resources": resources}).encode())
-        return Answer(200, json.dumps({"items": self.objects.get(path, []), "metadata": {}}).encode())
+        return Answer(
+            200, json.dumps({"items": self.objects.get(path, []), "metadata": {"resourceVersion": "1"}}).encode()
+        )
 
 
 def test_kinds_of_other_systems() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.unprobed import built_in_policy
 from webhook.cli.commands.vendors import keys_table
 from webhook.cli.terminal import aligned
 from webhook.mapping.document.schema import Mapping
@@ -107,16 +108,16 @@ def rows_of(table: str, *vendors: str) -> str:
     return "".join(re.sub(" {2,}", "  ", row) + "\n" for row in lines)
 
 
-@pytest.mark.parametrize("name", sorted(load_policy().vendors))
+@pytest.mark.parametrize("name", sorted(built_in_policy().vendors))
 def test_a_document_is_a_start_for_ones_own(run: Run, name: str, tmp_path: Path) -> None:
     """What is printed is a mapping document again, and means the same."""
     result = run("vendors", name)
     assert result.exit_code == 0
     assert result.stdout.startswith("# built-in\n")
     (document,) = parse(result.stdout, "stdout")
-    assert Mapping.model_validate(document.data) == load_policy().vendors[name].document
+    assert Mapping.model_validate(document.data) == built_in_policy().vendors[name].document
     (tmp_path / "own.yaml").write_text(result.stdout)
-    assert load_policy(tmp_path).vendors[name].document == load_policy().vendors[name].document
+    assert load_policy(tmp_path).vendors[name].document == built_in_policy().vendors[name].document
 
 
 def test_unknown_vendor(run: Run) -> None:
@@ -208,7 +209,7 @@ def test_a_cluster_that_is_not_there(run: Run, tmp_path: Path) -> None:
     assert result.stderr.startswith("error: ")
 
 
-@pytest.mark.parametrize("width", [80, 100, 250])
+@pytest.mark.parametrize("width", [pytest.param(80, marks=pytest.mark.deep), 100, 250])
 def test_the_table_fits_the_terminal(width: int) -> None:
     """On a terminal no line is longer than it, and nothing is lost; elsewhere a key has one line."""
     ours, theirs = os.openpty()
@@ -224,12 +225,12 @@ def test_the_table_fits_the_terminal(width: int) -> None:
     os.close(ours)
     assert program.returncode == 0
     table = seen.decode().replace("\r", "").split("\n\n")[0].splitlines()
-    whole = [line.rstrip() for line in keys_table(load_policy(), origin=False).split("\n\n")[0].splitlines()]
+    whole = [line.rstrip() for line in keys_table(built_in_policy(), origin=False).split("\n\n")[0].splitlines()]
     assert max(map(len, table)) <= width
     assert (table == whole) is (width == 250)
     document = " ".join(
         template.text
-        for vendor in load_policy().vendors.values()
+        for vendor in built_in_policy().vendors.values()
         for key in vendor.keys.values()
         for template in key.spellings
     )

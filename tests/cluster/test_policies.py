@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
+from tests.unprobed import built_in_policy
 from webhook.cluster.configuration import compatibility
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
@@ -18,7 +19,7 @@ from webhook.mapping import load
 from webhook.mapping.compile import probes
 from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, builtin, load_policy
+from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.vendor import Vendor
 
 NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
@@ -63,7 +64,7 @@ def test_without_config_maps() -> None:
         ConfigMap(LAST_GOOD_NAME, {MAPPING_KEY: vendor("acme")}, LABELS),
     ]
     found = outcome(*strangers, last_good={"gone": vendor("acme")})
-    assert found.policy.digest == load_policy().digest
+    assert found.policy.digest == built_in_policy().digest
     assert (found.verdicts, found.accepted, found.marks) == ((), {}, frozenset())
 
 
@@ -83,7 +84,7 @@ def test_a_built_in_is_replaced_and_comes_back() -> None:
     assert abouts(config_maps)["nvidia"] == "ours"
     assert config_maps.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
     gone = outcome(last_good=config_maps.accepted)
-    assert gone.policy.digest == load_policy().digest
+    assert gone.policy.digest == built_in_policy().digest
     assert gone.accepted == {}
 
 
@@ -202,7 +203,7 @@ def test_bad_settings() -> None:
     [
         (
             "target: nobody\n",
-            f":1: target: no vendor is called 'nobody' ({nearest_known('nobody', load_policy().vendors)})",
+            f":1: target: no vendor is called 'nobody' ({nearest_known('nobody', built_in_policy().vendors)})",
         ),
         ("traget: nvidia\n", ":1: traget: unknown key 'traget' (did you mean `target`?)"),
         ("nodeName: x\n", ":1: nodeName: 'x' is not one of 'deny' or 'affinity'"),
@@ -244,7 +245,7 @@ def test_every_bad_setting_is_reported() -> None:
 def test_settings_of_which_nothing_is_certain(text: str) -> None:
     """A text that is not one document of this version sets nothing."""
     found = outcome(settings(text))
-    assert found.policy.digest == load_policy().digest
+    assert found.policy.digest == built_in_policy().digest
     assert rejections(found)[SETTINGS_NAME].endswith("→ the default settings")
 
 
@@ -386,7 +387,7 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
     """Whatever happens in whatever order: each vendor is its newest good document, or its last good one; or built in."""
     created = dict(zip("abn", ages, strict=True))
     number = count()
-    built_in = load_policy().vendors
+    built_in = built_in_policy().vendors
     config_maps: dict[str, ConfigMap] = {}
     expected: dict[str, str] = {}
     last_good: Mapping[str, str] = {}

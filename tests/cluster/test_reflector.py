@@ -12,7 +12,7 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from webhook.cluster.client.api import Answer, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.api import Answer, ObjectMetadata, SilenceError, StatusError, UnreachableError
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 from .fake_api import END, FakeApi
@@ -22,18 +22,10 @@ GONE = status(410, "Expired", "too old resource version: 1 (9)")
 PACE = WatchConfig(settled=3600.0)
 
 
-class Metadata(msgspec.Struct):
-    """Of a thing."""
-
-    name: str
-    resource_version: str = msgspec.field(name="resourceVersion")
-    namespace: str = ""
-
-
 class Thing(msgspec.Struct):
     """Something with a value, of which the value is held."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     value: str = ""
 
 

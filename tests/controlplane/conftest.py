@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import examples
+from . import examples, releases
 from .cluster import Cluster
 from .plane import ControlPlane
 from .product import Product, registered, serving
@@ -28,3 +28,15 @@ def cluster(control_plane: ControlPlane, webhook: Product) -> Iterator[Cluster]:
     selector = {"matchLabels": {"vgpu-webhook.io/inject": "enabled"}}
     with registered(webhook, control_plane, selector, probe=examples.example("01").pod):
         yield Cluster(control_plane, webhook)
+
+
+@pytest.fixture(autouse=True)
+def _new_enough(request: pytest.FixtureRequest) -> None:
+    """Skip a test of what older releases of Kubernetes do not have, and say which has it."""
+    mark = request.node.get_closest_marker("kubernetes")
+    if mark is None:
+        return
+    plane: ControlPlane = request.getfixturevalue("control_plane")
+    served = plane.client.call("GET", "/version").accepted()["gitVersion"]
+    if releases.older(served, mark.args[0]):
+        pytest.skip(f"{releases.NEEDS}{mark.args[0]}: {mark.kwargs['why']}")

@@ -49,18 +49,6 @@ def scheduler(controllers: ControlPlane) -> ControlPlane:
     return controllers
 
 
-@pytest.fixture(autouse=True)
-def _new_enough(request: pytest.FixtureRequest) -> None:
-    """Skip a test of what older releases of Kubernetes do not have, and say which has it."""
-    mark = request.node.get_closest_marker("kubernetes")
-    if mark is None:
-        return
-    plane: ControlPlane = request.getfixturevalue("control_plane")
-    served = plane.client.call("GET", "/version").accepted()["gitVersion"]
-    if releases.older(served, mark.args[0]):
-        pytest.skip(f"{releases.NEEDS}{mark.args[0]}: {mark.kwargs['why']}")
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that records what a release of Kubernetes did."""
     parser.addoption(

@@ -1,6 +1,7 @@
 """One control plane: etcd, the API server, and on demand the controller manager and the scheduler."""
 
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable
@@ -185,7 +186,11 @@ class ControlPlane:
 
     def _run(self, component: str, *arguments: str) -> None:
         command = [str(self.binaries.path(component)), *arguments]
-        self._processes.append(self._running.enter_context(Process(command, self.folder / f"{component}.log")))
+        # Collecting garbage is a fifth of what they take; with this they do so less often, in 150 MB more.
+        environment = {**os.environ, "GOGC": "400"}
+        self._processes.append(
+            self._running.enter_context(Process(command, self.folder / f"{component}.log", environment))
+        )
 
     def _write_kubeconfig(self) -> None:
         """Write what kubectl and the other components need; JSON is YAML too."""

@@ -16,7 +16,7 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from benchmarks import namespaces
-from webhook.cluster.client.api import Api, StatusError
+from webhook.cluster.client.api import Api, ObjectMetadata, StatusError
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.cluster.namespaces import Namespaces
@@ -32,18 +32,10 @@ MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
 SELECTOR = {"labelSelector": "watched=true"}
 
 
-class Metadata(msgspec.Struct):
-    """Of a ConfigMap."""
-
-    name: str
-    namespace: str
-    resource_version: str = msgspec.field(name="resourceVersion")
-
-
 class ConfigMap(msgspec.Struct):
     """What is read of a ConfigMap here."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     data: dict[str, str] = {}
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
+from tests.unprobed import built_in_policy
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.explanation.names import look_up
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.near_misses import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import decode_pod
@@ -99,7 +99,7 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
 
 def _is_known(vendor: str, case: dict[str, Any]) -> None:
     """Nobody is told that the name is a misspelled one, but what to do where it is reported; `explain --name` tells both."""
-    policy = load_policy()
+    policy = built_in_policy()
     decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
     reported = [name for names in policy.reported_names.values() for name in names if name in _names(case)]
     assert (decision.denial, decision.patch_json) == (None, b"")
@@ -117,7 +117,7 @@ def _patterns(vendor: str, name: str) -> list[str]:
 
 
 def _known(vendor: str) -> list[str]:
-    document = load_policy().vendors[vendor].document
+    document = built_in_policy().vendors[vendor].document
     return [*known_resources(document), *(each.name for each in advised_names(document) if each.place != "resource")]
 
 

@@ -27,7 +27,7 @@ MOST: Final = 1.1
 MOST_OF_CONSTANTS: Final = 1.3
 """The same where most texts are constants of the program, which are counted, too."""
 
-HELD: Final = 512 * 1024
+HELD: Final = 256 * 1024
 """Bytes that are compared: beside them it does not count what a first review makes once."""
 
 

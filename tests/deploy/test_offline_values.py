@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.depth import one_in
 from tests.yaml_text import load_yaml_all
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import documents_from, sourced_policy
@@ -112,7 +113,7 @@ def test_documents_are_those_of_helm(name: str, tmp_path: Path, helm: Chart) -> 
     assert settings.data == expected_settings
 
 
-@pytest.mark.parametrize("name", RENDERED)
+@pytest.mark.parametrize("name", one_in(4, RENDERED))
 def test_both_versions_of_helm_render_the_same(name: str, tmp_path: Path, helm: Chart, helm4: Chart) -> None:
     """So that there is one answer."""
     files = written(RENDERED[name], tmp_path)

@@ -1,6 +1,8 @@
 """What Helm would render and no cluster could use is refused with a sentence: names, networks, options."""
 
+import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -78,40 +80,45 @@ def policies(network: Any) -> dict[str, Object]:
     }
 
 
-@pytest.mark.parametrize("network", one_in(4, NETWORKS[False]))
-def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
+@pytest.mark.parametrize("at", one_in(16, itertools.product(NETWORKS[False], policies(""))), ids=" ".join)
+def test_what_is_no_network_is_refused(helm: Chart, at: tuple[str, str]) -> None:
     """The message names the value and its place."""
-    for place, values in policies(network).items():
-        message = refusal(helm, {"networkPolicy": values})
-        assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in message
+    network, place = at
+    message = refusal(helm, {"networkPolicy": policies(network)[place]})
+    assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in message
 
 
-@pytest.mark.parametrize("network", one_in(4, NETWORKS[True]))
-def test_networks_are_taken(helm: Chart, network: str) -> None:
+@pytest.mark.parametrize("at", one_in(8, itertools.product(NETWORKS[True], policies(""))), ids=" ".join)
+def test_networks_are_taken(helm: Chart, at: tuple[str, str]) -> None:
     """Of both kinds."""
-    for values in policies(network).values():
-        assert network in str(one(helm.render({"networkPolicy": values}), "NetworkPolicy"))
+    network, place = at
+    assert network in str(one(helm.render({"networkPolicy": policies(network)[place]}), "NetworkPolicy"))
 
 
 COMMAND = main.get_command(click.Context(main), "serve")
 assert COMMAND is not None
-SERVE = [option for option in COMMAND.params if isinstance(option, click.Option)]
+SERVE = [option.opts[0] for option in COMMAND.params if isinstance(option, click.Option)]
 
 
-@pytest.mark.parametrize("option", one_in(4, SERVE), ids=lambda option: option.opts[0])
-def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
+WRITTEN: dict[str, Callable[[str], Object]] = {
+    "in one": lambda name: {"extraArgs": ["--reuse-port", f"{name}=x"]},
+    "in two": lambda name: {"extraArgs": [name, "x"]},
+    "variable": lambda name: {
+        "extraEnv": [{"name": f"VGPU_WEBHOOK{name[1:].replace('-', '_').upper()}", "value": "x"}]
+    },
+}
+"""The ways to write an option."""
+
+
+@pytest.mark.parametrize("option", one_in(8, itertools.product(SERVE, WRITTEN)), ids=" ".join)
+def test_options_are_reported_once(helm: Chart, option: tuple[str, str]) -> None:
     """What the chart has a value for, or gives a meaning, is no argument and no variable besides; all else is."""
-    name = option.opts[0]
-    variable = name.removeprefix("--").replace("-", "_").upper()
-    for values in (
-        {"extraArgs": ["--reuse-port", f"{name}=x"]},
-        {"extraArgs": [name, "x"]},
-        {"extraEnv": [{"name": f"VGPU_WEBHOOK_{variable}", "value": "x"}]},
-    ):
-        if name in UNLIMITED:
-            helm.render(values)
-        else:
-            assert "remove it" in refusal(helm, values)
+    name, way = option
+    values = WRITTEN[way](name)
+    if name in UNLIMITED:
+        helm.render(values)
+    else:
+        assert "remove it" in refusal(helm, values)
 
 
 @pytest.mark.parametrize("argument", ["-h", "--help"])

@@ -382,7 +382,7 @@ import msgspec
 from webhook.cluster.client.api import Answer
 from webhook.cluster.client.api import list_objects
 
-PAGE = b'{"metadata": {}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
+PAGE = b'{"metadata": {"resourceVersion": "1"}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
 
 class Pages:
     async def request(self, *_, **__):

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from tests.fuzz import trial as trials
-from tests.fuzz.__main__ import run_batch
 from tests.fuzz.denials import JUDGES, Verdict, denial_verdict
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.policies import CONFIGURED
@@ -27,13 +26,6 @@ SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucore
 def test_every_denial_has_a_judge() -> None:
     """A code without one would be passed over by the fuzz."""
     assert JUDGES.keys() == {reason.code for reason in DENIALS}
-
-
-def test_denials_are_judged() -> None:
-    """No denial is without a judge, and few are such that the vendor's documentation leaves them open."""
-    tally = run_batch((SEED, 0, 400))
-    assert not tally.findings
-    assert tally.judged > 0.95
 
 
 @pytest.mark.parametrize("reason", DENIALS, ids=lambda reason: reason.code)

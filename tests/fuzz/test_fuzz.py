@@ -27,6 +27,8 @@ from webhook.reasons import Reason
 SEED = 20
 BROKEN = 400
 """Pods in which a mistake that concerns every changed pod has to show."""
+ONLY = 200
+"""Pods in which it breaks no other rule besides."""
 
 Operations = list[dict[str, Any]]
 
@@ -34,11 +36,12 @@ Operations = list[dict[str, Any]]
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("pods", [2000, pytest.param(20_000, marks=pytest.mark.deep)])
 def test_nothing_is_found(pods: int) -> None:
-    """Some pods of a fixed seed; `make fuzz` takes as many as there is time for."""
+    """Some pods of a fixed seed, of whose denials documentation leaves few open; `make fuzz` takes as many as time permits."""
     tally = fuzz(SEED, 0, pods, None, 1)
     assert tally.pods == pods
     assert {"changed", "denied", "untouched"} <= tally.outcomes.keys()
     assert not tally.findings, {key: shown(case_of(SEED, number)) for key, number in tally.first.items()}
+    assert tally.judged > 0.95
 
 
 def test_pod_of_a_seed_is_always_the_same() -> None:
@@ -116,6 +119,12 @@ MISTAKES: dict[Callable[[Operations], None], str] = {
 }
 
 
+def _is_found(rule: str) -> bool:
+    """Whether one of the pods breaks the rule."""
+    findings = (finding for number in range(1, BROKEN) for finding in judge(case_of(SEED, number))[1])
+    return any(finding.rule == rule for finding in findings)
+
+
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """A patch that is wrong in one respect breaks the rule that is about it."""
@@ -127,8 +136,7 @@ def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: py
         return msgspec.structs.replace(decision, patch_json=msgspec.json.encode(operations) if operations else b"")
 
     monkeypatch.setattr(trial, "decide", mistaken)
-    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
-    assert MISTAKES[mistake] in rules
+    assert _is_found(MISTAKES[mistake])
 
 
 def test_own_search_path_is_no_finding() -> None:
@@ -171,7 +179,7 @@ def test_what_is_not_reported_is_found(reason: Reason, rule: str, monkeypatch: p
         return msgspec.structs.replace(decision, warnings=warnings)
 
     monkeypatch.setattr(trial, "decide", silent)
-    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    rules = {rule for rule, _ in run_batch((SEED, 1, ONLY)).findings}
     assert rules == {rule}
 
 
@@ -191,8 +199,7 @@ def test_key_that_counts_although_misspelled_is_found(monkeypatch: pytest.Monkey
         return msgspec.structs.replace(decision, denial=None) if misspelled_in(carried) else decision
 
     monkeypatch.setattr(trial, "decide", lenient)
-    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
-    assert "9 a misspelled key changes no decision" in rules
+    assert _is_found("9 a misspelled key changes no decision")
 
 
 def test_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

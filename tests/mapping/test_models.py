@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, policy, problems, reading, vendor
+from tests.unprobed import built_in_policy
 from webhook.mapping.document.problem import path_text
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.load import builtin
 from webhook.mapping.model.vendor import Row, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
@@ -326,14 +327,14 @@ def test_one_profile_for_every_device() -> None:
 
 def test_the_profile_of_every_device_has_to_be_configured() -> None:
     """Until then nothing is guessed, and what to write is reported."""
-    vendor = load_policy().vendors["mig-single"]
+    vendor = built_in_policy().vendors["mig-single"]
     with pytest.raises(NoEquivalent, match=r"the size of its devices is not configured: .*`extends: mig-single`"):
         write(vendor, Request(1, Size(MIB), UNLIMITED), {}, LARGEST, "main")
 
 
 def test_the_single_and_the_mixed_names_share_their_sizes() -> None:
     """The built-in document of the one extends that of the other."""
-    mixed, single = (load_policy().vendors[name].variables["profile"].rows for name in ("mig", "mig-single"))
+    mixed, single = (built_in_policy().vendors[name].variables["profile"].rows for name in ("mig", "mig-single"))
     assert mixed == single
 
 

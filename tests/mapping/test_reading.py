@@ -3,7 +3,7 @@
 import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
-from webhook.mapping.load import load_policy
+from tests.unprobed import built_in_policy
 from webhook.reasons import Denied, Reason, Step
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
 
@@ -32,7 +32,7 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
 def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], reason: Reason, text: str) -> None:
     """With what to write instead, as far as no golden case shows it."""
     with pytest.raises(Denied, match=text) as caught:
-        reading(load_policy().vendors[name], keys)
+        reading(built_in_policy().vendors[name], keys)
     assert caught.value.finding.reason is reason
     assert caught.value.finding.container == "main"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import one_in
 from tests.server.harness import CLIENT, call, connected, request, review, serving, until
 from tests.server.test_in_flight import Waiting
 from webhook.admission import decide
@@ -71,7 +72,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("where", BODIES)
+@pytest.mark.parametrize("where", one_in(3, BODIES))
 async def test_nothing_outlives_a_request(where: str) -> None:
     """Neither in a cache of ours nor of a library, nor in a log: the next two leave nothing that the first had not."""
     body = request(BODIES[where])

@@ -118,7 +118,7 @@ def check_claims(plan: Plan) -> None:
         device_class = next((claim for claim in claims if _of_gpus(claim, plan.policy)), None)
         if beside and device_class and plan.policy.settings.resource_claims == "deny":
             message = (
-                f"{beside} beside {_shown(device_class)}: two systems would each allocate a GPU: keep one of them; "
+                f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
                 "if the class is of other devices, add it to the setting `otherDeviceClasses`"
             )
             raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
@@ -142,7 +142,7 @@ class _Claiming(NamedTuple):
 def _left_unchanged(claiming: Sequence[_Claiming]) -> str:
     """One sentence for all containers: those with a request first, which may get two GPUs."""
     first = sorted(claiming, key=lambda each: each.beside is None)
-    places = [f"{_shown(each.claim)} in container {_shown(each.container)}" for each in first[:MOST_SHOWN]]
+    places = [f"{shorten(each.claim)} in container {shorten(each.container)}" for each in first[:MOST_SHOWN]]
     more = [f"{len(claiming) - MOST_SHOWN} more"] if len(claiming) > MOST_SHOWN else []
     named = ", ".join([*places, *more]) or "used by no container"
     message = f"the pod's resource claims ({named}) were left unchanged: what they allocate is not counted"
@@ -172,11 +172,6 @@ def _counts(text: QuantityText) -> bool:
         return parse_quantity(str(text)) != 0
     except QuantityError:
         return True
-
-
-def _shown(name: str) -> str:
-    """A name from the pod, cut for messages: honest names are not longer."""
-    return shorten(name, 63)
 
 
 class OwnClaim(NamedTuple):

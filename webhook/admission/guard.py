@@ -119,7 +119,7 @@ def _marks(owned: Owned, what: str) -> NameSet:
 def _strip(plan: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
     edits.values[key] = None
     names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
-    message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: remove it from the manifest"
+    message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed: remove it from the manifest"
     plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
@@ -139,7 +139,7 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
             rule = allocation.vendor.guard.catch(key, value, whole=not allocation.share, place=place)
             if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
                 continue
-            shown = f"{place} {_shown(key)}"
+            shown = f"{place} {shorten(key)}"
             denial = f"the value of {shown} {_effect(share=allocation.share)}: {_remedy(rule.harmless)}"
             caught = _Caught(shown, f"metadata.{place}s[{key}]", value)
             if _removes(plan, rule, caught, denial, share=allocation.share):
@@ -159,7 +159,7 @@ def _guard_pod_fields(plan: Plan) -> None:
         values["runtimeClassName"] = spec.runtime_class_name
     for vendor in {each.vendor.name: each.vendor for each in plan.allocations if each.share}.values():
         for name, value in values.items():
-            _guard_field(plan, vendor, name, _Caught(f"{name}: {shorten(value, 63)}", f"spec.{name}", value))
+            _guard_field(plan, vendor, name, _Caught(f"{name}: {shorten(value)}", f"spec.{name}", value))
 
 
 def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
@@ -178,7 +178,7 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
             _guard_field(plan, vendor, "capabilities", _Caught(f"the capability {name}", field, name, slot.name))
         if security.proc_mount:
             mount = security.proc_mount
-            caught = _Caught(f"procMount: {shorten(mount, 63)}", "securityContext.procMount", mount, slot.name)
+            caught = _Caught(f"procMount: {shorten(mount)}", "securityContext.procMount", mount, slot.name)
             _guard_field(plan, vendor, "procMount", caught)
     if "hostPath" in vendor.guard.places and b"hostPath" in bytes(plan.pod.spec.volumes):
         _guard_host_paths(plan, allocation)
@@ -339,7 +339,7 @@ def _guard_variables(
             continue
         if rule.exception:
             continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
-        caught = _Caught(f"env {_shown(entry.name)}", f"env[{entry.name}]", value, container.name)
+        caught = _Caught(f"env {shorten(entry.name)}", f"env[{entry.name}]", value, container.name)
         denial = _denial(caught, rule, limits.get(entry.name), requested=request is not None, share=share)
         if _removes(plan, rule, caught, denial, share=share):
             removed.add(index)
@@ -365,7 +365,7 @@ def _show_devices(plan: Plan, allocation: Allocation) -> None:
     for name, value in last.items():
         if not vendor.guard.hides(name, value):
             continue  # of several with one name the last counts
-        message = f"env {_shown(name)}={value!r} hides the devices that the container requests"
+        message = f"env {shorten(name)}={value!r} hides the devices that the container requests"
         if allocation.moved:
             for index in positions[name]:
                 _count_stripped(plan)
@@ -400,7 +400,7 @@ def _action_set(plan: Plan) -> Action | Literal["audit"] | None:
         return None
     if value in {"deny", "strip", "allow", "audit"}:
         return cast("Action", value)
-    message = f"the namespace's annotation {GUARD}: {_shown(value)!r} was ignored: write deny, strip, allow or audit"
+    message = f"the namespace's annotation {GUARD}: {shorten(value)!r} was ignored: write deny, strip, allow or audit"
     plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, GUARD, value))
     return None
 
@@ -445,8 +445,3 @@ def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> s
         return otherwise
     shown = sorted(value or '""' for value in harmless)
     return f"remove it, or write {' or '.join(shown)}"
-
-
-def _shown(name: str) -> str:
-    """A name from the pod, cut for messages: honest names are not longer."""
-    return shorten(name, 63)

@@ -99,7 +99,9 @@ def hide_devices(plan: Plan) -> None:
             continue
         written = [name for name, value in hiding.variables.items() if _hide(plan, slot, name, value)]
         if written:
-            message = f"container {shorten(slot.name, 63)} requests no device: {' and '.join(written)} hides those of the node"
+            message = (
+                f"container {shorten(slot.name)} requests no device: {' and '.join(written)} hides those of the node"
+            )
             plan.findings.append(Finding(Reason.HIDDEN, message))
         if written or slot.name in before:
             plan.hidden.append(slot.name)

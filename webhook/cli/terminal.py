@@ -103,9 +103,9 @@ def labelled(label: str, rows: Iterable[str | LabelledRow], indent: int = 2, col
         yield from (f"{line}\n" for line in rest)
 
 
-def block(lines: Iterable[str], indent: int) -> Iterator[str]:
+def block(lines: Iterable[str]) -> Iterator[str]:
     """Indent lines that are to be copied; they are never wrapped."""
-    return (f"{' ' * indent}{shown(line)}".rstrip() + "\n" for line in lines)
+    return (f"{' ' * (LABEL + 3)}{shown(line)}".rstrip() + "\n" for line in lines)
 
 
 class Failure(click.ClickException):

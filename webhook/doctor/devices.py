@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.cluster.client.api import ObjectMetadata
 from webhook.mapping.model.vendor import Key
 from webhook.mapping.requests.templates import selects_value
 from webhook.pod import View
@@ -114,7 +113,6 @@ class _SliceSpec(View, frozen=True):
 class ResourceSlice(View, frozen=True):
     """A ResourceSlice: devices that a driver offers."""
 
-    metadata: ObjectMetadata
     spec: _SliceSpec = _SliceSpec()
 
 

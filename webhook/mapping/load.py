@@ -307,7 +307,10 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
         **{name: text for name, (_, text) in _compiled().items()},
         **{name: _text_of(prepared.merged.data) for name, prepared in own.items()},
     }
-    return compile_policy(vendors_with(own), settings, _digest_of(texts, settings))
+    policy = compile_policy(vendors_with(own), settings, _digest_of(texts, settings))
+    # Most of what a first pod would wait for, with `near`.
+    _ = policy.read_keys
+    return policy
 
 
 def _internal_error(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:

@@ -123,7 +123,7 @@ def _correction_lines(correction: "Correction") -> Iterator[str]:
         yield from labelled("remove", correction.remove, color="green")
     if correction.manifest:
         yield from labelled("write", ["this instead; with it the pod is not denied:"], color="green")
-        yield from block(yaml_text(correction.manifest).splitlines(), 12)
+        yield from block(yaml_text(correction.manifest).splitlines())
 
 
 def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:

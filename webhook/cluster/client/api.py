@@ -223,38 +223,26 @@ LIST_SECONDS: Final = 30.0
 """The time limit of one page: the API server ends a request after 60 s, and a page takes it some milliseconds."""
 
 
-class ListMetadata(Protocol):
-    """The metadata of a list."""
-
-    @property
-    def more(self) -> str:
-        """``continue``: the token of the next page; empty on the last page."""
-        ...
+T = TypeVar("T")
 
 
-class Page(Protocol):
-    """One answer to a list."""
+class ListMetadata(msgspec.Struct):
+    """The metadata of a list; ``continue`` is the token of its next page, empty on the last one."""
 
-    @property
-    def metadata(self) -> ListMetadata: ...
-
-
-class _ListMetadata(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion")
     more: str = msgspec.field(default="", name="continue")
 
 
-class _RawPage(msgspec.Struct):
-    items: list[msgspec.Raw] = []
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+class Page(msgspec.Struct, Generic[T]):
+    """One answer to a list."""
 
-
-T = TypeVar("T")
-P = TypeVar("P", bound=Page)
+    metadata: ListMetadata
+    items: list[T]
 
 
 async def pages(
-    api: Api, path: str, decode: Callable[[bytes], P], query: Mapping[str, str] | None = None, size: int = PAGE
-) -> AsyncGenerator[P, None]:
+    api: Api, path: str, decode: Callable[[bytes], Page[T]], query: Mapping[str, str] | None = None, size: int = PAGE
+) -> AsyncGenerator[Page[T], None]:
     """Yield every page of a list.
 
     Raises:
@@ -306,7 +294,7 @@ async def object_pages(
         UnreachableError: there is no answer, or none that can be decoded.
     """
     # Not in the threads below: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
-    decoder, page_decoder = msgspec.json.Decoder(kind), msgspec.json.Decoder(_RawPage)
+    decoder, page_decoder = msgspec.json.Decoder(kind), msgspec.json.Decoder(Page[msgspec.Raw])
     async for page in pages(api, path, lambda body: _decoded(path, body, page_decoder), query):
         yield await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
 

@@ -21,7 +21,16 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff
-from webhook.cluster.client.api import PAGE, Api, SilenceError, StatusError, UnreachableError, pages
+from webhook.cluster.client.api import (
+    PAGE,
+    Api,
+    ObjectMetadata,
+    Page,
+    SilenceError,
+    StatusError,
+    UnreachableError,
+    pages,
+)
 
 GRACE: Final = 30.0
 """Seconds after which the client ends a watch that the server should have ended."""
@@ -59,39 +68,15 @@ class WatchConfig:
     settled: float = 10.0
 
 
-class WatchedMetadata(Protocol):
-    """The metadata that a reflector needs."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def namespace(self) -> str:
-        """Empty for a cluster-wide object."""
-        ...
-
-    @property
-    def resource_version(self) -> str: ...
-
-
 class WatchedObject(Protocol):
     """A msgspec struct with the fields of a kind that are decoded."""
 
     @property
-    def metadata(self) -> WatchedMetadata: ...
+    def metadata(self) -> ObjectMetadata: ...
 
 
 T = TypeVar("T", bound=WatchedObject)
 V = TypeVar("V")
-
-
-class _ListMetadata(msgspec.Struct):
-    resource_version: str = msgspec.field(name="resourceVersion")
-    more: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct, Generic[T]):
-    metadata: _ListMetadata
-    items: list[T]
 
 
 class _Event(msgspec.Struct):
@@ -111,7 +96,7 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
-def key_of(metadata: WatchedMetadata) -> str:
+def key_of(metadata: ObjectMetadata) -> str:
     """The key of an object: ``namespace/name``, or its name if it is cluster-wide."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
@@ -168,7 +153,7 @@ class Reflector(Generic[T, V]):
         self._chance = chance
         self._sleep = sleep
         self._log = log.bind(resource=path)
-        self._decode_page = msgspec.json.Decoder(_Page[kind]).decode  # type: ignore[valid-type]
+        self._decode_page = msgspec.json.Decoder(Page[kind]).decode  # type: ignore[valid-type]
         self._decode_object = msgspec.json.Decoder(kind).decode
         self._objects: dict[str, V] = {}
         self._version: str | None = None
@@ -212,7 +197,7 @@ class Reflector(Generic[T, V]):
         """List all objects, and return the version of the list."""
         found: dict[str, V] = {}
         version = ""
-        decode: Callable[[bytes], _Page[T]] = self._decode_page
+        decode: Callable[[bytes], Page[T]] = self._decode_page
         async for page in pages(self._api, self._path, decode, self._query, self._config.page):
             self.last_contact = self._clock()
             found |= {key_of(item.metadata): self._view(item) for item in page.items}

@@ -8,7 +8,7 @@ reported once, by a log line and an Event.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from certs.report import Backoff, Once
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.client.events import EventQueue, Subject
-from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.configuration.compatibility import DocumentCache, DocumentProblems, invalid_in
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
@@ -41,7 +41,6 @@ class Sources:
         namespace: the webhook's own; everyone who can write ConfigMaps there can change the policy.
         log: for failures of the watches.
         changed: called with the names of what was added, changed or removed. It must not raise.
-        config: the time limits of the watches.
 
     Attributes:
         reflectors: have to be run; they know when they last had contact.
@@ -53,15 +52,13 @@ class Sources:
         namespace: str,
         log: FilteringBoundLogger,
         changed: Callable[[Collection[str]], None],
-        *,
-        config: WatchConfig | None = None,
     ) -> None:
         def changed_keys(keys: Collection[str]) -> None:
             changed({key.rpartition("/")[2] for key in keys})
 
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         self.reflectors: tuple[Reflector[StoredConfigMap, ConfigMap], ...] = tuple(
-            Reflector(api, path, StoredConfigMap, config_map, log, changed=changed_keys, query=query, config=config)
+            Reflector(api, path, StoredConfigMap, config_map, log, changed=changed_keys, query=query)
             for query in SELECTORS
         )
 
@@ -176,17 +173,11 @@ INVALID_RECORD: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Debounce:
-    """How long to wait for further changes before compiling; seconds.
+QUIET = 0.05
+"""Seconds without a change before compiling; the events of one ``kubectl apply`` come some milliseconds apart."""
 
-    Attributes:
-        quiet: after the last change; the events of one ``kubectl apply`` come some milliseconds apart.
-        longest: after the first change, whatever follows.
-    """
-
-    quiet: float = 0.05
-    longest: float = 0.25
+LONGEST = 0.25
+"""Seconds after the first change until compiling, whatever follows."""
 
 
 class LivePolicy:
@@ -199,8 +190,6 @@ class LivePolicy:
         events: where Events about all of these are written.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
-        debounce: how long changes are collected.
-        config: the time limits of the watches.
 
     Attributes:
         sources: the ConfigMaps, with their reflectors.
@@ -218,10 +207,8 @@ class LivePolicy:
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
-        debounce: Debounce | None = None,
-        config: WatchConfig | None = None,
     ) -> None:
-        self.sources = Sources(api, namespace, log, self._changed, config=config)
+        self.sources = Sources(api, namespace, log, self._changed)
         self.ready = asyncio.Event()
         self.outcome: PolicyOutcome | None = None
         self.compilations = 0
@@ -233,7 +220,6 @@ class LivePolicy:
         self._lasting: Once[str] = Once(self._notice)
         self._log = log
         self._in_force = in_force
-        self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._compiling = asyncio.Lock()
         self._judging = 0
@@ -371,11 +357,11 @@ class LivePolicy:
 
     async def _debounced(self) -> None:
         """Return when nothing has changed for a while, at the latest some time after the first change."""
-        until = time.monotonic() + self._debounce.longest
+        until = time.monotonic() + LONGEST
         before = -1
         while self._changes != before and time.monotonic() < until:
             before = self._changes
-            await asyncio.sleep(min(self._debounce.quiet, max(0.0, until - time.monotonic())))
+            await asyncio.sleep(min(QUIET, max(0.0, until - time.monotonic())))
 
     def _activate(self, outcome: PolicyOutcome) -> None:
         before, self.outcome = self.outcome, outcome

@@ -349,7 +349,6 @@ class Policy:
         digest: 12 hex digits, the same wherever the same documents are in force.
         resources, labels, annotations, node_selector: the readers of each name.
         inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
-        near: finds names that resemble a known one.
         largest_card: bytes; more memory per device is denied.
         smallest_memory: bytes; a request for less memory per device gets a warning.
         cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
@@ -367,7 +366,6 @@ class Policy:
     annotations: Names
     node_selector: Names
     inactive: Mapping[str, tuple[Owner, str]]
-    near: Nearness
     largest_card: int
     smallest_memory: int
     cards: Mapping[str, int]
@@ -383,6 +381,11 @@ class Policy:
         """Return the key that an unknown resource name resembles, or None; `resources` are the names beside it."""
         vendors = dict.fromkeys(owner.vendor for key in resources for owner in self.resources.owners(key))
         return self.near.find(name, vendors)
+
+    @cached_property
+    def near(self) -> Nearness:
+        """Finds names that resemble a known one; not made by `compile_policy`, for most policies are only tried."""
+        return nearness(list(self.vendors.values()))
 
     @cached_property
     def request_keys(self) -> frozenset[str]:
@@ -512,7 +515,6 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         annotations=read["annotation"],
         node_selector=read["nodeSelector"],
         inactive=_inactive_names(vendors, read["resource"], disputes),
-        near=nearness(list(vendors.values())),
         largest_card=largest,
         smallest_memory=smallest,
         cards=cards,
