@@ -92,7 +92,7 @@ def first_loss(field: str, way: str) -> tuple[str | None, bool]:
 
     def forgetful(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         facts, fewer = facts_of(pod, context, policy), facts_of(*forgotten(pod, context, field, way), policy)
-        return facts and facts._replace(key=fewer and fewer.key)
+        return facts and msgspec.structs.replace(facts, key=fewer and fewer.key)
 
     def key(facts: Facts | None) -> bytes | None:
         return facts and facts.key

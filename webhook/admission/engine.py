@@ -145,7 +145,7 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     ]
     if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
-    return seen._replace(findings=(*seen.findings, *found)) if found else seen
+    return msgspec.structs.replace(seen, findings=(*seen.findings, *found)) if found else seen
 
 
 def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
