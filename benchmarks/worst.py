@@ -43,7 +43,7 @@ _HEAD: Final = (
 
 def answered(review: bytes, where: Where, policy: Policy) -> tuple[float, bool]:
     """CPU seconds from the bytes of a review to its answer, and whether the pod exceeds a limit."""
-    policy.memo.clear()
+    policy.forget()
     decision = None
     started = time.process_time()
     try:

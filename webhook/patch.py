@@ -6,9 +6,8 @@ from its end to its beginning, so that indexes remain valid.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -31,7 +30,7 @@ Patch: TypeAlias = tuple[Operation, ...]
 """A JSON Patch."""
 
 
-class Slot(NamedTuple):
+class Slot(msgspec.Struct, frozen=True):
     """A container and its place in the pod.
 
     Attributes:
@@ -59,8 +58,7 @@ def slots(pod: Pod) -> tuple[Slot, ...]:
     return tuple(all_slots)
 
 
-@dataclass(slots=True)
-class ContainerEdits:
+class ContainerEdits(msgspec.Struct):
     """The edits of one container.
 
     Attributes:
@@ -69,17 +67,17 @@ class ContainerEdits:
     """
 
     slot: Slot
-    resources: dict[str, Number | None] = field(default_factory=dict)
-    claims: list[Entry] = field(default_factory=list)
-    env_values: dict[int, str] = field(default_factory=dict)
-    env_names: dict[int, str] = field(default_factory=dict)
-    env_removed: set[int] = field(default_factory=set)
-    env_inserted: dict[int, Entry] = field(default_factory=dict)
-    env_appended: list[Entry] = field(default_factory=list)
-    env_from_removed: set[int] = field(default_factory=set)
-    mounts: list[Entry] = field(default_factory=list)
-    mounts_removed: set[int] = field(default_factory=set)
-    devices_removed: set[int] = field(default_factory=set)
+    resources: dict[str, Number | None] = {}
+    claims: list[Entry] = []
+    env_values: dict[int, str] = {}
+    env_names: dict[int, str] = {}
+    env_removed: set[int] = set()
+    env_inserted: dict[int, Entry] = {}
+    env_appended: list[Entry] = []
+    env_from_removed: set[int] = set()
+    mounts: list[Entry] = []
+    mounts_removed: set[int] = set()
+    devices_removed: set[int] = set()
 
     def write(self, operations: list[Operation]) -> None:
         """Add the operations for this container."""
@@ -136,13 +134,12 @@ class ContainerEdits:
                 operations.append({"op": "add", "path": entry, "value": self.env_inserted[index]})
 
 
-@dataclass(slots=True)
-class MapEdits:
+class MapEdits(msgspec.Struct):
     """The edits of a map of texts: None removes a key."""
 
     path: str
     current: Mapping[str, str] | None
-    values: dict[str, str | None] = field(default_factory=dict)
+    values: dict[str, str | None] = {}
 
     @property
     def changes(self) -> bool:
@@ -210,6 +207,26 @@ class PodEdits:
         if edits is None:
             edits = self._containers[slot.path] = ContainerEdits(slot)
         return edits
+
+    def adopt(self, others: "PodEdits", all_slots: tuple[Slot, ...]) -> None:
+        """Take over the edits of another pod with the same containers, but for the numbers of resources.
+
+        These are edits of its labels and annotations, too. Nothing may be added to either afterwards but keys of these.
+
+        Args:
+            others: the edits.
+            all_slots: the containers of this pod.
+        """
+        self.labels.values = dict(others.labels.values)
+        self.annotations.values = dict(others.annotations.values)
+        self.node_selector.values = others.node_selector.values
+        self.fields, self.tolerations = others.fields, others.tolerations
+        self.volumes, self.volumes_removed = others.volumes, others.volumes_removed
+        self.first_init_containers = others.first_init_containers
+        places = {slot.path: slot for slot in all_slots}
+        for path, edits in others._containers.items():  # noqa: SLF001  (of the same class)
+            resources = self._containers[path].resources if path in self._containers else {}
+            self._containers[path] = msgspec.structs.replace(edits, slot=places[path], resources=resources)
 
     def operations(self, stamp: Callable[[], None] | None = None) -> Patch:
         """Return the JSON Patch for the pod in the review, in an order that applies; empty without changes.

@@ -25,7 +25,7 @@ def test_trace_has_the_decision(folder: Path) -> None:
     labels = {key: value for key, value in context.namespace.labels.items() if key != MODE}
     enforcing = structs.replace(context, namespace=replace(context.namespace, labels=labels))
     for mode in ("enforce", "warn", "audit", "enfroce"):
-        policy.memo.clear()
+        policy.forget()
         moded = structs.replace(context, namespace=replace(context.namespace, labels={**labels, MODE: mode}))
         traced = trace(pod, moded, policy)
         assert traced.decision == decide(pod, moded, policy)

@@ -83,7 +83,7 @@ def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = SENT[name]
     for body in islice(bodies, 5):
         answer(body, POLICY)
-    POLICY.memo.clear()
+    POLICY.forget()
     gc.collect()
     tracemalloc.start(1)
     try:
@@ -102,7 +102,7 @@ def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_never_over_the_bound() -> None:
     """However many pods are sent, what is held stays below the bound, and is not dropped long before it."""
-    POLICY.memo.clear()
+    POLICY.forget()
     sizes = []
     for body in islice(SENT["at home"], 1200):
         answer(body, POLICY)

@@ -63,7 +63,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         case: what is decided.
         closely: also what takes several decisions: many siblings, by the command line, explained.
     """
-    policy_of(case.setup).memo.clear()
+    policy_of(case.setup).forget()
     try:
         trial = Trial(case)
         findings = list(plain_findings(trial))

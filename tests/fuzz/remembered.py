@@ -55,14 +55,14 @@ def pair(trial: Trial, draw: Draw, field: str) -> tuple[Sibling, Sibling]:
 
 def borrowed(one: Sibling, other: Sibling, policy: Policy, field: str) -> Iterator[Finding]:
     """Everything in which the decision on a pod depends on another one that was remembered before."""
-    policy.memo.clear()
+    policy.forget()
     expected = _decided(one, policy)
-    policy.memo.clear()
+    policy.forget()
     if _decided(other, policy) != _decided(other, policy):
         yield Finding(RULE, f"another one at second sight, of a sibling by {field}", field)
     if len(policy.memo) and _decided(one, policy) != expected:
         yield Finding(RULE, f"another one after a sibling by {field}", field)
-    policy.memo.clear()
+    policy.forget()
 
 
 def _decided(sibling: Sibling, policy: Policy) -> Decision:

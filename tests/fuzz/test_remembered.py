@@ -79,7 +79,7 @@ def trials(setup: int | None) -> list[Trial]:
             continue
         if len(trial.policy.memo):
             found.append(trial)
-        trial.policy.memo.clear()
+        trial.policy.forget()
     return found
 
 
@@ -92,10 +92,10 @@ def first_loss(field: str, way: str) -> tuple[str | None, bool]:
 
     def forgetful(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         facts, fewer = facts_of(pod, context, policy), facts_of(*forgotten(pod, context, field, way), policy)
-        return facts and facts._replace(key=fewer and fewer.key)
+        return facts and msgspec.structs.replace(facts, key=None if fewer is None else fewer.key)
 
     def key(facts: Facts | None) -> bytes | None:
-        return facts and facts.key
+        return None if facts is None else facts.key
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "facts_of", forgetful)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from sys import getsizeof
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -154,7 +154,7 @@ _SOURCES: Final = msgspec.Raw(b"[{}]")
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Facts(NamedTuple):
+class Facts(Struct, frozen=True):
     """The facts of a review.
 
     Attributes:
@@ -213,7 +213,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
-    return Facts(facts, around, _key(facts, around))
+    return Facts(facts, around, key_of(facts, around))
 
 
 def _reduced(
@@ -262,7 +262,8 @@ def _requests(resources: Resources | None) -> bool:
     return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
-def _key(pod: Pod, context: Context) -> bytes | None:
+def key_of(pod: Pod, context: Context) -> bytes | None:
+    """Return facts as bytes, equal for equal ones; None if they are too long to be remembered."""
     namespace = context.namespace
     try:
         key = _encode(
@@ -309,7 +310,7 @@ def size_of(decision: Decision) -> int:
     return _OBJECTS + _OBJECT * (len(findings) + len(decision.objects)) + sum(map(getsizeof, texts)) + response
 
 
-class Allocation(NamedTuple):
+class Allocation(Struct, frozen=True):
     """The allocation of one container.
 
     Attributes:
@@ -340,8 +341,7 @@ class Allocation(NamedTuple):
         return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """One pod during its admission: read-only facts, and the results of the steps so far.
 
     Attributes:
@@ -371,22 +371,22 @@ class Plan:
     policy: Policy
     edits: PodEdits
     slots: tuple[Slot, ...]
-    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    claims: Mapping[str, tuple[str, ...]] = {}
     allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor, bool], ...] = ()
-    findings: list[Finding] = field(default_factory=list)
-    templates: dict[str, ClaimTemplate] = field(default_factory=dict)
-    requests: dict[str, str] = field(default_factory=dict)
-    deliveries: dict[str, str] = field(default_factory=dict)
-    hidden: list[str] = field(default_factory=list)
+    findings: list[Finding] = []
+    templates: dict[str, ClaimTemplate] = {}
+    requests: dict[str, str] = {}
+    deliveries: dict[str, str] = {}
+    hidden: list[str] = []
     stripped: int = 0
     paths: int = 0
-    covered: list[Slot] = field(default_factory=list)
-    reported_once: set[Finding] = field(default_factory=set)
-    searched: dict[str, bool] = field(default_factory=dict)
+    covered: list[Slot] = []
+    reported_once: set[Finding] = set()
+    searched: dict[str, bool] = {}
     decoded_volumes: dict[str, list[Volume]] | None = None
-    labels: list[str] = field(init=False)
-    annotations: list[str] = field(init=False)
+    labels: list[str] = []
+    annotations: list[str] = []
 
     def __post_init__(self) -> None:
         self.labels = list(self.pod.metadata.labels or ())

@@ -21,6 +21,7 @@ from webhook.admission.overrides import Overrides, defaults_for, defaults_of_who
 from webhook.admission.placement import drop_references, place_pod, report_belongings
 from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
+from webhook.admission.shape import apply_shape
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
@@ -129,7 +130,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    return _applied(plan, resolution, acts=acts)
+    return _applied(plan, resolution, acts=acts, few=facts.key is not None)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
@@ -145,16 +146,19 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     ]
     if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
-    return seen._replace(findings=(*seen.findings, *found)) if found else seen
+    return msgspec.structs.replace(seen, findings=(*seen.findings, *found)) if found else seen
 
 
-def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
-    """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs."""
+def _applied(plan: Plan, resolution: PodResult, *, acts: bool, few: bool) -> Decision:
+    """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs.
+
+    If the facts are `few`, what pods of the same shape need is remembered.
+    """
     try:
         hides = plan.policy.settings.hide_devices
         if hides:
             show_devices(plan)
-        if acts:
+        if acts and not (few and apply_shape(plan, _apply)):
             _apply(plan, resolution)
         if hides:
             hide_devices(plan)
@@ -249,8 +253,8 @@ def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocati
     return Allocation(slot, source, owner, last.target, request, last.form, copying, moved, not request.whole)
 
 
-def _apply(plan: Plan, resolution: PodResult) -> None:
-    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
+def _apply(plan: Plan, resolution: PodResult | None = None) -> None:
+    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment (for a resolution).
 
     Raises:
         Denied: a step fails; earlier findings are in `Plan.findings`.
@@ -263,7 +267,8 @@ def _apply(plan: Plan, resolution: PodResult) -> None:
     place_pod(plan)
     report_belongings(plan)
     inject_shim(plan)
-    keep_environment(plan, resolution)
+    if resolution is not None:
+        keep_environment(plan, resolution)
     if plan.annotations:
         _report_hints(plan)
 

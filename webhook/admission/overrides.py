@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from webhook import labels
 from webhook.admission.decision import Context, Plan
 from webhook.mapping.document.problem import nearest_known
@@ -199,7 +201,7 @@ class BareMeaning(NamedTuple):
     origin: Literal["namespace", "settings"] | None = None
 
 
-class Overrides(NamedTuple):
+class Overrides(Struct, frozen=True):
     """The overrides of one pod: annotations as text, and the devices that the pod selects.
 
     Attributes:

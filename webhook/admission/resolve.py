@@ -179,7 +179,7 @@ def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
         unchanged = [resource for resource in before.resources if resource[0] not in settled.resources]
         written = [(name, str(number), str(number)) for name, number in settled.resources.items() if number is not None]
         claimed = Claimed(settled.target.name, tuple(settled.claim.values())) if settled.claim else before.claimed
-        containers[position] = before._replace(resources=(*unchanged, *written), claimed=claimed)
+        containers[position] = replace(before, resources=(*unchanged, *written), claimed=claimed)
     return PodKeys(
         tuple(containers),
         _after(keys.labels, resolution.labels),
@@ -299,7 +299,7 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
         of_scheduler = [each.vendor for each in containers if overrides.scheduler in _schedulers(each.vendor)]
         if any([target_of(vendor, overrides, policy)[0] is not vendor for vendor in of_scheduler]):
             # It is replaced with the keys of the container that it belongs to, and no reason to keep others' as they are.
-            overrides = overrides._replace(scheduler=None)
+            overrides = replace(overrides, scheduler=None)
     return [settle(container, overrides, policy, without.get(container.position, ())) for container in containers]
 
 

@@ -478,7 +478,7 @@ class _Settler:
         ]
         if not rounded:
             return None
-        overrides = self._overrides._replace(defaults={})
+        overrides = replace(self._overrides, defaults={})
         try:
             alone = _Settler(self._container, self._target, overrides, self._policy).settle({}).request
         except Denied:

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from webhook.admission.claims import OwnClaim, claims_of, own_claims
 from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
 from webhook.mapping.model.names import Names
@@ -40,7 +43,7 @@ MAX_UNKNOWN: Final = 16
 """The most unknown resource names of a pod that are compared with known ones: an honest pod has none or one."""
 
 
-class ContainerKeys(NamedTuple):
+class ContainerKeys(Struct, frozen=True):
     """The GPU resources of one container.
 
     Attributes:
@@ -74,7 +77,7 @@ class Claimed(NamedTuple):
     request: str | None = None
 
 
-class PodKeys(NamedTuple):
+class PodKeys(Struct, frozen=True):
     """All parts of a pod that request GPUs, equal for pods of one template.
 
     Attributes:
@@ -89,7 +92,7 @@ class PodKeys(NamedTuple):
     node_selector: tuple[tuple[str, str], ...] = ()
 
 
-class Survey(NamedTuple):
+class Survey(Struct, frozen=True):
     """The keys of a pod, and findings about its names.
 
     Attributes:
@@ -118,7 +121,7 @@ def survey(pod: Pod, policy: Policy) -> Survey:
     try:
         return _survey(pod, policy)
     except Denied as denial:
-        return NOTHING_FOUND._replace(denial=denial.finding)
+        return replace(NOTHING_FOUND, denial=denial.finding)
 
 
 def _survey(pod: Pod, policy: Policy) -> Survey:
@@ -200,7 +203,7 @@ def _with_own_claims(
         if others := tuple(name for name in claimed if name not in ours):
             claims[slot.path] = others
         first = next((name for name in claimed if name in ours), None)
-        keys.append(container if first is None else container._replace(claimed=_claimed(own[first], ours[first])))
+        keys.append(container if first is None else replace(container, claimed=_claimed(own[first], ours[first])))
     return tuple(keys)
 
 

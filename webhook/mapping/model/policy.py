@@ -75,6 +75,9 @@ MAX_BYTES: Final = 3 * MIB // 2
 Results for a hundred and fifty ordinary templates or more fit: of templates that request alike there is one result.
 """
 
+MAX_SHAPES: Final = MIB // 4
+"""The same for shapes of pods: of thirty templates that differ in more than amounts."""
+
 ENTRY: Final = 108
 """Bytes of a dictionary for one key at most: just after it grew it has four places of 24 bytes, and six indices."""
 
@@ -83,11 +86,12 @@ MAX_MET: Final = 4096
 
 
 class Memo:
-    """Results by the arguments of their functions. When there are too many, all are dropped at once."""
+    """Results by the arguments of their functions. When they have more than `most` bytes, all are dropped at once."""
 
-    __slots__ = ("_bytes", "_met", "_results")
+    __slots__ = ("_bytes", "_met", "_most", "_results")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_BYTES) -> None:
+        self._most = most
         self._results: dict[Hashable, Any] = {}
         self._bytes = 0
         self._met: set[int] = set()
@@ -117,9 +121,9 @@ class Memo:
     def keep(self, key: Hashable, result: Any, size: int) -> None:
         """Store a result that takes `size` bytes together with its key; not if it alone is over the bound."""
         size += ENTRY
-        if size > MAX_BYTES:
+        if size > self._most:
             return
-        if self._bytes + size > MAX_BYTES:
+        if self._bytes + size > self._most:
             self._results.clear()
             self._bytes = 0
         self._results[key] = result
@@ -355,6 +359,7 @@ class Policy:
         card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are never changed.
         memo: a cache of results of pure functions of this policy; a copy with other parts (`replace`) gets its own.
+        shapes: likewise, of what pods need that differ in amounts only.
     """
 
     vendors: Mapping[str, Vendor]
@@ -372,6 +377,12 @@ class Policy:
     card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
     memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
+    shapes: Memo = field(default_factory=lambda: Memo(MAX_SHAPES), init=False, repr=False, compare=False)
+
+    def forget(self) -> None:
+        """Forget everything that was remembered."""
+        self.memo.clear()
+        self.shapes.clear()
 
     def vendor_called(self, name: str) -> Vendor | None:
         """Return the vendor of a name or alias."""
