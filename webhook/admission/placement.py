@@ -18,7 +18,7 @@ import msgspec
 
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
-from webhook.mapping.document.schema import Place
+from webhook.mapping.document.schema import Place, PlacedIn
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.patch import MapEdits, Slot
@@ -154,15 +154,16 @@ def place_pod(plan: Plan) -> None:
     _set_scheduler(plan)
     _set_runtime_class(plan, places)
     _set_tolerations(plan, places)
-    if not any([place.node_selector or place.labels or place.annotations for place in places.values()]):
-        return
-    for edits, what, needed in (
-        (plan.edits.node_selector, "nodeSelector", {name: place.node_selector for name, place in places.items()}),
-        (plan.edits.labels, "label", {name: place.labels for name, place in places.items()}),
-        (plan.edits.annotations, "annotation", {name: place.annotations for name, place in places.items()}),
-    ):
-        if any(needed.values()):
-            _set_keys(plan, edits, what, needed)
+    written = {name: place.written for name, place in places.items()}
+    edits_of: dict[PlacedIn, MapEdits] = {
+        "nodeSelector": plan.edits.node_selector,
+        "label": plan.edits.labels,
+        "annotation": plan.edits.annotations,
+    }
+    for where, edits in edits_of.items():
+        needed = {name: each[where] for name, each in written.items() if each[where]}
+        if needed:
+            _set_keys(plan, edits, where, needed)
 
 
 def _check_privileged(allocation: Allocation) -> None:
@@ -290,7 +291,7 @@ def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
 
 
 def _set_tolerations(plan: Plan, places: Mapping[str, Place]) -> None:
-    needed = [toleration for place in places.values() for toleration in place.tolerations]
+    needed = [toleration.data() for place in places.values() for toleration in place.tolerations]
     if not needed:
         return
     raw = plan.pod.spec.tolerations

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from webhook.labels import PREFIX
 from webhook.mapping.compile.keys import FormCompiler, Problems, compile_key
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.compile.variables import compile_variables
@@ -85,6 +86,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     problems.extend(list(_uncounted_without_shim(document)))
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
+    _check_placed(document.place, owned, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
         problems.add(
             ("configMaps",),
@@ -130,7 +132,7 @@ def _placed(place: schema.Place) -> Iterator[str]:
     """Yield the names that the vendor's pods get, which belong to it, too; of node labels with values."""
     for where, written in place.written.items():
         yield from (f"{key}={value}" if where == "nodeSelector" else key for key, value in written.items())
-    yield from (str(toleration["key"]) for toleration in place.tolerations if toleration.get("key"))
+    yield from (toleration.key for toleration in place.tolerations if toleration.key)
 
 
 def _variables_in_marks(document: schema.Mapping) -> set[str]:
@@ -213,6 +215,19 @@ def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> N
                 problems.add(
                     ("owned",), f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
                 )
+
+
+def _check_placed(place: schema.Place, owned: Owned, problems: Problems) -> None:
+    """Report labels and annotations for pods that this webhook would remove again, or take for orders to itself."""
+    for member, written, stripped in (
+        ("labels", place.labels, owned.labels),
+        ("annotations", place.annotations, owned.annotations),
+    ):
+        for key in written:
+            if key.startswith(PREFIX):
+                problems.add(("place", member, key), f"{key} is for users and this webhook only", "leave it out")
+            elif key in stripped:
+                problems.add(("place", member, key), f"{key} is among `owned`: it would be removed again")
 
 
 def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:

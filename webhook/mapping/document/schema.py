@@ -72,6 +72,15 @@ LabelKey: TypeAlias = Annotated[
 ]
 """The key of a label: a name of at most 63 characters, optionally after a DNS name of at most 253 characters and a slash."""
 
+LabelValue: TypeAlias = Annotated[
+    str, Field(pattern=r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$", max_length=63)
+]
+"""The value of a label."""
+
+_DNS: Final = r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"
+DomainName: TypeAlias = Annotated[str, Field(pattern=_DNS, max_length=63)]
+"""The name of a driver or of a device class."""
+
 Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
 """A name with ``*`` for any text, or ``key=value`` of a node."""
 
@@ -503,6 +512,23 @@ class Defaults(Strict):
     cores: int | None = Field(None, ge=0, le=100)
 
 
+class Toleration(Strict):
+    """A toleration of pods; the API server has further rules."""
+
+    key: LabelKey | None = None
+    operator: Literal["Exists", "Equal", "Lt", "Gt"] | None = None
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: Whole | None = None
+
+    def data(self) -> dict[str, str | int]:
+        """Return it as a pod has it."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+PlacedIn: TypeAlias = Literal["nodeSelector", "label", "annotation"]
+
+
 class Place(Strict):
     """What a pod needs to be scheduled to the vendor's devices."""
 
@@ -513,22 +539,16 @@ class Place(Strict):
     conflict: Literal["keep", "override", "deny"] = Field(
         "keep", description="what happens if the pod names another scheduler"
     )
-    runtime_class_name: KeyText | None = None
-    node_selector: dict[KeyText, KeyText] = Field({}, max_length=FEW)
-    tolerations: list[Annotated[dict[Short, Long | Whole], Field(max_length=FEW)]] = Field([], max_length=FEW)
-    labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
-    annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
+    runtime_class_name: Annotated[str, Field(pattern=_DNS, max_length=_MAX_DOMAIN)] | None = None
+    node_selector: dict[LabelKey, LabelValue] = Field({}, max_length=FEW)
+    tolerations: list[Toleration] = Field([], max_length=FEW)
+    labels: dict[LabelKey, LabelValue] = Field({}, max_length=FEW)
+    annotations: dict[LabelKey, Long] = Field({}, max_length=FEW)
 
     @property
-    def written(self) -> dict[Literal["nodeSelector", "label", "annotation"], dict[str, str]]:
-        """What pods get, by the place of its keys: for all who have to know these keys."""
+    def written(self) -> dict[PlacedIn, dict[str, str]]:
+        """What pods get, by the place of its keys: for those who write them, and all who have to know them."""
         return {"nodeSelector": self.node_selector, "label": self.labels, "annotation": self.annotations}
-
-
-DomainName: TypeAlias = Annotated[
-    str, Field(pattern=r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$", max_length=63)
-]
-"""The name of a driver or of a device class."""
 
 
 class Claim(Strict):
