@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.admission.decision import Allocation, Plan, key_of
+from webhook.admission.decision import Allocation, Plan, facts_key
 from webhook.patch import Entry, PodEdits, slots
 from webhook.pod import Container, Pod, PodSpec, Resources
 from webhook.quantity import Number
@@ -147,7 +147,7 @@ def _emptied(container: Container) -> Container:
 
 def key_of_shape(pod: Pod, plan: Plan) -> bytes | None:
     """Return what steps see of a plan whose pod is without amounts, as bytes; None if it is too long, or has a zero byte."""
-    key = key_of(pod, plan.context)
+    key = facts_key(pod, plan.context)
     if key is None or _ESCAPED in key:
         return None
     allocated = [
