@@ -185,7 +185,7 @@ def test_what_is_not_reported_is_found(reason: Reason, rule: str, monkeypatch: p
 
 def test_share_that_reaches_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A guard that lets fields and paths of the node pass breaks the rules about them, and no other."""
-    monkeypatch.setattr(guard, "_act", lambda *_: None)
+    monkeypatch.setattr(guard, "_guard_kept", lambda *_: None)
     rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
     assert rules == {"6 no share reaches out of its container", "6 no share in a sandbox"}
 

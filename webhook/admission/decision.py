@@ -213,7 +213,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
-    return Facts(facts, around, key_of(facts, around))
+    return Facts(facts, around, facts_key(facts, around))
 
 
 def _reduced(
@@ -262,7 +262,7 @@ def _requests(resources: Resources | None) -> bool:
     return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
-def key_of(pod: Pod, context: Context) -> bytes | None:
+def facts_key(pod: Pod, context: Context) -> bytes | None:
     """Return facts as bytes, equal for equal ones; None if they are too long to be remembered."""
     namespace = context.namespace
     try:

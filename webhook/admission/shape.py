@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.admission.decision import Allocation, Plan, key_of
+from webhook.admission.decision import Allocation, Plan, facts_key
 from webhook.patch import Entry, PodEdits, slots
 from webhook.pod import Container, Pod, PodSpec, Resources
 from webhook.quantity import Number
@@ -23,7 +23,10 @@ from webhook.request import ALL, Percent, Request, Size
 _encode: Final = msgspec.json.Encoder().encode
 
 _MARK: Final = "\0"
-"""What a hidden amount is in a variable; facts with it have no shape."""
+"""What every hidden amount has in a variable; facts with it have no shape."""
+
+_MARKS: Final = {"memory": "\0m", "cores": "\0c"}
+"""What the amount of a dimension is in a variable."""
 
 _ESCAPED: Final = b"\\u0000"
 
@@ -37,7 +40,10 @@ _LEAST: Final = 4096
 class _Hidden:
     """Stands for an amount: it can be divided and written, and is not all of a device; anything else is an error."""
 
-    __slots__ = ()
+    __slots__ = ("_mark",)
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
 
     def __neg__(self) -> "_Hidden":
         return self
@@ -46,7 +52,7 @@ class _Hidden:
         return self
 
     def __str__(self) -> str:
-        return _MARK
+        return self._mark
 
     def __eq__(self, other: object) -> bool:
         if other is self or other == ALL.value:
@@ -147,7 +153,7 @@ def _emptied(container: Container) -> Container:
 
 def key_of_shape(pod: Pod, plan: Plan) -> bytes | None:
     """Return what steps see of a plan whose pod is without amounts, as bytes; None if it is too long, or has a zero byte."""
-    key = key_of(pod, plan.context)
+    key = facts_key(pod, plan.context)
     if key is None or _ESCAPED in key:
         return None
     allocated = [
@@ -179,13 +185,13 @@ def _kind(amount: Any) -> str:
 
 def hidden_amounts(request: Request) -> Request:
     """Return what steps see of a request: its devices, and which kinds of amounts it has."""
-    return Request(request.devices, _without_number(request.memory), _without_number(request.cores))
+    return Request(request.devices, _without_number("memory", request.memory), _without_number("cores", request.cores))
 
 
-def _without_number(amount: Any) -> Any:
+def _without_number(dimension: str, amount: Any) -> Any:
     if amount == ALL or not isinstance(amount, Size | Percent):
         return amount
-    return type(amount)(cast("Number", _Hidden()))
+    return type(amount)(cast("Number", _Hidden(_MARKS[dimension])))
 
 
 def _found(pod: Pod, plan: Plan, steps: Callable[[Plan], None]) -> tuple[Shape | Literal["none"], int]:
@@ -236,9 +242,14 @@ def _fill(plan: Plan, allocation: Allocation) -> None:
     """Fill the amounts of one container in."""
     shim, edits = allocation.vendor.shim, plan.edits.container(allocation.slot)
     assert shim is not None  # noqa: S101  (nothing else writes an amount)
-    values = shim.values(allocation.request, allocation.slot.name)
-    edits.env_appended = [_filled(entry, values) for entry in edits.env_appended]
-
-
-def _filled(entry: Entry, values: dict[str, str]) -> Entry:
-    return {"name": entry["name"], "value": values[entry["name"]]} if _MARK in entry.get("value", "") else entry
+    amounts = [(_MARKS[name], text) for name, text in shim.amounts(allocation.request).items()]
+    filled: list[Entry] = []
+    for entry in edits.env_appended:
+        value = entry.get("value", "")
+        if _MARK in value:
+            for mark, text in amounts:
+                value = value.replace(mark, text)
+            filled.append({"name": entry["name"], "value": value})
+        else:
+            filled.append(entry)
+    edits.env_appended = filled

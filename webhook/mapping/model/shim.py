@@ -281,13 +281,18 @@ class Shim:
             return next(("memory" for variable in self.variables if "memory" in variable.uses), None)
         return None
 
-    def values(self, request: Request, container: str) -> dict[str, str]:
-        """Return the values of the variables for a settled request, without those for which it has no limit."""
-        amounts = {"container": container, "devices": str(request.devices)}
+    def amounts(self, request: Request) -> dict[str, str]:
+        """Return memory and cores as the variables have them, as far as a settled request limits them."""
+        amounts: dict[str, str] = {}
         if isinstance(request.memory, Size):
             amounts["memory"] = str(-(-request.memory.bytes // self.memory_unit))
         if request.cores is not UNLIMITED and request.cores is not None:
             amounts["cores"] = str(-(-request.cores.value // self.cores_unit))
+        return amounts
+
+    def values(self, request: Request, container: str) -> dict[str, str]:
+        """Return the values of the variables for a settled request, without those for which it has no limit."""
+        amounts = {"container": container, "devices": str(request.devices), **self.amounts(request)}
         missing = _AMOUNTS.difference(amounts)
         values = {
             variable.name: variable.template.format_map(amounts) if variable.uses else variable.template
