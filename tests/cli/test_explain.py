@@ -287,6 +287,7 @@ def test_marks_of_a_name_are_distinguished(run: Run) -> None:
     assert "as an annotation or label written by its scheduler only" in printed
     assert "a name of another system" in printed
     assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
+    assert "written to pods that run in its keys" in run("explain", "--name", "tensor-fusion.ai/enabled").stdout
 
 
 def test_one_key_or_several_beside(run: Run) -> None:

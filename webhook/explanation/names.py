@@ -133,7 +133,7 @@ def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
             yield from (template.text for template in key.spellings if template.variables)
 
 
-Mark: TypeAlias = Literal["hint", "owned", "known"]
+Mark: TypeAlias = Literal["hint", "owned", "placed", "known"]
 """How a vendor uses a name that is not a key; see the fields of these names in a mapping."""
 
 
@@ -383,6 +383,8 @@ def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
         yield "hint"
     if name in vendor.owned.annotations or name in vendor.owned.labels:
         yield "owned"
+    if any(name in written for written in vendor.place.written.values()):
+        yield "placed"
     if vendor.document.known and _known(vendor, name):
         yield "known"
 
