@@ -32,7 +32,6 @@ from tests.depth import one_in
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.model import policy as policy_model
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer
@@ -222,7 +221,7 @@ def test_deep_nesting_is_no_crash() -> None:
 def test_remembered_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do a few of the largest that are remembered: the estimates hold."""
     most = 4 * 1024 * 1024
-    monkeypatch.setattr(policy_model, "MAX_BYTES", most)
+    monkeypatch.setattr(POLICY.memo, "_most", most)
     POLICY.forget()
     context = Context(Namespace(OPTED_IN.name, OPTED_IN.labels, {"vgpu-webhook.io/target": "nvidia"}))
     limits = {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 50}
