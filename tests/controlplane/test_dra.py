@@ -358,7 +358,12 @@ def test_check_says_what_no_device_allows(plane: ControlPlane) -> None:
     wait = [pod("large", large), pod("two", two)]
     wait += [pod(f"off-{each}", REQUESTS["nvidia"], annotations=text) for each, text in enumerate(SELECTS_OTHERS)]
     fit = [pod(f"on-{each}", REQUESTS["nvidia"], annotations=text) for each, text in enumerate(SELECTS[:3])]
-    created = {each["metadata"]["name"]: client.create(each, TEAM).accepted() for each in (*wait, *fit)}
+    created = {}
+    for each in (*fit, *wait):
+        name = each["metadata"]["name"]
+        created[name] = client.create(each, TEAM).accepted()
+        if each in fit:
+            bound(plane, name)
     named = {name: each["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] for name, each in created.items()}
     checks = examine(plane.kubeconfig, OWN).checks
     assert {name: checks[name]["level"] for name in ("drivers", "feature-gate", "devices")} == {
