@@ -272,15 +272,14 @@ def settle(
         return left_several(container, target)
     if target is not source or container.copy is not None:
         _check_copies(container, target, policy)
-    if overrides.bare.whole and container.plain and override_source(source, overrides, policy) == "itself":
-        why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
-        return Unchanged(container, why, share=_is_share(container, policy))
-    if overrides.bare.whole and container.plain and (kept := _kept_elsewhere(container, target, overrides)) is not None:
-        return Unchanged(container, kept.message, finding=kept, share=_is_share(container, policy))
-    namespace = overrides.defaults if container.keys.claimed is None else {}
+    namespace = {} if container.keys.claimed is not None else overrides.defaults
+    if without:
+        namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
+    if overrides.bare.whole and container.plain:
+        unchanged = _whole_devices(container, target, overrides, policy, namespace)
+        if unchanged is not None:
+            return unchanged
     try:
-        if without:
-            namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
         settled = _Settler(container, target, overrides, policy).settle(namespace)
     except LeftAlone as left:
         return Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
@@ -320,6 +319,30 @@ def _is_share(container: ContainerRequest, policy: Policy) -> bool:
     except (Denied, LeftAlone):
         return True
     return not reading.request.whole
+
+
+def _whole_devices(
+    container: ContainerRequest,
+    target: Vendor,
+    overrides: Overrides,
+    policy: Policy,
+    namespace: Mapping[Dimension, Default | None],
+) -> Unchanged | None:
+    """Whole devices that stay as they are sent: no one serves their vendor, or a kept scheduler may know no other name."""
+    source = container.vendor
+    if override_source(source, overrides, policy) == "itself":
+        why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
+        return Unchanged(container, why, share=_is_share(container, policy))
+    kept = _kept_elsewhere(container, target, overrides)
+    if kept is None:
+        return None
+    try:
+        settled = _Settler(container, target, overrides, policy).settle(namespace)
+        if not (settled.translated or settled.resources or settled.keys or settled.claim):
+            return None  # The target's keys are these.
+    except (Denied, LeftAlone):
+        pass
+    return Unchanged(container, kept.message, finding=kept, share=_is_share(container, policy))
 
 
 def _kept_elsewhere(container: ContainerRequest, target: Vendor, overrides: Overrides) -> Finding | None:
