@@ -9,7 +9,7 @@ import yaml
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.reasons import BY_CODE, Reason
+from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 PAGE = Path(webhook.__file__).parent.parent / "docs" / "codes.md"
 
@@ -20,13 +20,15 @@ def test_the_page_is_up_to_date(run: Run) -> None:
 
 
 def test_the_page_has_a_section_for_each_reason() -> None:
-    """With its name, what it means, what to do if there is something, and a status other than the usual one."""
+    """With its name, what it means, what to do and the status; the usual of both stands above the sections."""
     text = PAGE.read_text()
+    assert "the remedy is to write what the message names." in text.partition("## Denials")[2].partition("###")[0]
     for reason in Reason:
         (section,) = re.findall(rf"^### {reason.code}\n(.*?)(?:^#|\Z)", text, re.MULTILINE | re.DOTALL)
         assert f"`{reason.slug}`" in section
         assert f"{reason.explanation.meaning}\n" in section
-        assert reason.explanation.remedy == "Nothing." or f"\n\n{reason.explanation.remedy}\n" in section
+        usual = "Write what the message names." if reason.kind is ReasonKind.DENIAL else "Nothing."
+        assert (f"\n\n{reason.explanation.remedy}\n" in section) == (reason.explanation.remedy != usual)
         if reason.status:
             assert (f", {reason.status}:" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
 

@@ -22,20 +22,26 @@ _DOES: Final[Mapping[ReasonKind, str]] = {
 _USUAL_STATUS: Final = 422
 """The HTTP status of most denials, which the page names once."""
 
+_USUAL_REMEDY: Final = "Write what the message names."
+"""The remedy of many denials, which the page names once; the terminal prints it with each."""
+
 _HEADING: Final = """\
 # Reason codes
 
 <!-- Generated from `webhook/reasons.yaml` by `make docs`. -->
 
-Warnings, denials, the audit log and log lines contain a code; metrics contain its name. Each entry says what happened, then
-what to do; `vgpu-webhook codes VGW101` prints one.
+Warnings, denials, the audit log and log lines contain a code, metrics its name. `vgpu-webhook codes VGW101` explains one.
 """
 
 _GROUPS: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.OUTCOME: "## Outcomes\n\nOnly in the status, the audit log and metrics.\n",
     ReasonKind.NOTE: "## Notes\n\nLike outcomes.\n",
     ReasonKind.WARNING: "## Warnings\n\nThe pod is created, and its author gets a warning.\n",
-    ReasonKind.DENIAL: "## Denials\n\nThe pod is not created. HTTP status 422 unless stated otherwise.\n",
+    ReasonKind.DENIAL: """\
+## Denials
+
+The pod is not created. Unless stated otherwise, the HTTP status is 422, and the remedy is to write what the message names.
+""",
     ReasonKind.BUG: "## Bugs\n\nNothing was decided.\n",
 }
 
@@ -105,5 +111,6 @@ def as_markdown() -> str:
 def _section(reason: Reason) -> str:
     explanation = reason.explanation
     status = f", {reason.status}" if reason.status not in {0, _USUAL_STATUS} else ""
-    remedy = "" if explanation.remedy == "Nothing." else f"\n{explanation.remedy}\n"
+    usual = _USUAL_REMEDY if reason.kind is ReasonKind.DENIAL else "Nothing."
+    remedy = "" if explanation.remedy == usual else f"\n{explanation.remedy}\n"
     return f"### {reason.code}\n\n`{reason.slug}`{status}: {explanation.meaning}\n{remedy}"
