@@ -290,12 +290,12 @@ _GUARD_PAGE: Final = """\
 
 <!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
 
-The variables, annotations, labels, fields, mounts (in a container) and hostPaths (on the node) that lift the limit of a share
-or show the devices of others, and what reads them; `*` is any text. [behavior.md](behavior.md#guarding) explains the rules,
-[threats.md](threats.md) what is left to you. `vgpu-webhook vendors NAME` prints the sources.
+What lifts the limit of a share or shows the devices of others, and what reads it: variables, annotations, labels, fields,
+mounts (in a container) and hostPaths (on the node); `*` is any text. [behavior.md](behavior.md#guarding) explains the rules;
+`vgpu-webhook vendors NAME` prints the sources.
 
-What is listed is denied with any value, except the shim's own, in containers with a share. After a colon are the only values
-that are denied, or another rule:
+In containers with a share, each is denied with any value but the shim's own. After a colon are the only values that are denied,
+or another rule:
 
 - *all containers*: also those with whole devices, and those that stay unchanged.
 - *any container*: also others beside one with a share.
@@ -303,8 +303,8 @@ that are denied, or another rule:
   is reported, or undone if the request is translated.
 - *reported*, *permitted*: instead of denied.
 
-The first match decides; a mapping's own rows come before its lists. A variable that only selects among the devices that a
-container has, such as `CUDA_VISIBLE_DEVICES`, is not guarded.
+The first match decides; a mapping's own rows come before its lists. A variable that only selects among the container's
+devices, such as `CUDA_VISIBLE_DEVICES`, is not guarded.
 
 """
 _DEVICES: Final = ("all but `void`, `none`, empty", "denied, hides", "all")
@@ -345,14 +345,22 @@ def guards_page(policy: Policy) -> str:
             _GUARD_PAGE,
             "## Mappings\n\n| mapping | guarded | read by |\n|---|---|---|\n",
             *(row for name, entries, _ in vendors for row in _guard_rows(name, entries)),
-            "\n## Lists\n\n| list | of the mappings |\n|---|---|\n",
-            *(f"| {name} | {', '.join(f'`{vendor}`' for vendor in users)} |\n" for name, users, _ in lists),
+            "\n## Lists\n\n| list | of mappings |\n|---|---|\n",
+            *(f"| {name} | {_users(policy, users)} |\n" for name, users, _ in lists),
             "\n| list | guarded | read by |\n|---|---|---|\n",
             *(row for name, _, entries in lists for row in _guard_rows(name, entries)),
             "\n## Not guarded\n\n| mapping | why |\n|---|---|\n",
             *(f"| `{name}` | {why} |\n" for name, _, why in vendors if why),
         ]
     )
+
+
+def _users(policy: Policy, users: list[str]) -> str:
+    """Name the vendors that share a list; a whole family by its own name."""
+    family = policy.vendors[users[0]].family
+    if users == [vendor.name for vendor in policy.vendors.values() if vendor.family == family] and len(users) > 1:
+        return f"all of the family `{family}`"
+    return ", ".join(f"`{vendor}`" for vendor in users)
 
 
 def _vendors(policy: Policy) -> Iterator[tuple[str, list[_Entry], str]]:
