@@ -294,7 +294,7 @@ What lifts the limit of a share or shows the devices of others, and what reads i
 mounts (in a container) and hostPaths (on the node); `*` is any text. [behavior.md](behavior.md#guarding) explains the rules;
 `vgpu-webhook vendors NAME` prints the sources.
 
-In containers with a share, each is denied with any value but the shim's own. After a colon are the only values that are denied,
+In containers with a share, each is denied with any value but the shim's own. After a colon are the only denied values,
 or another rule:
 
 - *all containers*: also those with whole devices, and those that stay unchanged.
