@@ -1,6 +1,5 @@
 """The table of faults as a page: ``python -m tests.faults.page > docs/reliability.md``."""
 
-import itertools
 import sys
 from collections.abc import Iterator
 from typing import Final
@@ -15,15 +14,13 @@ _HEAD: Final = f"""\
 # Reliability
 
 How faults around the webhook affect pods, and where you see them. `make test-faults` causes each of them on a real control
-plane, with two replicas behind a Service and a stream of GPU pods, and fails if it affects more than stated here.
+plane, with two replicas behind a Service, and fails if it affects more than stated here.
 
 - **pods**: how many, at most, are *denied*, or created *unchanged*, of up to 30 that are created in a second; *all*: while the
   fault lasts. Without an entry, and without a GPU request, none.
 - **recovery**: pods are processed again at most {USUAL_RECOVERY} s after the end of the fault, unless another time is stated.
 - **reported by**, in this order: events of the [log](reference.md#logs), Kubernetes Events, [metrics](reference.md#metrics),
-  [alerts](runbook.md) if the fault lasts or recurs every minute, and
-  [checks](reference.md#checks) of `vgpu-webhook check` with a part of what they say.
-- **not reported by**: what shows nothing, and why.
+  [alerts](runbook.md) if the fault lasts or recurs every minute, and [checks](reference.md#checks) with a part of what they say.
 
 <!-- This table is written by `make docs`, from tests/faults/table.py. -->
 
@@ -36,11 +33,13 @@ NAMES: Final = {"log": "log", "events": "Event", "metrics": "metric", "alerts": 
 
 
 def page() -> str:
-    """Format the page: faults in a row that differ in nothing else share one."""
-    rows = [(fault.name, _row(fault)) for fault in FAULTS]
+    """Format the page: faults that differ in nothing else share a row."""
+    rows: dict[str, list[str]] = {}
+    for fault in FAULTS:
+        rows.setdefault(_row(fault), []).append(fault.name)
     return _HEAD + "".join(
-        f"| {'; '.join(name for name, _ in group)} | {cells} |\n".replace("|  |", "| |").replace("|  |", "| |")
-        for cells, group in itertools.groupby(rows, key=lambda row: row[1])
+        f"| {'; '.join(names)} | {cells} |\n".replace("|  |", "| |").replace("|  |", "| |")
+        for cells, names in rows.items()
     )
 
 
