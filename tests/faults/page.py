@@ -20,7 +20,7 @@ plane, with two replicas behind a Service, and fails if it affects more than sta
   fault lasts. Without an entry, and without a GPU request, none.
 - **recovery**: pods are processed again at most {USUAL_RECOVERY} s after the end of the fault, unless another time is stated.
 - **reported by**, in this order: events of the [log](reference.md#logs), Kubernetes Events, [metrics](reference.md#metrics),
-  [alerts](runbook.md) if the fault lasts or recurs every minute, and [checks](reference.md#checks) with a part of what they say.
+  [alerts](runbook.md) if the fault lasts or recurs every minute, and [checks](reference.md#checks) with a part of their text.
 
 <!-- This table is written by `make docs`, from tests/faults/table.py. -->
 
