@@ -96,7 +96,7 @@ def trial_manifest(template: ClaimTemplate) -> Object:
 
 
 def feature_gate(facts: ClusterFacts) -> Result:
-    """Does the API server keep the capacities of a resource claim that is created as a dry run?"""
+    """Does the API server keep the capacities of a resource claim, tried by a dry run?"""
     trial = facts.template_dry_run
     if trial is None:
         return ok(

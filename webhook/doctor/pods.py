@@ -96,7 +96,7 @@ def namespaces(facts: ClusterFacts) -> Result:
 
 
 def untreated_pods(facts: ClusterFacts) -> Result:
-    """Are there GPU pods in opted-in namespaces that are not as the policy would have them?
+    """Are GPU pods in opted-in namespaces as the policy would have them?
 
     They were created before the webhook, while it was not called, or under an older policy.
     """
@@ -143,7 +143,7 @@ def _made_again(pod: Pod, namespace: str) -> str:
 
 
 def notes(facts: ClusterFacts) -> Result:
-    """What did the webhook note in the status of pods, without a warning?"""
+    """What did the webhook note in the status of pods?"""
     require_pods(facts)
     counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in opted_in_of(facts)}
     for name, pod in all_pods(facts):
