@@ -1,10 +1,10 @@
 """The table of faults as a page: ``python -m tests.faults.page > docs/reliability.md``."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .fault import CHANNELS, Bound, Fault
+from .fault import CHANNELS, Bound, Fault, Finding
 from .table import FAULTS
 
 USUAL_RECOVERY: Final = 10
@@ -20,7 +20,8 @@ plane, with two replicas behind a Service, and fails if it affects more than sta
   fault lasts. Without an entry, and without a GPU request, none.
 - **recovery**: pods are processed again at most {USUAL_RECOVERY} s after the end of the fault, unless another time is stated.
 - **reported by**, in this order: events of the [log](reference.md#logs), Kubernetes Events, [metrics](reference.md#metrics),
-  [alerts](runbook.md) if the fault lasts or recurs every minute, and [checks](reference.md#checks) with a part of their text.
+  [alerts](runbook.md) if the fault lasts or recurs every minute, and [checks](reference.md#checks): `events` with one of the
+  Events, others with a part of their text.
 
 <!-- This table is written by `make docs`, from tests/faults/table.py. -->
 
@@ -48,7 +49,7 @@ def _row(fault: Fault) -> str:
     told = [
         *(f"`{sign}`" for sign in (*signs.log, *signs.events, *signs.metrics)),
         *(f"[{name}](runbook.md#{name.lower()})" for name in signs.alerts),
-        *(f"`{finding.check}` (“{finding.text}”)" for finding in signs.checks),
+        *(_finding(finding, signs.events) for finding in signs.checks),
     ]
     effects = [
         *([f"denied: {_bound(fault.denied)}"] if fault.denied else []),
@@ -61,6 +62,12 @@ def _row(fault: Fault) -> str:
         "; ".join(f"{names}: {why}" for names, why in _silent(fault)),
     )
     return " | ".join(cells)
+
+
+def _finding(finding: Finding, events: Iterable[str]) -> str:
+    """A check with what it says, unless that is an Event of the same row."""
+    repeated = any(finding.text.startswith(f"{event}:") for event in events)
+    return f"`{finding.check}`" if repeated else f"`{finding.check}` (“{finding.text}”)"
 
 
 def _bound(bound: Bound) -> str:
