@@ -1,6 +1,7 @@
 """The end of a server: real signals to a real process."""
 
 import asyncio
+import io
 import select
 import signal
 import socket
@@ -8,9 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
-from tests.server.harness import connected, request, review
+from tests.server.harness import ANY, connected, request, review
 from tests.server.process import started
+from webhook.server.listener import listening
+from webhook.server.logs import make_logger
+from webhook.server.protocol import Limits, Watchdog
 
 
 async def test_drain(tmp_path: Path) -> None:
@@ -109,3 +114,44 @@ async def test_request_on_its_way_to_the_end_is_answered(tmp_path: Path) -> None
         assert answer.startswith(b"HTTP/1.1 503")
         assert b"\r\nRetry-After: 1\r\n" in answer
         assert await server.ended(30) == 0
+
+
+async def test_handshake_on_its_way_to_the_end_is_answered(tmp_path: Path) -> None:
+    """A client whose connection is not open yet when idle ones are closed: it would not repeat a request on a new one."""
+    async with started(tmp_path, "--drain-grace", "0") as server:
+
+        def client() -> bytes:
+            address = (server.mutate.host, server.mutate.port)
+            with socket.create_connection(address, timeout=30) as late:
+                with (
+                    socket.create_connection(address, timeout=30) as plain,
+                    server.client.wrap_socket(plain, server_hostname="localhost") as idle,
+                ):
+                    idle.sendall(request(review()))
+                    assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
+                    server.signal(signal.SIGTERM)
+                    assert idle.recv(2**16).startswith(b"HTTP/1.1 503")
+                time.sleep(0.2)  # nothing else is left to wait for
+                with server.client.wrap_socket(late, server_hostname="localhost") as new:
+                    time.sleep(0.2)
+                    new.sendall(request(review()))
+                    return new.recv(2**16)
+
+        answer = await asyncio.to_thread(client)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"\r\nRetry-After: 1\r\n" in answer
+        assert await server.ended(30) == 0
+
+
+async def test_connection_that_nobody_has_accepted_yet_is_answered() -> None:
+    """The kernel has opened it for the client, which would see it reset at the end of the listener."""
+
+    async def handler(_request: web.BaseRequest) -> web.Response:
+        return web.Response(status=204)
+
+    async with listening(handler, ANY, Watchdog(Limits(), 9), make_logger("debug", io.BytesIO())) as endpoint:
+        await asyncio.sleep(0)
+        client = socket.create_connection(("127.0.0.1", endpoint.port), timeout=30)
+        client.sendall(request(method="GET", content_type=None))
+    with client:
+        assert client.recv(2**16).startswith(b"HTTP/1.1 204")

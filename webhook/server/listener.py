@@ -79,7 +79,8 @@ async def listening(
 
     With `reuse_port`, several processes may listen on one port; the kernel gives each connection to one of them.
 
-    On exit, the requests in flight may complete, and every connection is closed, an idle one after a 503: see `FAREWELL`.
+    On exit, the requests in flight may complete, new connections may have one answered for a moment, and every connection is
+    closed, an idle one after a 503: see `FAREWELL`.
 
     Raises:
         OSError: the endpoint is not available.
@@ -99,6 +100,7 @@ async def listening(
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
         for listener in sockets:
+            acceptor.accept_queued(listener)
             listener.close()
         await watchdog.dismiss(FAREWELL)
         await runner.cleanup()
@@ -153,13 +155,24 @@ class _Acceptor:
                     self._watchdog.evict_idle()
                     await asyncio.sleep(PAUSE)
                 continue
-            watch = self._watchdog.watch()
-            if watch is None:
-                connection.close()
-            else:
-                watch.handshake = loop.create_task(self._open(connection, watch))
+            self._begin(connection)
             # The next connection may already be waiting: let the accepted ones run in between.
             await asyncio.sleep(0)
+
+    def accept_queued(self, listener: socket.socket) -> None:
+        """Accept what the kernel has opened already: the end of the listener would reset it."""
+        with contextlib.suppress(OSError):  # BlockingIOError: there is no other
+            while True:
+                connection, _ = listener.accept()
+                connection.settimeout(0)
+                self._begin(connection)
+
+    def _begin(self, connection: socket.socket) -> None:
+        watch = self._watchdog.watch()
+        if watch is None:
+            connection.close()
+        else:
+            watch.handshake = asyncio.get_running_loop().create_task(self._open(connection, watch))
 
     async def _open(self, connection: socket.socket, watch: Watch) -> None:
         limits, tls = self._watchdog.limits, self._context is not None

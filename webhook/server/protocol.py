@@ -203,7 +203,7 @@ NEVER: Final = sys.maxsize
 class Watch:
     """The deadline of one connection, and its state."""
 
-    __slots__ = ("_answered", "_busy", "_deadline", "_header", "_transport", "_watchdog", "handshake")
+    __slots__ = ("_answered", "_busy", "_deadline", "_header", "_transport", "_watchdog", "handshake", "is_new")
 
     def __init__(self, watchdog: "Watchdog") -> None:
         self._watchdog = watchdog
@@ -214,6 +214,8 @@ class Watch:
         self._header = 0
         self.handshake: asyncio.Task[None] | None = None
         """The task that opens the connection; None once it is open."""
+        self.is_new = True
+        """Whether there was no request yet."""
 
     def opened(self, transport: asyncio.Transport) -> None:
         """Note that the connection is open, and wait for a header."""
@@ -241,7 +243,7 @@ class Watch:
     def handling(self) -> None:
         """Note that a request's header is complete, and its handler runs."""
         watchdog = self._watchdog
-        self._busy, self._answered = True, False
+        self._busy, self._answered, self.is_new = True, False, False
         self._deadline = watchdog.request_deadline
         watchdog.waiting.pop(self, None)
         self.drop_header()
@@ -385,13 +387,17 @@ class Watchdog:
     async def dismiss(self, farewell: bytes) -> None:
         """Close the idle connections after a last answer, and wait until their clients have closed them, too.
 
-        A socket closed before that would reset the connection under a request that is on its way, and lose the answer.
+        A socket closed before that would reset the connection under a request that is on its way, and lose the answer. A new
+        connection is closed last: Go's client has no other try for a request with which it opened one.
         """
-        self._dismissed = {watch for watch in tuple(self._watches) if watch.dismiss(farewell)}
+        idle = {watch for watch in self._watches if not watch.is_new and watch.dismiss(farewell)}
+        self._dismissed = idle | {watch for watch in self._watches if watch.is_new}
         if self._dismissed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.linger):
                     await self._dismissed_closed.wait()
+        for watch in self._watches - idle:
+            watch.dismiss(farewell)
 
     def abort(self) -> None:
         """Drop every connection."""
