@@ -237,5 +237,5 @@ SENT: Final[Mapping[str, Iterator[bytes]]] = {f"{pair.source} to {pair.target}":
 @pytest.mark.parametrize("name", SENT)
 def test_counted_as_held(name: str) -> None:
     """What a shape takes is counted, and not much more."""
-    got, counted = held(SENT[name])
+    got, counted = min(held(SENT[name]) for _ in range(5))  # other memories may grow meanwhile
     assert got < counted < 3 * got, (got, counted)
