@@ -5,15 +5,18 @@ import io
 import select
 import signal
 import socket
+import ssl
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from tests.server.harness import ANY, connected, request, review
+from certs.serving import Serving
+from tests.server.harness import ANY, CLIENT, LEAF, NOW, connected, request, review
 from tests.server.process import started
-from webhook.server.listener import listening
+from webhook.server.listener import Endpoint, dispatcher, listening
 from webhook.server.logs import make_logger
 from webhook.server.protocol import Limits, Watchdog
 
@@ -89,7 +92,7 @@ async def test_idle_connections_do_not_hold_the_end_up(tmp_path: Path) -> None:
             answer = await connection.answer()
             assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
         for connection in (idle, silent, probe):
-            assert await connection.closed(5)
+            assert await connection.closed(30)
         assert await server.ended(30) == 0
 
 
@@ -116,42 +119,62 @@ async def test_request_on_its_way_to_the_end_is_answered(tmp_path: Path) -> None
         assert await server.ended(30) == 0
 
 
-async def test_handshake_on_its_way_to_the_end_is_answered(tmp_path: Path) -> None:
+PATIENT = Limits(linger=60)
+FIRST, LAST = (request(method="GET", path=path, content_type=None) for path in ("/first", "/last"))
+
+
+async def first(_request: web.BaseRequest) -> web.Response:
+    """Answer, and keep the connection."""
+    return web.Response(status=204)
+
+
+async def last(_request: web.BaseRequest) -> web.Response:
+    """Answer as a replica that ends."""
+    response = web.Response(status=204)
+    response.force_close()
+    return response
+
+
+def ending(context: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[Endpoint]:
+    """A listener that waits for long at its end."""
+    handler = dispatcher({"/first": ("GET", first), "/last": ("GET", last)}, PATIENT)
+    return listening(handler, ANY, Watchdog(PATIENT, 9), make_logger("debug", io.BytesIO()), context)
+
+
+async def test_handshake_on_its_way_to_the_end_is_answered() -> None:
     """A client whose connection is not open yet when idle ones are closed: it would not repeat a request on a new one."""
-    async with started(tmp_path, "--drain-grace", "0") as server:
+    loop, served = asyncio.get_running_loop(), asyncio.Event()
+    tls = Serving(None)
+    tls.swap(LEAF.certificate_pem, LEAF.key_pem, NOW)
 
-        def client() -> bytes:
-            address = (server.mutate.host, server.mutate.port)
-            with socket.create_connection(address, timeout=30) as late:
-                with (
-                    socket.create_connection(address, timeout=30) as plain,
-                    server.client.wrap_socket(plain, server_hostname="localhost") as idle,
-                ):
-                    idle.sendall(request(review()))
-                    assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
-                    server.signal(signal.SIGTERM)
-                    assert idle.recv(2**16).startswith(b"HTTP/1.1 503")
-                time.sleep(0.2)  # nothing else is left to wait for
-                with server.client.wrap_socket(late, server_hostname="localhost") as new:
-                    time.sleep(0.2)
-                    new.sendall(request(review()))
-                    return new.recv(2**16)
+    def client(port: int) -> bytes:
+        address = ("127.0.0.1", port)
+        with socket.create_connection(address, timeout=30) as late:
+            with (
+                socket.create_connection(address, timeout=30) as plain,
+                CLIENT.wrap_socket(plain, server_hostname="localhost") as idle,
+            ):
+                idle.sendall(FIRST)
+                assert idle.recv(2**16).startswith(b"HTTP/1.1 204")
+                loop.call_soon_threadsafe(served.set)
+                assert idle.recv(2**16).startswith(b"HTTP/1.1 503")
+            time.sleep(0.2)  # in which a server that does not wait is gone
+            with CLIENT.wrap_socket(late, server_hostname="localhost") as new:
+                time.sleep(0.2)
+                new.sendall(LAST)
+                return new.recv(2**16)
 
-        answer = await asyncio.to_thread(client)
-        assert answer.startswith(b"HTTP/1.1 503")
-        assert b"\r\nRetry-After: 1\r\n" in answer
-        assert await server.ended(30) == 0
+    async with ending(tls.context) as at:
+        answer = asyncio.create_task(asyncio.to_thread(client, at.port))
+        await asyncio.wait([answer, asyncio.create_task(served.wait())], return_when=asyncio.FIRST_COMPLETED)
+    assert (await answer).startswith(b"HTTP/1.1 204")
 
 
 async def test_connection_that_nobody_has_accepted_yet_is_answered() -> None:
     """The kernel has opened it for the client, which would see it reset at the end of the listener."""
-
-    async def handler(_request: web.BaseRequest) -> web.Response:
-        return web.Response(status=204)
-
-    async with listening(handler, ANY, Watchdog(Limits(), 9), make_logger("debug", io.BytesIO())) as endpoint:
+    async with ending() as at:
         await asyncio.sleep(0)
-        client = socket.create_connection(("127.0.0.1", endpoint.port), timeout=30)
-        client.sendall(request(method="GET", content_type=None))
+        client = socket.create_connection(("127.0.0.1", at.port), timeout=30)
+        client.sendall(LAST)
     with client:
         assert client.recv(2**16).startswith(b"HTTP/1.1 204")
