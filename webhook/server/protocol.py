@@ -390,7 +390,7 @@ class Watchdog:
         A socket closed before that would reset the connection under a request that is on its way, and lose the answer. A new
         connection is closed last: Go's client has no other try for a request with which it opened one.
         """
-        idle = {watch for watch in self._watches if not watch.is_new and watch.dismiss(farewell)}
+        idle = {watch for watch in tuple(self._watches) if not watch.is_new and watch.dismiss(farewell)}
         self._dismissed = idle | {watch for watch in self._watches if watch.is_new}
         if self._dismissed:
             with contextlib.suppress(TimeoutError):
