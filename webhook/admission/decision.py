@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
@@ -161,11 +162,13 @@ class Facts(Struct, frozen=True):
         pod: the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
             resources those with a domain, of lists that nothing reads only that they are there.
         context: likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name.
-        key: the facts as bytes, equal for equal decisions; None if they are too long to be remembered.
+        outline: the facts without resources, as bytes.
+        key: all facts as bytes, equal for equal decisions; None if they are too long to be remembered.
     """
 
     pod: Pod
     context: Context
+    outline: bytes
     key: bytes | None
 
 
@@ -187,16 +190,16 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
     lists = b"".join([spec.volumes, *[raw for each in containers for raw in (each.volume_mounts, each.volume_devices)]])
     mounts = whole or policy.marks_of_mounts.among(lists)
-    reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
+    bare = _bare(containers, policy, whole=whole, mounts=mounts)
     first = 0 if init is None else len(init)
     affinity, gates = spec.affinity, spec.scheduling_gates
     if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
         affinity, gates = affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
-    facts = Pod(
+    outline = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(
-            reduced[first:],
-            None if init is None else reduced[:first],
+            bare[first:],
+            None if init is None else bare[:first],
             spec.volumes if mounts else _emptied(spec.volumes),
             spec.scheduler_name,
             spec.runtime_class_name,
@@ -213,18 +216,19 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
-    return Facts(facts, around, facts_key(facts, around))
+    filled = [replace(each, resources=extended) for each, extended in zip(bare, resources, strict=True)]
+    both = replace(outline.spec, containers=filled[first:], init_containers=None if init is None else filled[:first])
+    encoded = _encoded(outline, around)
+    return Facts(Pod(outline.metadata, both), around, encoded, _key(encoded, resources))
 
 
-def _reduced(
-    containers: Sequence[Container], resources: Sequence[Resources | None], policy: Policy, *, whole: bool, mounts: bool
-) -> list[Container]:
-    """Containers with what can matter: their `resources`, watched variables, and `mounts` that may meet a shim or a guard."""
+def _bare(containers: Sequence[Container], policy: Policy, *, whole: bool, mounts: bool) -> list[Container]:
+    """Containers with what can matter beside resources: watched variables, and `mounts` that may meet a shim or a guard."""
     watched, installers = policy.watched_variables.among, policy.installers
     return [
         Container(
             each.name,
-            extended,
+            None,
             ABSENT if each.env is ABSENT else each.env if whole or watched(each.env) else _emptied(each.env),
             ABSENT if each.env_from is ABSENT else each.env_from if whole else _entered(each.env_from),
             each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
@@ -233,8 +237,8 @@ def _reduced(
             restart_policy=each.restart_policy,
         )
         if each.name not in installers
-        else msgspec.structs.replace(each, resources=extended)
-        for each, extended in zip(containers, resources, strict=True)
+        else replace(each, resources=None)
+        for each in containers
     ]
 
 
@@ -262,21 +266,24 @@ def _requests(resources: Resources | None) -> bool:
     return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
-def facts_key(pod: Pod, context: Context) -> bytes | None:
-    """Return facts as bytes, equal for equal ones; None if they are too long to be remembered."""
+def _encoded(outline: Pod, context: Context) -> bytes:
     namespace = context.namespace
-    try:
-        key = _encode(
-            (
-                pod,
-                pod.metadata is NO_METADATA,
-                namespace.labels,
-                namespace.annotations,
-                context.pod_security_default,
-                context.user,
-                context.image_volumes,
-            )
+    return _encode(
+        (
+            outline,
+            outline.metadata is NO_METADATA,
+            namespace.labels,
+            namespace.annotations,
+            context.pod_security_default,
+            context.user,
+            context.image_volumes,
         )
+    )
+
+
+def _key(outline: bytes, resources: Sequence[Resources | None]) -> bytes | None:
+    try:
+        key = outline + _encode(resources)
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return key if len(key) <= MAX_FACTS else None
@@ -285,8 +292,7 @@ def facts_key(pod: Pod, context: Context) -> bytes | None:
 def remember(key: bytes, decision: Decision, policy: Policy) -> Decision:
     """Remember a decision under its facts; return it as it is remembered."""
     # msgspec leaves room behind what it encodes, up to half as much again.
-    key = bytes(memoryview(key))
-    decision = msgspec.structs.replace(decision, patch_json=bytes(memoryview(decision.patch_json)))
+    decision = replace(decision, patch_json=bytes(memoryview(decision.patch_json)))
     policy.memo.keep(key, decision, getsizeof(key) + size_of(decision))
     return decision
 

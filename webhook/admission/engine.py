@@ -130,7 +130,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    return _applied(plan, resolution, acts=acts, few=facts.key is not None)
+    return _applied(plan, resolution, acts=acts, outline=None if facts.key is None else facts.outline)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
@@ -149,16 +149,16 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     return msgspec.structs.replace(seen, findings=(*seen.findings, *found)) if found else seen
 
 
-def _applied(plan: Plan, resolution: PodResult, *, acts: bool, few: bool) -> Decision:
+def _applied(plan: Plan, resolution: PodResult, *, acts: bool, outline: bytes | None) -> Decision:
     """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs.
 
-    If the facts are `few`, what pods of the same shape need is remembered.
+    With the `outline` of few facts, what pods of the same shape need is remembered.
     """
     try:
         hides = plan.policy.settings.hide_devices
         if hides:
             show_devices(plan)
-        if acts and not (few and apply_shape(plan, _apply)):
+        if acts and (outline is None or not apply_shape(plan, outline, _apply)):
             _apply(plan, resolution)
         if hides:
             hide_devices(plan)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.admission.decision import Allocation, Plan, facts_key
+from webhook.admission.decision import Allocation, Plan
 from webhook.patch import Entry, PodEdits, slots
 from webhook.pod import Container, Pod, PodSpec, Resources
 from webhook.quantity import Number
@@ -74,12 +74,12 @@ class Shape(Struct, frozen=True):
 
     Attributes:
         edits: of the pod, without the numbers of resources.
-        filled: by allocation, whether the amounts of its shim are to be filled in.
+        filled: by allocation, the variables in which amounts are to be filled in, with their positions.
         findings, deliveries, stripped: as those of a `Plan`.
     """
 
     edits: PodEdits
-    filled: tuple[bool, ...]
+    filled: tuple[tuple[tuple[int, Entry], ...], ...]
     findings: tuple[Finding, ...]
     deliveries: dict[str, str]
     stripped: int
@@ -89,24 +89,24 @@ _NONE: Final = "none"
 """Remembered of a shape for which the amounts matter."""
 
 
-def apply_shape(plan: Plan, steps: Callable[[Plan], None]) -> bool:
+def apply_shape(plan: Plan, outline: bytes, steps: Callable[[Plan], None]) -> bool:
     """Apply to a plan what `steps` apply to all pods of its shape; return whether that is known.
 
     Args:
-        plan: with the keys written, and nothing else; its facts are few.
+        plan: with the keys written, and nothing else.
+        outline: of its facts, which are few.
         steps: what is to be applied.
     """
     if not _has_shape(plan):
         return False
-    pod, shapes = _without_amounts(plan.pod), plan.policy.shapes
-    key = key_of_shape(pod, plan)
-    if key is None:
+    shapes, key = plan.policy.shapes, key_of_shape(outline, plan)
+    if _ESCAPED in key:
         return False
     shape: Shape | Literal["none"] | None = shapes.get(key)
     if shape is None:
         if not shapes.met(key):
             return False
-        shape, size = _found(pod, plan, steps)
+        shape, size = _found(_without_amounts(plan.pod), plan, steps)
         shapes.keep(key, shape, len(key) + size)
     if isinstance(shape, str):
         return False
@@ -115,7 +115,7 @@ def apply_shape(plan: Plan, steps: Callable[[Plan], None]) -> bool:
     plan.deliveries, plan.stripped = shape.deliveries, shape.stripped
     for allocation, filled in zip(plan.allocations, shape.filled, strict=True):
         if filled:
-            _fill(plan, allocation)
+            _fill(plan, allocation, filled)
     return True
 
 
@@ -151,11 +151,14 @@ def _emptied(container: Container) -> Container:
     return replace(container, resources=names)
 
 
-def key_of_shape(pod: Pod, plan: Plan) -> bytes | None:
-    """Return what steps see of a plan whose pod is without amounts, as bytes; None if it is too long, or has a zero byte."""
-    key = facts_key(pod, plan.context)
-    if key is None or _ESCAPED in key:
-        return None
+def key_of_shape(outline: bytes, plan: Plan) -> bytes:
+    """Return what steps see of a plan whose pod is without amounts, as bytes."""
+    names = [
+        None
+        if sides is None
+        else (sides.limits and [*sides.limits], sides.requests and [*sides.requests], sides.claims)
+        for sides in [slot.container.resources for slot in plan.slots]
+    ]
     allocated = [
         (
             each.slot.path,
@@ -171,7 +174,7 @@ def key_of_shape(pod: Pod, plan: Plan) -> bytes | None:
         for each in plan.allocations
     ]
     left = [(slot.path, vendor.name, share) for slot, vendor, share in plan.left_alone]
-    return key + _encode((allocated, left, plan.edits.labels.values, plan.edits.annotations.values))
+    return outline + _encode((names, allocated, left, plan.edits.labels.values, plan.edits.annotations.values))
 
 
 def _kinds(request: Request) -> tuple[int | None, str, str]:
@@ -222,7 +225,9 @@ def _found(pod: Pod, plan: Plan, steps: Callable[[Plan], None]) -> tuple[Shape |
     written, text = _encode(variables), _encode((shown.findings, shown.deliveries, edits.operations()))
     if text.count(_ESCAPED) != written.count(_ESCAPED):  # somewhere else than in variables
         return _NONE, 0
-    filled = tuple([any([_MARK in entry.get("value", "") for entry in entries]) for entries in variables])
+    filled = tuple(
+        [tuple([each for each in enumerate(entries) if _MARK in each[1].get("value", "")]) for entries in variables]
+    )
     shape = Shape(_bare(edits, pod), filled, tuple(shown.findings), shown.deliveries, shown.stripped)
     return shape, _LEAST + _OBJECTS * len(text)
 
@@ -238,18 +243,14 @@ def _bare(edits: PodEdits, pod: Pod) -> PodEdits:
     return bare
 
 
-def _fill(plan: Plan, allocation: Allocation) -> None:
+def _fill(plan: Plan, allocation: Allocation, filled: tuple[tuple[int, Entry], ...]) -> None:
     """Fill the amounts of one container in."""
     shim, edits = allocation.vendor.shim, plan.edits.container(allocation.slot)
     assert shim is not None  # noqa: S101  (nothing else writes an amount)
     amounts = [(_MARKS[name], text) for name, text in shim.amounts(allocation.request).items()]
-    filled: list[Entry] = []
-    for entry in edits.env_appended:
-        value = entry.get("value", "")
-        if _MARK in value:
-            for mark, text in amounts:
-                value = value.replace(mark, text)
-            filled.append({"name": entry["name"], "value": value})
-        else:
-            filled.append(entry)
-    edits.env_appended = filled
+    variables = edits.env_appended = [*edits.env_appended]
+    for position, entry in filled:
+        value = entry["value"]
+        for mark, text in amounts:
+            value = value.replace(mark, text)
+        variables[position] = {"name": entry["name"], "value": value}
