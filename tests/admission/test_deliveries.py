@@ -60,34 +60,43 @@ MOUNT = {"name": "mine", "mountPath": "/copy"}
 
 
 @pytest.mark.parametrize(
-    "change",
+    "change, difference",
     [
-        {"image": "mine"},
-        {"command": ["/copy", "/mine", "/usr/local/vgpu-shim"]},
-        {"command": None},
-        {"args": ["/mine"]},
-        {"args": ["/mine", *["x"] * 20_000]},
-        {"restartPolicy": "Always"},
-        {"env": [{"name": "LD_PRELOAD", "value": "/mine/libc.so"}]},
-        {"env": [{"name": "PATH", "value": "/mine"}]},
-        {"envFrom": [{"configMapRef": {"name": "mine"}}]},
-        {"volumeMounts": [MOUNT]},
-        {"volumeMounts": []},
-        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}, MOUNT]},
-        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "subPath": "a"}]},
-        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/elsewhere"}]},
-        {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}] * 2},
+        ({"image": "mine"}, "another image"),
+        ({"command": ["/copy", "/mine", "/usr/local/vgpu-shim"]}, "another command"),
+        ({"command": None}, "another command"),
+        ({"args": ["/mine"]}, "another command"),
+        ({"args": ["/mine", *["x"] * 20_000]}, "another command"),
+        ({"restartPolicy": "Always"}, "a restartPolicy"),
+        ({"env": [{"name": "LD_PRELOAD", "value": "/mine/libc.so"}]}, "variables that decide what it runs"),
+        ({"env": [{"name": "PATH", "value": "/mine"}]}, "variables that decide what it runs"),
+        ({"envFrom": [{"configMapRef": {"name": "mine"}}]}, "variables that decide what it runs"),
+        ({"volumeMounts": [MOUNT]}, f"a mount at {MOUNT['mountPath']}"),
+        ({"volumeMounts": []}, "other mounts"),
+        (
+            {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}, MOUNT]},
+            f"a mount at {MOUNT['mountPath']}",
+        ),
+        (
+            {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "subPath": "a"}]},
+            "other mounts",
+        ),
+        ({"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/elsewhere"}]}, "other mounts"),
+        ({"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}] * 2}, "other mounts"),
     ],
-    ids=lambda change: json.dumps(change)[:100],
+    ids=lambda value: json.dumps(value)[:100],
 )
-def test_a_container_of_its_name_that_brings_something_else(policy: Policy, change: dict[str, Any]) -> None:
-    """Whoever writes it into a manifest would choose the library, or none: a share without a limit."""
+def test_a_container_of_its_name_that_brings_something_else(
+    policy: Policy, change: dict[str, Any], difference: str
+) -> None:
+    """Whoever writes it would choose the library, or none: a share without a limit; the denial says by what."""
     pod = stored(policy)
     pod["spec"]["initContainers"][0] |= change
     decision = decided(pod, policy)
     assert decision.reason is Reason.COLLISION
     assert decision.denial is not None
     assert decision.denial.container == "vgpu-shim"
+    assert f"it has {difference};" in decision.denial.message
 
 
 def test_a_container_of_its_name_that_is_no_init_container(policy: Policy) -> None:

@@ -157,6 +157,13 @@ def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: FieldPat
     assert message in problems[0].message
 
 
+@pytest.mark.parametrize("value", ["1", "t", "true", "yes", "on", "Yes", "ON"])
+def test_a_switch_that_the_shim_writes(value: str) -> None:
+    """However the shim spells it, a rule on what switches on catches it."""
+    _, problems = compiled({"env": "SWITCH", "lifts": "truthy"}, with_shim=shim(SWITCH=value))
+    assert [f"SWITCH={value}" in problem.message for problem in problems] == [True]
+
+
 @pytest.mark.parametrize(
     "rule",
     [

@@ -62,7 +62,10 @@ DECISIONS = (
         *(f"--deselect={test}" for test in _LONG),
         *(f"--ignore=tests/mapping/test_{part}.py" for part in _ELSEWHERE),
     ),
-    ("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/fuzz/test_remembered.py", "tests/explanation"),
+    (
+        *("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/fuzz/test_remembered.py", "tests/explanation"),
+        *("tests/decisions/test_remembered_size.py", "tests/decisions/test_shape.py"),
+    ),
 )
 """The same for every other one, those first that end most mutants in the least time."""
 
