@@ -45,7 +45,7 @@ def _drawn(count: int, seed: int) -> Iterator[Mutant]:
     mutants, there_are = draw(count, seed)
     _say(
         f"{count} of {there_are:,} mutants, seed {seed}; there are none of annotations, type aliases, docstrings, "
-        "f-strings, decorators, decorated functions, and what coverage excludes"
+        "f-strings, decorators, options of structs, decorated functions, and what coverage excludes"
     )
     return mutants
 

@@ -1,8 +1,9 @@
 """Which mutants there are, and which of them a seed draws.
 
 mutmut makes them; it does not mutate annotations, docstrings, decorators, nor functions that have one (other than static and
-class methods), and none but constants as defaults. Left out besides is only what no test can see: type aliases, and what
-coverage excludes because it is for a type checker alone or never reached, as `pyproject.toml` says.
+class methods), and none but constants as defaults. Left out besides is only what no test can see: type aliases, options of
+structs (``frozen``, ``gc``; those of dataclasses are decorators), and what coverage excludes because it is for a type checker
+alone or never reached, as `pyproject.toml` says.
 """
 
 import difflib
@@ -60,9 +61,9 @@ def mutated(path: Path) -> list[tuple[Path, libcst.Module, libcst.CSTNode, libcs
 
 
 def _excluded(source: str) -> set[int]:
-    """The lines of type aliases, and those that coverage excludes."""
+    """The lines of type aliases and of structs' options, and those that coverage excludes."""
     report = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]["report"]
-    excluded = re.compile("|".join([*report["exclude_also"], ": TypeAlias = "]))
+    excluded = re.compile("|".join([*report["exclude_also"], ": TypeAlias = ", r"^class .*(frozen|gc)="]))
     return {number for number, line in enumerate(source.splitlines(), 1) if excluded.search(line)}
 
 
