@@ -159,17 +159,27 @@ class Facts(Struct, frozen=True):
     """The facts of a review.
 
     Attributes:
-        pod: the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
-            resources those with a domain, of lists that nothing reads only that they are there.
+        bare: the pod with what can matter, but no resources: of labels, annotations and the node selector the keys that the
+            policy reads, of lists that nothing reads only that they are there.
+        resources: those of the containers, init containers first: names with a domain.
         context: likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name.
         outline: the facts without resources, as bytes.
         key: all facts as bytes, equal for equal decisions; None if they are too long to be remembered.
     """
 
-    pod: Pod
+    bare: Pod
+    resources: list[Resources | None]
     context: Context
     outline: bytes
     key: bytes | None
+
+    @property
+    def pod(self) -> Pod:
+        """The pod with its resources, made anew: a remembered decision needs none."""
+        spec, resources = self.bare.spec, iter(self.resources)
+        init = spec.init_containers and [replace(each, resources=next(resources)) for each in spec.init_containers]
+        regular = [replace(each, resources=next(resources)) for each in spec.containers]
+        return Pod(self.bare.metadata, replace(spec, containers=regular, init_containers=init))
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
@@ -195,7 +205,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     affinity, gates = spec.affinity, spec.scheduling_gates
     if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
         affinity, gates = affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
-    outline = Pod(
+    reduced = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(
             bare[first:],
@@ -216,10 +226,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
-    filled = [replace(each, resources=extended) for each, extended in zip(bare, resources, strict=True)]
-    both = replace(outline.spec, containers=filled[first:], init_containers=None if init is None else filled[:first])
-    encoded = _encoded(outline, around)
-    return Facts(Pod(outline.metadata, both), around, encoded, _key(encoded, resources))
+    outline = _encoded(reduced, around)
+    return Facts(reduced, resources, around, outline, _key(outline, resources))
 
 
 def _bare(containers: Sequence[Container], policy: Policy, *, whole: bool, mounts: bool) -> list[Container]:
@@ -266,12 +274,12 @@ def _requests(resources: Resources | None) -> bool:
     return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
-def _encoded(outline: Pod, context: Context) -> bytes:
+def _encoded(pod: Pod, context: Context) -> bytes:
     namespace = context.namespace
     return _encode(
         (
-            outline,
-            outline.metadata is NO_METADATA,
+            pod,
+            pod.metadata is NO_METADATA,
             namespace.labels,
             namespace.annotations,
             context.pod_security_default,
