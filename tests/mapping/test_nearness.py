@@ -80,6 +80,7 @@ def test_a_correction_keeps_the_variable_part(name: str, meant: str) -> None:
         ("huawei.com/Ascend910-memory", "huawei.com/Ascend{chip}-memory", "910A, 910B, "),
         ("iluvatar.ai/MR-V200.vMem", "iluvatar.ai/{chip}.vMem", "MR-V100, MR-V50, BI-V150, BI-V100"),
         ("iluvatar.ai/BMR-V100.vMem", "iluvatar.ai/{chip}.vMem", "MR-V100, MR-V50, BI-V150, BI-V100"),
+        ("iluvatar.ai/bMR-V100.vMem", "iluvatar.ai/{chip}.vMem", "MR-V100, MR-V50, BI-V150, BI-V100"),
         ("hygon.com/ccunum", "hygon.com/{generation}num", "dcu, hcu"),
     ],
 )

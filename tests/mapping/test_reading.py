@@ -120,3 +120,22 @@ def test_what_makes_no_request(text: str, keys: dict[str, str | int], reason: Re
     with pytest.raises(Denied) as caught:
         reading(vendor(text), keys)
     assert caught.value.finding.reason is reason
+
+
+def test_a_denial_spells_keys_as_the_pod_does() -> None:
+    """By the variable of any of its keys, wherever that key stands."""
+    chips = vendor("""\
+vendor: acme
+family: acme
+variables: {chip: {values: [x1, x2]}}
+keys:
+  gpu:  {resource: 'acme.com/{chip}', is: devices}
+  mem:  {resource: 'acme.com/{chip}-mem', is: memory, unit: 1Mi}
+  core: {resource: acme.com/core, is: cores}
+forms:
+- {name: share, when: {gpu: present, mem: present}}
+- {when: {mem: absent}, deny: 'write {mem}'}
+""")
+    with pytest.raises(Denied) as denied:
+        reading(chips, {"acme.com/x2": 1, "acme.com/core": 30})
+    assert denied.value.finding.message == "write acme.com/x2-mem"
