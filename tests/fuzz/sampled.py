@@ -15,7 +15,7 @@ from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
+from webhook.cli.manifests.simulate import SimulatedObject, simulate
 from webhook.explanation.pods import ContainerExplained, explain_pod
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -150,9 +150,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        outcome = called(
-            simulate, manifests, lambda each, context: decide(each, context, trial.policy), SimulateOptions()
-        )
+        outcome = called(simulate, manifests, trial.policy)
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,10 +12,8 @@ import click
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.files import Manifest
     from webhook.cli.manifests.simulate import Simulated
     from webhook.cluster.client.api import Api
-    from webhook.mapping.document.problem import Problem
     from webhook.mapping.model.policy import Policy
 
 
@@ -246,42 +244,21 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
     return add
 
 
-def end(
-    manifests: "Sequence[Manifest]",
-    problems: "Sequence[Problem]",
-    outcome: "Simulated",
-    *,
-    denied: bool,
-    strict: bool,
-) -> None:
+def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
     """Print what was not read or not judged, and exit with 1 or 2 if something was wrong.
 
     Args:
-        manifests: the documents.
-        problems: why other documents could not be read.
         outcome: the result for all documents, already printed.
         denied: whether an object was denied.
         strict: whether a request that nothing judged is an error.
     """
-    for warning in (each for manifest in manifests for each in manifest.warnings):
+    for warning in (each for manifest in outcome.manifests for each in manifest.warnings):
         click.echo(f"warning: {warning}", err=True)
-    errors = [*problems, *outcome.errors]
-    for error in errors:
+    for error in outcome.errors:
         click.echo(f"error: {error}", err=True)
-    unjudged = [f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged]
-    for text in unjudged:
+    for text in outcome.unjudged:
         click.echo(f"{'error' if strict else 'warning'}: {text}", err=True)
-    if errors or (strict and unjudged):
+    if outcome.errors or (strict and outcome.unjudged):
         sys.exit(Failure.exit_code)
     if denied:
         sys.exit(DENIED)
-
-
-def check_template_paths(outcome: "Simulated") -> None:
-    """Check that each template path matched something.
-
-    Raises:
-        Failure: one did not.
-    """
-    if outcome.unmatched:
-        raise Failure([f"--template-path {path}: matches no pod template or pod spec" for path in outcome.unmatched])

@@ -13,8 +13,8 @@ import click
 from webhook.cli.commands.mutate import unified
 from webhook.cli.manifests.cases import DIGEST, MAPPINGS, SETTINGS, report
 from webhook.cli.manifests.files import manifests_in
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
-from webhook.cli.options import PolicyOptions, check_template_paths, end
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
+from webhook.cli.options import PolicyOptions, end
 from webhook.cli.policy_source import sourced_policy
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine
@@ -70,14 +70,20 @@ def diff(
     policies = _policy(old), _policy(new)
     manifests, problems = manifests_in(files)
     before, after = (
-        simulate_under(manifests, each, namespace=namespace, template_paths=template_paths, match=sent_names(each))
+        simulate(
+            manifests,
+            each,
+            problems=problems,
+            namespace=namespace,
+            template_paths=template_paths,
+            match=sent_names(each),
+        )
         for each in policies
     )
-    check_template_paths(before)
     before.errors += [error for error in after.errors if error not in before.errors]
     found = list(treated_otherwise(policies[0], before, policies[1], after))
     click.echo(_as_json(found) if output == "json" else _as_text(found, len(before.objects)), nl=False)
-    end(manifests, problems, before, denied=False, strict=False)
+    end(before, denied=False, strict=False)
     if found:
         raise click.exceptions.Exit(DIFFERENT)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
+from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
 from webhook.text import shown
 
@@ -77,19 +77,20 @@ def explain(
         _explain_name(name, sourced, output)
         return
     from webhook.cli.manifests.files import manifests_in
-    from webhook.cli.manifests.simulate import explain_objects, simulate_under
+    from webhook.cli.manifests.simulate import explain_objects, simulate
 
     manifests, problems = manifests_in(files)
     policy = sourced.policy
-    outcome = simulate_under(manifests, policy, namespace=namespace, target=target, template_paths=template_paths)
-    check_template_paths(outcome)
-    objects = list(explain_objects(manifests, outcome, policy, target))
+    outcome = simulate(
+        manifests, policy, problems=problems, namespace=namespace, target=target, template_paths=template_paths
+    )
+    objects = list(explain_objects(outcome, policy, target))
     if output == "text":
         _print("\n".join(map(object_text, objects)), sourced)
     else:
         _print_json({"objects": [each.data() for each in objects]}, sourced)
     denied = any(not pod.allowed for each in objects for _, pod in each.pods)
-    end(manifests, problems, outcome, denied=denied, strict=strict)
+    end(outcome, denied=denied, strict=strict)
 
 
 def object_text(obj: "ObjectExplained") -> str:

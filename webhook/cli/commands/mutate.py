@@ -1,20 +1,19 @@
 """``vgpu-webhook mutate``: prints manifests as the cluster would store them, without a cluster or network."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
-from webhook.cli.manifests.simulate import Simulated, simulate_under
-from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
+from webhook.cli.manifests.simulate import Simulated, simulate
+from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase, json_text
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine, Level
-from webhook.mapping.document.problem import Problem
 from webhook.reasons import BY_CODE
 
 
@@ -65,23 +64,23 @@ def mutate(
     policy = sourced.policy
     check_target(target, policy)
     manifests, problems = manifests_in(files)
-    outcome = simulate_under(
+    outcome = simulate(
         manifests,
         policy,
+        problems=problems,
         namespace=namespace,
         target=target,
         template_paths=template_paths,
         match=sent_names(policy),
     )
-    check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
     if output in REPORTS:
-        click.echo(REPORTS[output](_report_of(outcome, [*problems, *outcome.errors], strict=strict)), nl=False)
+        click.echo(REPORTS[output](_report_of(outcome, strict=strict)), nl=False)
     else:
         click.echo(FORMATS[output](outcome), nl=False)
         _print_messages(outcome)
-    end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
+    end(outcome, denied=outcome.denied, strict=strict)
 
 
 def _print_messages(outcome: Simulated) -> None:
@@ -135,16 +134,15 @@ OTHERS: Final = {
 """The rules of a report beside the reason codes."""
 
 
-def _report_of(outcome: Simulated, problems: Sequence[Problem], *, strict: bool) -> CommandReport:
+def _report_of(outcome: Simulated, *, strict: bool) -> CommandReport:
     """Return a report: each object is a test case, which fails if it is denied; each reason is a rule.
 
     Args:
         outcome: the result for all documents.
-        problems: what could not be read.
         strict: whether a request that nothing judges is an error.
     """
-    cases: list[TestCase] = [(each.source, NOT_READ, [str(each)], ()) for each in problems]
-    lines = [ReportLine(NOT_READ, Level.ERROR, str(each), FileLine(each.source, each.line)) for each in problems]
+    cases: list[TestCase] = [(each.source, NOT_READ, [str(each)], ()) for each in outcome.errors]
+    lines = [ReportLine(NOT_READ, Level.ERROR, str(each), FileLine(each.source, each.line)) for each in outcome.errors]
     for each in outcome.objects:
         beyond = [
             ReportLine(NOT_JUDGED, Level.ERROR if strict else Level.WARNING, text, each.at) for text in each.unjudged

@@ -109,12 +109,11 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
 
 
 def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> tuple[Preview, tuple[str, ...]]:
-    from webhook.cli.manifests.simulate import simulate_under
+    from webhook.cli.manifests.simulate import simulate
 
     manifests, problems = manifests_in(files)
-    outcome = simulate_under(manifests, policy, namespace=namespace)
-    unjudged = (f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged)
-    return preview_objects(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
+    outcome = simulate(manifests, policy, problems=problems, namespace=namespace)
+    return preview_objects(outcome.objects, policy), (*map(str, outcome.errors), *outcome.unjudged)
 
 
 Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]

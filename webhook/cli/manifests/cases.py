@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from webhook.admission.decision import Decision
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests, yaml_stream
-from webhook.cli.manifests.simulate import simulate_under
+from webhook.cli.manifests.simulate import simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
@@ -154,7 +154,7 @@ def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
     names = [mapping_or_empty(each.data.get("metadata")).get("name") for each in namespaces]
     pod_file = folder / POD
     manifests = [*namespaces, *read_manifests(pod_file.read_bytes(), str(pod_file))]
-    simulated = simulate_under(manifests, policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE)
+    simulated = simulate(manifests, policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE)
     if simulated.errors:
         raise ManifestError(simulated.errors[0])
     pods = [(each, pod) for each in simulated.objects for pod in each.pods]

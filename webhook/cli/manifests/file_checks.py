@@ -13,8 +13,8 @@ from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
-from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate_under
-from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
+from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
+from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.cluster.registration.match_conditions import sent_names
@@ -233,7 +233,7 @@ class ReadFiles:
         Raises:
             UnansweredError: a document is invalid.
         """
-        return simulate_under(self.objects, self.valid, match=sent_names(self.valid))
+        return simulate(self.objects, self.valid, match=sent_names(self.valid))
 
 
 class WithDocuments(Protocol):
@@ -419,8 +419,7 @@ def _own_keys(files: ReadFiles) -> Iterator[Found]:
     policy = files.valid
     for manifest in files.objects:
         try:
-            obj = kube_object(manifest, manifest.data)
-            for item in list_items(obj) or [obj]:
+            for item in flattened(kube_object(manifest, manifest.data)):
                 found = _of(item, policy)
                 start = FileLine(manifest.source, manifest.lines[()])
                 yield from ((f"{manifest.source}: {item.title}: {finding.message}", start) for finding in found)

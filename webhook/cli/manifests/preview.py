@@ -15,7 +15,7 @@ from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, simulate_under
+from webhook.cli.manifests.simulate import SimulatedObject, simulate
 from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
@@ -203,7 +203,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             async for manifest in _roots(api, namespace, version, kind, collections):
                 space = around.get(str(manifest.data["metadata"].get("namespace", "")))
                 manifests = [manifest] if space is None else [space, manifest]
-                outcome = simulate_under(manifests, policy)
+                outcome = simulate(manifests, policy)
                 unread += map(str, outcome.errors)
                 found = preview_objects(outcome.objects, policy)
                 pods += found.pods

@@ -157,6 +157,16 @@ def list_items(obj: KubeObject) -> list[KubeObject] | None:
     return [kube_object(obj.manifest, item, (*obj.path, "items", i), kind, version) for i, item in enumerate(items)]
 
 
+def flattened(obj: KubeObject) -> Iterator[KubeObject]:
+    """Yield an object, or of a list its items and theirs.
+
+    Raises:
+        ManifestError: an item is not an object.
+    """
+    items = list_items(obj)
+    yield from [obj] if items is None else (inner for item in items for inner in flattened(item))
+
+
 def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds | None = None) -> list[PodPlace]:
     """Find the pods in an object: itself, those of a known kind or else whatever looks like one, and those at paths.
 
