@@ -5,7 +5,7 @@ the corrected pod is not denied.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
@@ -23,19 +23,6 @@ from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
 from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
 from webhook.reasons import Finding, Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """What to write instead: tried, and not denied.
-
-    Attributes:
-        manifest: the parts of the pod that differ, as they should be.
-        remove: the keys to remove, as text.
-    """
-
-    manifest: Mapping[str, Any]
-    remove: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +236,10 @@ _NUMBERS: Final = {
 _View = TypeVar("_View", bound=View)
 
 
-def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> Correction | None:
-    """Return the least change with which the pod is not denied, if it is known.
+def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> dict[str, Any] | None:
+    """Return the least change with which the pod is not denied, if it is known, as data for JSON.
+
+    ``manifest`` has the parts of the pod that differ, as they should be, and ``remove`` the keys to remove, as text.
 
     Args:
         pod: the denied pod.
@@ -335,7 +324,7 @@ def _replace(view: _View, **members: Any) -> _View:
     return msgspec.structs.replace(view, **members)
 
 
-def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
+def _difference(before: Pod, after: Pod, policy: Policy) -> dict[str, Any]:
     """The differences between two pods, as a part of a manifest."""
     manifest: dict[str, Any] = {}
     without: list[str] = []
@@ -355,7 +344,7 @@ def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
                 spec.setdefault(new.kind, []).append({"name": new.name, **shown})
     if spec:
         manifest["spec"] = spec
-    return Correction(manifest, tuple(dict.fromkeys(without)))
+    return {"manifest": manifest, "remove": list(dict.fromkeys(without))}
 
 
 def _container_difference(before: Slot, after: Slot, policy: Policy, without: list[str]) -> dict[str, Any]:

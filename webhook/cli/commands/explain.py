@@ -11,11 +11,8 @@ from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
 from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.explanation.correction import Correction
     from webhook.explanation.names import Mark, NameExplained
-    from webhook.explanation.pods import PodExplained
 
 _COLORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lost", "warnings", "traps"), "yellow"),
@@ -88,29 +85,29 @@ def explain(
     if output == "text":
         _print("\n".join(map(object_text, objects)), sourced)
     else:
-        _print_json({"objects": [each.data() for each in objects]}, sourced)
-    denied = any(not pod.allowed for each in objects for _, pod in each.pods)
+        _print_json({"objects": objects}, sourced)
+    denied = any(not pod["allowed"] for each in objects for pod in each["pods"])
     end(outcome, denied=denied, strict=strict)
 
 
-def object_text(obj: "ObjectExplained") -> str:
-    """Format for a terminal, with colors, which `click.echo` strips if stdout is not one."""
-    titled = ((f"{obj.title}, {path}" if path else obj.title, pod) for path, pod in obj.pods)
-    pods = ["".join(_pod_lines(title, pod)) for title, pod in titled]
-    return "\n".join(pods or [heading(f"{obj.title}: no pod found in it")]) + "".join(labelled("note", obj.notes))
+def object_text(obj: Mapping[str, Any]) -> str:
+    """Format what `explain_objects` says, with colors, which `click.echo` strips if stdout is not a terminal."""
+    title, pods = obj["title"], obj["pods"]
+    texts = ["".join(_pod_lines(f"{title}, {pod['path']}" if pod["path"] else title, pod)) for pod in pods]
+    return "\n".join(texts or [heading(f"{title}: no pod found in it")]) + "".join(labelled("note", obj["notes"]))
 
 
-def _pod_lines(title: str, pod: "PodExplained") -> Iterator[str]:
-    verdict, color = ("allowed", None) if pod.allowed else ("denied", "red")
-    mode = "" if pod.mode == "enforce" else f" (mode {pod.mode})"
-    outcome = f"{pod.reason.explanation.title} ({pod.reason.code})"
-    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {outcome}", color)
-    for container in pod.containers:
-        yield from (f"  {line}\n" for line in heading(container.title).splitlines())
-        yield from _row_lines(container.rows, 4)
-    yield from _row_lines(pod.rows, 2)
-    if pod.correction is not None:
-        yield from _correction_lines(pod.correction)
+def _pod_lines(title: str, pod: Mapping[str, Any]) -> Iterator[str]:
+    verdict, color = ("allowed", None) if pod["allowed"] else ("denied", "red")
+    mode = "" if pod["mode"] == "enforce" else f" (mode {pod['mode']})"
+    outcome = f"{pod['outcome']} ({pod['code']})"
+    yield heading(f"{title} in namespace {pod['namespace']}{mode}: {verdict}, {outcome}", color)
+    for container in pod["containers"]:
+        yield from (f"  {line}\n" for line in heading(container["title"]).splitlines())
+        yield from _row_lines(container["rows"], 4)
+    yield from _row_lines(pod["rows"], 2)
+    if pod["correction"] is not None:
+        yield from _correction_lines(**pod["correction"])
 
 
 def _row_lines(rows: "Mapping[str, Sequence[str | LabelledRow]]", indent: int) -> Iterator[str]:
@@ -118,14 +115,14 @@ def _row_lines(rows: "Mapping[str, Sequence[str | LabelledRow]]", indent: int) -
         yield from labelled(label, each, indent, _COLORS.get(label, "cyan"))
 
 
-def _correction_lines(correction: "Correction") -> Iterator[str]:
+def _correction_lines(manifest: Mapping[str, Any], remove: Sequence[str]) -> Iterator[str]:
     from webhook.cli.manifests.files import yaml_text
 
-    if correction.remove:
-        yield from labelled("remove", correction.remove, color="green")
-    if correction.manifest:
+    if remove:
+        yield from labelled("remove", remove, color="green")
+    if manifest:
         yield from labelled("write", ["this instead; with it the pod is not denied:"], color="green")
-        yield from block(yaml_text(correction.manifest).splitlines())
+        yield from block(yaml_text(manifest).splitlines())
 
 
 def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:

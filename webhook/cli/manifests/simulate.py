@@ -42,7 +42,6 @@ from webhook.request import ClaimTemplate
 from webhook.workloads import matches, workloads_of
 
 if TYPE_CHECKING:
-    from webhook.explanation.pods import PodExplained
     from webhook.server.mutate import Described
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -553,43 +552,25 @@ def _in_file(path: Path) -> dict[str, Namespace]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectExplained:
-    """One object of the input.
+def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> Iterator[dict[str, Any]]:
+    """Yield the explanation of each object, as data for JSON.
 
-    Attributes:
-        title: its name in messages: ``deployment/demo``.
-        notes: messages of the command itself.
-        pods: the pods in it by their path, which is empty for the object itself; none for a kind without pods.
-    """
-
-    title: str
-    notes: tuple[str, ...]
-    pods: "tuple[tuple[str, PodExplained], ...]"
-
-    def data(self) -> dict[str, Any]:
-        """Return it as data for JSON."""
-        pods = [{"path": path, **pod.data()} for path, pod in self.pods]
-        return {"title": self.title, "notes": self.notes, "pods": pods}
-
-
-def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> Iterator[ObjectExplained]:
-    """Yield the explanation of each object.
+    ``title`` is its name in messages, ``notes`` are messages of the command itself, and ``pods`` the pods in it, each with
+    its ``path``, which is empty for the object itself, and what `explain_pod` says.
 
     Args:
         outcome: what became of the documents.
         policy: the policy under which it did.
         target: the option that replaces the target of the pods.
     """
-    from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
+    from webhook.explanation.pods import POD_TARGET, explain_pod
 
     known, match = claims_in(outcome.manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        notes = (*each.notes, *each.unjudged, *known.notes([part.pod for part in each.pods], policy))
-        explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
-        pods = (
-            (pod.path, why if match is None or sends(pod.pod, match) else unsent(why, NOT_SENT))
-            for pod, why in explained
-        )
-        yield ObjectExplained(each.title, notes, tuple(pods))
+        notes = [*each.notes, *each.unjudged, *known.notes([part.pod for part in each.pods], policy)]
+        pods = []
+        for pod in each.pods:
+            unsent = None if match is None or sends(pod.pod, match) else NOT_SENT
+            pods.append({"path": pod.path, **explain_pod(pod.pod, pod.context, policy, pod_target, unsent)})
+        yield {"title": each.title, "notes": notes, "pods": pods}

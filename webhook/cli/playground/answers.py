@@ -20,7 +20,7 @@ import msgspec
 
 from webhook import labels
 from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
-from webhook.cli.manifests.simulate import ObjectExplained, SimulatedObject, explain_objects, simulate
+from webhook.cli.manifests.simulate import SimulatedObject, explain_objects, simulate
 from webhook.cli.matrix_pages import sign
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.match_conditions import sent_names
@@ -235,8 +235,7 @@ def _characters(value: Any, indent: int = 0) -> int:
     return len(value) + value.count("\n") * indent if isinstance(value, str) else 5
 
 
-def _object(simulated: SimulatedObject, why: ObjectExplained) -> dict[str, Any]:
-    data = why.data()
+def _object(simulated: SimulatedObject, data: dict[str, Any]) -> dict[str, Any]:
     for pod in data["pods"]:
         if pod["correction"] is not None:
             pod["correction"]["text"] = (
