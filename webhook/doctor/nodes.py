@@ -206,7 +206,7 @@ def shim(facts: ClusterFacts) -> Result:
             *conflicts,
             hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
         )
-    counts = {each.name: (each.status.number_ready, each.status.desired_number_scheduled) for each in installers}
+    counts = {each.name: (each.ready, each.desired) for each in installers}
     late = [f"{name}: on {ready} of {counted(all_, 'node')}" for name, (ready, all_) in counts.items() if ready < all_]
     if late:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
