@@ -1,6 +1,5 @@
 """Reports for other programs, which several commands write: one table of formats, `REPORTS`."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from webhook import __version__
+from webhook.cli.terminal import json_text
 from webhook.doctor.result import FileLine, Level
 
 TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
@@ -128,11 +128,6 @@ def _sarif(report: CommandReport) -> str:
             "runs": [{"tool": {"driver": driver}, "results": results}],
         }
     )
-
-
-def json_text(data: Any) -> str:
-    """Format data as JSON."""
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _location(place: FileLine) -> dict[str, Any]:

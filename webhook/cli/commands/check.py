@@ -11,8 +11,8 @@ from typing import Any, Final
 import click
 
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
-from webhook.cli.terminal import WIDTH, Failure
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine
+from webhook.cli.terminal import WIDTH, Failure, json_text
 from webhook.doctor.result import Check, FileLine, Level, Result
 
 FILE_FORMATS: Final = ("github", "sarif")

@@ -1,14 +1,13 @@
 """``vgpu-webhook codes``: explains each reason code and its remedy; also generates ``docs/codes.md``."""
 
 import difflib
-import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import click
 
-from webhook.cli.terminal import columns
+from webhook.cli.terminal import columns, json_text
 from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
@@ -99,7 +98,7 @@ def _as_json(found: Iterable[Reason]) -> str:
         }
         for reason in found
     ]
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_text(data)
 
 
 def as_markdown() -> str:

@@ -16,6 +16,7 @@ from webhook.cli.manifests.files import manifests_in
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.options import PolicyOptions, end
 from webhook.cli.policy_source import sourced_policy
+from webhook.cli.terminal import json_text
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine
 from webhook.mapping.model.policy import Policy
@@ -164,4 +165,4 @@ def _as_json(found: Sequence[OtherTreatment]) -> str:
         }
         for each in found
     ]
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_text(data)

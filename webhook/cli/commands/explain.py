@@ -1,18 +1,17 @@
 """``vgpu-webhook explain``: explains how manifests are changed and why, or what a key means."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
 from webhook.cli.options import PolicyOptions, end, manifest_options
-from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
+from webhook.cli.terminal import Failure, LabelledRow, block, heading, json_text, labelled
 from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.explanation.names import Mark, NameExplained
+    from webhook.explanation.names import Mark
 
 _COLORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lost", "warnings", "traps"), "yellow"),
@@ -126,39 +125,40 @@ def _correction_lines(manifest: Mapping[str, Any], remove: Sequence[str]) -> Ite
 
 
 def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:
-    import msgspec
-
-    from webhook.explanation.names import look_up
+    from webhook.explanation.names import look_up, similar_names
 
     found = look_up(sourced.policy, name)
-    if not found.known:
-        near = f"; did you mean {' or '.join(found.near)}?" if found.near else "; `vgpu-webhook vendors` lists the keys"
+    if found is None:
+        meant = similar_names(sourced.policy, name)
+        near = f"; did you mean {' or '.join(meant)}?" if meant else "; `vgpu-webhook vendors` lists the keys"
         raise Failure([shown(f"{name} is not a key of any vendor{near}")])
     if output == "text":
-        _print("".join(_name_lines(found)), sourced)
+        _print("".join(_name_lines(**found)), sourced)
     else:
-        _print_json(msgspec.to_builtins(found), sourced)
+        _print_json(found, sourced)
 
 
-def _name_lines(name: "NameExplained") -> Iterator[str]:
-    yield heading(name.name)
-    if name.device_class is not None:
-        what = f"devices of the DeviceClass {name.device_class}, claimed by the scheduler"
+def _name_lines(
+    *, name: str, owner: str | None, choice: str | None, uses: Any, marks: Any, advice: Any, device_class: str | None
+) -> Iterator[str]:
+    yield heading(name)
+    if device_class is not None:
+        what = f"devices of the DeviceClass {device_class}, claimed by the scheduler"
         yield from labelled("here", [f"{what}: no key of a mapping, unchanged"])
-    if name.owner is not None:
-        yield from labelled("here", [f"a key of {name.owner}"])
-    if name.choice is not None:
-        yield from labelled("else", [f"the setting `{name.choice}` has it read as the other's key"])
-    for use in name.uses:
-        yield heading(use.title, indent=2)
-        yield from _row_lines(use.rows, 4)
-    for vendor, mark in name.marks:
+    if owner is not None:
+        yield from labelled("here", [f"a key of {owner}"])
+    if choice is not None:
+        yield from labelled("else", [f"the setting `{choice}` has it read as the other's key"])
+    for use in uses:
+        yield heading(use["title"], indent=2)
+        yield from _row_lines(use["rows"], 4)
+    for vendor, mark in marks:
         yield from labelled(vendor, [_MARKS[mark]])
-    yield from labelled("advice", name.advice)
+    yield from labelled("advice", advice)
 
 
 def _print_json(data: Mapping[str, Any], sourced: "SourcedPolicy") -> None:
-    click.echo(json.dumps({"policy": sourced.title, **data}, indent=2, ensure_ascii=False))
+    click.echo(json_text({"policy": sourced.title, **data}), nl=False)
 
 
 def _print(text: str, sourced: "SourcedPolicy") -> None:

@@ -11,7 +11,8 @@ from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
 from webhook.cli.manifests.simulate import Simulated, simulate
 from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase
+from webhook.cli.terminal import json_text
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine, Level
 from webhook.reasons import BY_CODE

@@ -1,6 +1,5 @@
 """``vgpu-webhook preview``: what the next pods of workloads would be, before anything is switched on."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
 from webhook.cli.manifests.preview import NextPod, Preview, preview_objects, preview_of, readiness_of
 from webhook.cli.options import DENIED, PolicyOptions, in_cluster, policy_options
-from webhook.cli.terminal import Failure, columns
+from webhook.cli.terminal import Failure, columns, json_text
 from webhook.doctor.result import Check, Level, Result, counted
 from webhook.text import shown
 
@@ -144,7 +143,7 @@ def preview_text(found: Preview, source: str, checked: Checked, output: str) -> 
         output: the format.
     """
     if output == "json":
-        return json.dumps(_data(found, source, checked), indent=2, ensure_ascii=False) + "\n"
+        return json_text(_data(found, source, checked))
     return "\n".join(_markdown(found, source, checked) if output == "markdown" else _table(found, source, checked))
 
 

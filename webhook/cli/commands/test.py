@@ -10,7 +10,8 @@ import click
 from webhook.cli.manifests.cases import POD, CaseResult, cases_in, judged_case
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine
+from webhook.cli.terminal import json_text
 from webhook.doctor.result import FileLine, Level
 
 FAILED: Final = 2

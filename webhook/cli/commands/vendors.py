@@ -15,8 +15,7 @@ from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.reports import json_text
-from webhook.cli.terminal import aligned, columns, terminal_width
+from webhook.cli.terminal import aligned, columns, json_text, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard, texts
 from webhook.mapping.document.strict_yaml import parse
