@@ -1,6 +1,7 @@
 """Options that several commands share: the policy, the cluster and manifests."""
 
 import functools
+import itertools
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -61,18 +62,19 @@ class PolicyOptions:
     cluster: bool = False
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """Those that name a source of the policy."""
+        return tuple(option for option in _SOURCES if getattr(self, option.removeprefix("--")))
+
+    @property
     def in_cluster(self) -> bool:
         """Whether they mean a policy in force."""
-        return self.cluster or self.context is not None or self.kubeconfig is not None
+        return any(_SOURCES[option] == "cluster" for option in self.named)
 
     @property
     def from_files(self) -> tuple[str, ...]:
         """Those that name files of a policy."""
-        return tuple(
-            name
-            for name, given in (("--values", self.values), ("--mappings", self.mappings), ("--settings", self.settings))
-            if given
-        )
+        return tuple(option for option in self.named if _SOURCES[option] != "cluster")
 
     def check(self) -> None:
         """Reject options that contradict each other.
@@ -80,26 +82,24 @@ class PolicyOptions:
         Raises:
             click.UsageError: it names both.
         """
-        in_force = next(
-            (
-                name
-                for name, given in (
-                    ("--context", self.context),
-                    ("--kubeconfig", self.kubeconfig),
-                    ("--cluster", self.cluster),
-                )
-                if given
-            ),
-            None,
-        )
-        documents = next((name for name in self.from_files if name != "--values"), None)
-        groups = [name for name in ("--values" if self.values else None, documents, in_force) if name is not None]
-        if len(groups) > 1:
+        first_of_kinds = [next(group) for _, group in itertools.groupby(self.named, _SOURCES.get)]
+        if len(first_of_kinds) > 1:
             raise click.UsageError(
-                f"{groups[0]} and {groups[1]} are different sources of the policy: remove one of them"
+                f"{' and '.join(first_of_kinds[:2])} are different sources of the policy: remove one of them"
             )
-        if self.release_namespace is not None and in_force is None:
+        if self.release_namespace is not None and not self.in_cluster:
             raise click.UsageError("--release-namespace needs --context or --kubeconfig")
+
+
+_SOURCES: Final = {
+    "--values": "chart",
+    "--mappings": "documents",
+    "--settings": "documents",
+    "--context": "cluster",
+    "--kubeconfig": "cluster",
+    "--cluster": "cluster",
+}
+"""The options that name a source of the policy, each with its kind; those of one kind go together."""
 
 
 def policy_options(command: Command) -> Command:

@@ -530,7 +530,11 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
     problems: list[str] = []
     for path in [] if place is None else files_in(place):
         try:
-            known |= _in_file(path)
+            for manifest in read_manifests(path.read_bytes(), str(path)):
+                for namespace in namespaces_in(kube_object(manifest, manifest.data)):
+                    if not namespace.name:
+                        raise manifest.error(("metadata", "name"), "a Namespace without a name")
+                    known[namespace.name] = namespace
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
         except ManifestError as error:
@@ -540,16 +544,6 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
     from webhook.server.mutate import Described
 
     return Described(known, opt_in)
-
-
-def _in_file(path: Path) -> dict[str, Namespace]:
-    found: dict[str, Namespace] = {}
-    for manifest in read_manifests(path.read_bytes(), str(path)):
-        for namespace in namespaces_in(kube_object(manifest, manifest.data)):
-            if not namespace.name:
-                raise manifest.error(("metadata", "name"), "a Namespace without a name")
-            found[namespace.name] = namespace
-    return found
 
 
 def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> Iterator[dict[str, Any]]:
