@@ -357,7 +357,7 @@ HANDSHAKE_SECONDS: Final = 5.0
 
 
 async def handshake(
-    host: str, port: int, name: str, ca_bundle: bytes, seconds: float = HANDSHAKE_SECONDS
+    host: str, port: int, name: str, ca_bundle: bytes | None, seconds: float = HANDSHAKE_SECONDS
 ) -> HandshakeResult:
     """Connect as an API server would. Only the handshake is sent.
 
@@ -365,21 +365,21 @@ async def handshake(
         host: to connect to.
         port: to connect to.
         name: the name that the certificate must have.
-        ca_bundle: the CAs, PEM; empty: those that this machine trusts.
+        ca_bundle: the CAs, PEM; empty: those that this machine trusts; None: nothing is verified, only read.
         seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
     """
-    address = _address(host, port)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        trusting = await asyncio.to_thread(_context, ca_bundle)
+        context = _unverified() if ca_bundle is None else await asyncio.to_thread(_context, ca_bundle)
     except ssl.SSLError as error:
-        why = f"the caBundle cannot be read: {error}"
-        return HandshakeResult(address, "untrusted", why, await _serving_certificate(host, port, name, seconds))
+        shown = await handshake(host, port, name, None, seconds)
+        return HandshakeResult(address, "untrusted", f"the caBundle cannot be read: {error}", shown.certificate)
     try:
-        return HandshakeResult(address, "verified", "", await _connect(host, port, name, trusting, seconds))
+        certificate = await _connect(host, port, name, context, seconds)
+        return HandshakeResult(address, "untrusted" if ca_bundle is None else "verified", "", certificate)
     except ssl.SSLCertVerificationError as error:
-        return HandshakeResult(
-            address, "untrusted", error.verify_message, await _serving_certificate(host, port, name, seconds)
-        )
+        shown = await handshake(host, port, name, None, seconds)
+        return HandshakeResult(address, "untrusted", error.verify_message, shown.certificate)
     except ssl.SSLError as error:
         return HandshakeResult(address, "no TLS", error.reason or str(error))
     except ConnectionResetError:
@@ -390,29 +390,6 @@ async def handshake(
         return HandshakeResult(address, "unreachable", f"no answer within {seconds:g} s")
     except OSError as error:
         return HandshakeResult(address, "unreachable", error.strerror or str(error))
-
-
-async def shown_at(host: str, port: int) -> HandshakeResult:
-    """Read a server's certificate by one connection, without verification."""
-    address = _address(host, port)
-    try:
-        return HandshakeResult(
-            address, "untrusted", "", await _connect(host, port, host, _unverified(), HANDSHAKE_SECONDS)
-        )
-    except OSError as error:
-        return HandshakeResult(address, "unreachable", error.strerror or str(error))
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-async def _serving_certificate(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
-    """The certificate of an address, unverified: only its dates are used."""
-    try:
-        return await _connect(host, port, name, _unverified(), seconds)
-    except OSError:
-        return None
 
 
 async def _connect(host: str, port: int, name: str, context: ssl.SSLContext, seconds: float) -> x509.Certificate | None:

@@ -36,7 +36,7 @@ from webhook.cluster.registration.desired import NAME, ServiceReference
 from webhook.cluster.registration.observed import StoredConfiguration, bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.collect import shown_at
+from webhook.doctor.collect import handshake
 from webhook.doctor.facts import HTTPS, HandshakeResult, address_of
 
 OPTION: Final = "--certificate-dir"
@@ -254,7 +254,7 @@ def served_at(found: FoundCertificates, address: str | None) -> HandshakeResult 
     if not port.isdecimal():
         return HandshakeResult(address, "unreachable", f"{address!r} is no HOST:PORT") if address else None
     host = host.strip("[]")
-    return asyncio.run(shown_at(host, int(port)))
+    return asyncio.run(handshake(host, int(port), host, None))
 
 
 def certificates_data(found: FoundCertificates, shown: HandshakeResult | None) -> dict[str, Any]:

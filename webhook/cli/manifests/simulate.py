@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 DEFAULT_NAMESPACE: Final = "default"
 
-Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
+DecideOffline: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Options:
     target: str | None
     template_paths: tuple[str, ...]
     match: MatchedNames | None
-    decide: Decide
+    decide: DecideOffline
     namespaces: Mapping[str, Namespace]
 
 
@@ -179,7 +179,7 @@ def simulate(
     target: str | None = None,
     template_paths: tuple[str, ...] = (),
     match: MatchedNames | None = None,
-    decide: Decide = decide,
+    decide: DecideOffline = decide,
 ) -> Simulated:
     """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error.
 
