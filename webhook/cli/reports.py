@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 from webhook import __version__
 from webhook.cli.terminal import json_text
@@ -58,6 +57,8 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 def _junit(report: CommandReport) -> str:
     """Format test cases by the schema of Jenkins' xUnit plugin."""
+    from xml.etree import ElementTree as ET
+
     failed = sum(bool(failures) for _, _, failures, _ in report.cases)
     counts = {"tests": str(len(report.cases)), "failures": str(failed), "errors": "0"}
     suites = ET.Element("testsuites", counts)

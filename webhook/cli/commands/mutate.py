@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
-from webhook.cli.manifests.simulate import Simulated, simulate
+from webhook.cli.manifests.simulate import NOTE, Simulated, simulate
 from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase
@@ -126,7 +126,6 @@ FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
 
 NOT_READ: Final = "not-read"
 NOT_JUDGED: Final = "not-judged"
-NOTE: Final = "note"
 OTHERS: Final = {
     NOT_READ: "documents that cannot be read",
     NOT_JUDGED: "requests for a GPU that are in no pod",
@@ -148,16 +147,7 @@ def _report_of(outcome: Simulated, *, strict: bool) -> CommandReport:
         beyond = [
             ReportLine(NOT_JUDGED, Level.ERROR if strict else Level.WARNING, text, each.at) for text in each.unjudged
         ]
-        found = [
-            ReportLine(
-                NOTE if message.reason is None else message.reason.code,
-                message.level,
-                message.text,
-                FileLine(each.at.file, message.line),
-            )
-            for message in each.messages
-        ]
-        told = [*found, *beyond]
+        told = [*each.messages, *beyond]
         failures = [line.text for line in told if line.level is Level.ERROR]
         cases.append((each.at.file, each.title, failures, [line.text for line in told]))
         lines += [replace(line, text=f"{each.title}: {line.text}") for line in told]

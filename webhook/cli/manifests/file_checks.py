@@ -309,7 +309,7 @@ def _claims(files: ReadFiles) -> Result:
 def _denied(files: ReadFiles) -> Result:
     """Would the webhook deny no pod of the objects?"""
     denied = [
-        (f"{each.at.file}: {each.title}: {message.text}", FileLine(each.at.file, message.line))
+        (f"{each.at.file}: {each.title}: {message.text}", message.at)
         for each in files.outcome.objects
         for message in each.messages
         if message.level is Level.ERROR

@@ -4,6 +4,7 @@ The workloads come from manifests, or from a cluster: then also whether it can r
 """
 
 import datetime as dt
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,12 +67,6 @@ class Preview:
     others: int
 
     @property
-    def outcomes(self) -> Mapping[str, int]:
-        """The numbers of unchanged, changed and denied templates."""
-        counts = Counter(pod.outcome for pod in self.pods)
-        return {outcome: counts[outcome] for outcome in ("unchanged", "changed", "denied")}
-
-    @property
     def effects(self) -> Mapping[str, int]:
         """The number of templates with each effect, the most frequent first."""
         return dict(Counter(effect for pod in self.pods for effect in pod.effects).most_common())
@@ -84,10 +79,13 @@ class Preview:
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, int]]:
         """The same as `outcomes` for each namespace."""
-        spaces = dict.fromkeys(pod.namespace for pod in self.pods)
-        return {
-            space: Preview(tuple(pod for pod in self.pods if pod.namespace == space), 0).outcomes for space in spaces
-        }
+        return {space: outcomes(pods) for space, pods in itertools.groupby(self.pods, lambda pod: pod.namespace)}
+
+
+def outcomes(pods: Iterable[NextPod]) -> Mapping[str, int]:
+    """The numbers of unchanged, changed and denied templates."""
+    counts = Counter(pod.outcome for pod in pods)
+    return {outcome: counts[outcome] for outcome in ("unchanged", "changed", "denied")}
 
 
 def preview_objects(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:

@@ -30,6 +30,7 @@ from webhook.cli.manifests.workloads import (
     pointer,
     unjudged,
 )
+from webhook.cli.reports import ReportLine
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
@@ -39,7 +40,7 @@ from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
-from webhook.workloads import matches, workloads_of
+from webhook.workloads import matches, owned_metadata, workloads_of
 
 if TYPE_CHECKING:
     from webhook.server.mutate import Described
@@ -79,21 +80,8 @@ class SimulatedPod:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What is reported of an object.
-
-    Attributes:
-        level: an error for a denial, a warning that applying it would show, or ok for a note of this command only.
-        text: the message, after the title of the object.
-        line: the line of its file.
-        reason: why; None for what the webhook never reports.
-    """
-
-    level: Level
-    text: str
-    line: int | None
-    reason: Reason | None = None
+NOTE: Final = "note"
+"""The rule of what this command reports, and the webhook never does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +94,8 @@ class SimulatedObject:
         before: the object as it was read.
         after: as it would be stored; None if it was denied.
         patch: the operations between them.
-        messages: what is reported of it.
+        messages: what is reported of it: an error is a denial, a warning what applying it would show, ok a note of this
+            command only; their rules are codes of reasons, or `NOTE`.
         unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
         needed: the objects that its pods need besides.
@@ -117,7 +106,7 @@ class SimulatedObject:
     before: dict[str, Any]
     after: dict[str, Any] | None
     patch: tuple[Operation, ...] = ()
-    messages: tuple[Message, ...] = ()
+    messages: tuple[ReportLine, ...] = ()
     unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
     needed: tuple[dict[str, Any], ...] = ()
@@ -262,7 +251,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     kinds, opt_in = workloads_of(settings), settings.opt_in_label
     places = pod_places(obj, options.template_paths, kinds)
     rest = tuple(unjudged(obj, places, lambda name: bool(owners(name)), kinds))
-    at = FileLine(obj.manifest.source, obj.manifest.line(obj.path))
+    at = _at(obj, ())
     if not places:
         return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
     stated = obj.metadata.get("namespace") or options.namespace
@@ -273,7 +262,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     context = Context(space, pod_security_default="privileged")
     missing = f"unchanged: namespace {name} lacks the label {opt_in}: enabled"
     patch: list[Operation] = []
-    messages: list[Message] = []
+    messages: list[ReportLine] = []
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
@@ -281,10 +270,8 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         messages += [
-            Message(
-                Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0", _line(obj, place.field(path))
-            )
-            for path in zeros
+            ReportLine(NOTE, Level.WARNING, f"{path_text(field)} has no value: read as 0", _at(obj, field))
+            for field in map(place.field, zeros)
         ]
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         sent = options.match is None or sends(pod, options.match)
@@ -318,7 +305,7 @@ def _messages(
     missing: str,
     sent: bool,
     written: bool,
-) -> Iterator[Message]:
+) -> Iterator[ReportLine]:
     """Yield what is reported of one pod.
 
     Args:
@@ -329,33 +316,32 @@ def _messages(
         sent: whether the cluster would send it to the webhook.
         written: whether the object has a place for all that would be written.
     """
-    start = _line(obj, place.path)
+    start = _at(obj, place.path)
     if not sent and (findings := _findings(decision)):
-        yield from (Message(Level.OK, text, start) for text in (NOT_SENT, *findings))
+        yield from (ReportLine(NOTE, Level.OK, text, start) for text in (NOT_SENT, *findings))
         return
     if not written:
-        yield Message(Level.OK, UNWRITTEN, start)
+        yield ReportLine(NOTE, Level.OK, UNWRITTEN, start)
     for finding in decision.warnings:
-        yield Message(Level.WARNING, finding.text, _line_of(obj, place, finding), finding.reason)
+        yield ReportLine(finding.reason.code, Level.WARNING, finding.text, _place_of(obj, place, finding))
     if (denial := decision.denial) is not None and not decision.allowed:
         text = f"{denial.reason.code}: {denial.sentence}"
-        yield Message(Level.ERROR, text, _line_of(obj, place, denial), denial.reason)
+        yield ReportLine(denial.reason.code, Level.ERROR, text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
-        yield Message(Level.OK, missing, start)
+        yield ReportLine(NOTE, Level.OK, missing, start)
 
 
-def _line(obj: KubeObject, path: FieldPath) -> int | None:
-    return obj.manifest.line((*obj.path, *path))
+def _at(obj: KubeObject, path: FieldPath) -> FileLine:
+    return FileLine(obj.manifest.source, obj.manifest.line((*obj.path, *path)))
 
 
-def _line_of(obj: KubeObject, place: PodPlace, finding: Finding) -> int | None:
-    """Return the line of the field that a finding is about; else that of its container, or of the pod."""
+def _place_of(obj: KubeObject, place: PodPlace, finding: Finding) -> FileLine:
+    """Return the place of the field that a finding is about; else that of its container, or of the pod."""
     start = _container(place.pod, finding.container)
     for path in (*_fields(place.pod, start, finding.field or ""), start):
-        line = obj.manifest.lines.get((*obj.path, *place.field(path)))
-        if line is not None:
-            return line
-    return _line(obj, place.path)
+        if (*obj.path, *place.field(path)) in obj.manifest.lines:
+            return _at(obj, place.field(path))
+    return _at(obj, place.path)
 
 
 def _container(pod: Mapping[str, Any], name: str | None) -> FieldPath:
@@ -469,8 +455,7 @@ def _as_created(place: PodPlace, namespace: str, target: str | None) -> dict[str
     if target is not None and isinstance(own.get("annotations"), dict | None):
         metadata["annotations"] = {**(own.get("annotations") or {}), labels.TARGET: target}
     if place.owner is not None:
-        owner = {"kind": place.owner.kind, "name": place.owner.name, "controller": True}
-        metadata |= {"name": None, "generateName": f"{place.owner.name}-", "ownerReferences": [owner]}
+        metadata |= owned_metadata(*place.owner)
     return metadata
 
 
