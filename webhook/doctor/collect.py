@@ -63,7 +63,6 @@ from webhook.doctor.registration import POLICY_NAMES
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
 from webhook.mapping.document.validation import ListChoice, guard_lists
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
@@ -182,18 +181,15 @@ async def _as_dry_run(api: Api, path: str, manifest: Object, kind: type[T]) -> t
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
 
 
-async def collect_readiness(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
-    """Read the facts about nodes, schedulers and device plugins only: whether a cluster can run what a policy writes."""
-    return await _with_readiness(api, await _with_nodes(api, release, now, policy))
+async def collect_readiness(
+    api: Api, release: str, now: dt.datetime, policy: Policy, *, every: bool = False
+) -> ClusterFacts:
+    """Read the facts about nodes, schedulers and device plugins only: whether a cluster can run what a policy writes.
 
-
-async def collect_systems(api: Api, release: str, now: dt.datetime) -> ClusterFacts:
-    """Read the same with the schedulers of all vendors: which systems a cluster has, before anything is installed."""
-    return await _with_readiness(api, await _with_nodes(api, release, now, load_policy()), every=True)
-
-
-async def _with_nodes(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
-    return ClusterFacts(now, release, "", PolicyOutcome(policy, (), {}, frozenset()), **await _all(_of_nodes(api)))
+    With `every`, about the schedulers of all vendors: which systems a cluster has, before anything is installed.
+    """
+    seen = ClusterFacts(now, release, "", PolicyOutcome(policy, (), {}, frozenset()), **await _all(_of_nodes(api)))
+    return await _with_readiness(api, seen, every=every)
 
 
 async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool = False) -> ClusterFacts:

@@ -113,12 +113,13 @@ def _of_cluster(source: PolicyOptions) -> list[tuple[Check[Any], Result]]:
 
 
 def _values_for(source: PolicyOptions) -> str:
-    from webhook.doctor.collect import collect_systems
+    from webhook.doctor.collect import collect_readiness
     from webhook.doctor.nodes import proposed, values_text
     from webhook.doctor.result import UnansweredError
+    from webhook.mapping.load import load_policy
 
     now = dt.datetime.now(dt.UTC)
-    facts = in_cluster(source, lambda api, namespace: collect_systems(api, namespace, now))
+    facts = in_cluster(source, lambda api, namespace: collect_readiness(api, namespace, now, load_policy(), every=True))
     try:
         return values_text(proposed(facts))
     except UnansweredError as error:
