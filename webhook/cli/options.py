@@ -4,7 +4,7 @@ import functools
 import itertools
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -103,21 +103,12 @@ _SOURCES: Final = {
 
 
 def policy_options(command: Command) -> Command:
-    """Give a command the options of `PolicyOptions`, which it gets as `source`, except ``--cluster``."""
+    """Give a command the options of `PolicyOptions`, which it gets as `source`; it adds ``--cluster`` itself."""
 
     @functools.wraps(command)
-    def gathered(
-        *,
-        values: tuple[Path, ...],
-        mappings: Path | None,
-        settings: Path | None,
-        context: str | None,
-        kubeconfig: Path | None,
-        release_namespace: str | None,
-        **others: Any,
-    ) -> Any:
-        source = PolicyOptions(values, mappings, settings, context, kubeconfig, release_namespace)
-        return command(source=source, **others)
+    def gathered(**given: Any) -> Any:
+        source = {field.name: given.pop(field.name) for field in fields(PolicyOptions) if field.name in given}
+        return command(source=PolicyOptions(**source), **given)
 
     chart = click.option(
         "--values",

@@ -6,7 +6,6 @@ Keys, guards and sources, for a terminal or as a page; documents as YAML.
 import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import click
@@ -72,7 +71,6 @@ def vendors(
     sources: bool,
     guards: bool,
     output: str,
-    cluster: bool,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
 
@@ -81,7 +79,6 @@ def vendors(
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
     With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
-    source = replace(source, cluster=cluster)
     policy = sourced_policy(source).policy
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
