@@ -38,7 +38,7 @@ FOLDERS = [
     )
     for folder in sorted(CASES.iterdir())
 ]
-BUILT_IN = SourcedPolicy("the built-in mappings", load_policy())
+BUILT_IN = SourcedPolicy("the built-in mappings", load_policy()).with_documents
 
 
 @cache

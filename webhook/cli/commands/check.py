@@ -99,7 +99,7 @@ def _of_files(
     from webhook.cli.policy_source import sourced_policy
 
     base = sourced_policy(source)
-    read = read_files(files, base, strict=strict)
+    read = read_files(files, base.with_documents, strict=strict)
     title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
     return [(each, each.judge(read)) for each in FILE_CHECKS], title
 

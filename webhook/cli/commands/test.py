@@ -53,8 +53,8 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
       vgpu-webhook test policies/
       vgpu-webhook test policies/ --values values.yaml -o junit > report.xml
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    base = sourced_policy(source)
-    results = {str(folder): judged_case(folder, base, update=update) for folder in cases_in(folders)}
+    with_documents = sourced_policy(source).with_documents
+    results = {str(folder): judged_case(folder, with_documents, update=update) for folder in cases_in(folders)}
     click.echo(TEXTS[output](results) if output in TEXTS else REPORTS[output](_report(results)), nl=False)
     if any(results.values()):
         raise click.exceptions.Exit(FAILED)

@@ -17,10 +17,10 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from webhook.admission.decision import Decision
+from webhook.cli.manifests.file_checks import WithDocuments
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests, yaml_stream
 from webhook.cli.manifests.simulate import simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
-from webhook.cli.policy_source import SourcedPolicy
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
 from webhook.mapping.document.schema import API_VERSION, SOME, Strict
@@ -101,17 +101,17 @@ def cases_in(places: Sequence[Path]) -> list[Path]:
     return [*found]
 
 
-def judged_case(folder: Path, base: SourcedPolicy, *, update: bool = False) -> tuple[str, ...]:
+def judged_case(folder: Path, with_documents: WithDocuments, *, update: bool = False) -> tuple[str, ...]:
     """Run a case, and compare it with what is expected; return what differs.
 
     Args:
         folder: its folder.
-        base: the policy that the case's own mappings and settings change.
+        with_documents: makes the policy of the case's own mappings and settings.
         update: write ``expected.yaml`` and ``report.txt`` anew, instead of comparing them, unless a person wrote an
             `EXPECTATION` in their place, which is compared anyway.
     """
     try:
-        ran = run_case(folder, base)
+        ran = run_case(folder, with_documents)
         expectation = _expectation(folder / EXPECTATION)
         if update and (expectation is None or (folder / REPORT).exists()):
             _record(folder, ran)
@@ -126,7 +126,7 @@ def judged_case(folder: Path, base: SourcedPolicy, *, update: bool = False) -> t
         return ("a file of the case is not UTF-8 text",)
 
 
-def run_case(folder: Path, base: SourcedPolicy) -> Ran:
+def run_case(folder: Path, with_documents: WithDocuments) -> Ran:
     """Decide on what is in a case.
 
     Raises:
@@ -135,7 +135,7 @@ def run_case(folder: Path, base: SourcedPolicy) -> Ran:
         OSError, UnicodeDecodeError: a file cannot be read.
     """
     mappings, settings = (part if part.exists() else None for part in (folder / MAPPINGS, folder / SETTINGS))
-    policy = base.with_documents(documents_in(mappings), settings_in(settings), partial=False)
+    policy = with_documents(documents_in(mappings), settings_in(settings), partial=False)
     namespaces = _read(folder / NAMESPACE)
     names = [mapping_or_empty(each.data.get("metadata")).get("name") for each in namespaces]
     pod_file = folder / POD

@@ -4,7 +4,7 @@ import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,6 @@ from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
-from webhook.cli.policy_source import SourcedPolicy
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.cluster.registration.match_conditions import sent_names
@@ -214,12 +213,16 @@ class ReadFiles:
         return simulate(self.objects, self.valid, match=sent_names(self.valid))
 
 
-def read_files(files: Sequence[str], base: SourcedPolicy, *, strict: bool = True) -> ReadFiles:
+WithDocuments: TypeAlias = Callable[..., Policy]
+"""Makes the policy that results from documents: `SourcedPolicy.with_documents`."""
+
+
+def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool = True) -> ReadFiles:
     """Read files, all files of folders, and standard input.
 
     Args:
         files: their names.
-        base: the policy that the documents in them change.
+        with_documents: makes the policy of the documents in them.
         strict: whether a request that nothing judges is an error.
 
     Raises:
@@ -235,12 +238,12 @@ def read_files(files: Sequence[str], base: SourcedPolicy, *, strict: bool = True
         problems += wrong
     if not found and not objects and not problems:
         raise Failure([f"{', '.join(files)}: no document found"])
-    policy, of_documents = _together(found, base, partial=bool(problems))
+    policy, of_documents = _together(found, with_documents, partial=bool(problems))
     return ReadFiles(found, objects, policy, [*problems, *of_documents], strict)
 
 
 def _together(
-    found: Sequence[FoundDocument], base: SourcedPolicy, *, partial: bool
+    found: Sequence[FoundDocument], with_documents: WithDocuments, *, partial: bool
 ) -> tuple[Policy | None, Sequence[Problem]]:
     """The policy of documents, or None with every problem, of each alone and of all together."""
     mappings = [each.document for each in found if each.kind == "mapping"]
@@ -250,7 +253,7 @@ def _together(
         for each in settings[1:]
     ]
     try:
-        policy = base.with_documents(mappings, settings[0] if settings else None, partial=partial)
+        policy = with_documents(mappings, settings[0] if settings else None, partial=partial)
     except MappingError as error:
         return None, [*second, *error.problems]
     return None if second else policy, second
