@@ -9,10 +9,11 @@ Findings about a pod: a reason with its details, as a warning or as a denial.
 import enum
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
+from webhook.quantity import Number
 from webhook.text import shorten, shown
 
 
@@ -198,6 +199,15 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     difference: str = ""
 
 
+Instead: TypeAlias = tuple[tuple[tuple[str, Number | None], ...], ...]
+"""Choices of resources with the numbers to write, the likeliest first; None: to remove one."""
+
+
+def instead_of(name: str, *numbers: Number | None) -> Instead:
+    """Return other numbers of one resource as choices; None is left out."""
+    return tuple(((name, number),) for number in numbers if number is not None)
+
+
 class Finding(msgspec.Struct, frozen=True):
     """A warning, a change or a denial.
 
@@ -208,6 +218,7 @@ class Finding(msgspec.Struct, frozen=True):
         field: the path in the pod (``limits[nvidia.com/gpumem]``), or None.
         value: the value at that path, or None.
         step: the number that was rounded, corrected or converted, or None.
+        instead: of a denial, what may be written instead of the container's resources, as the message says.
     """
 
     reason: Reason
@@ -216,6 +227,7 @@ class Finding(msgspec.Struct, frozen=True):
     field: str | None = None
     value: str | None = None
     step: Step | None = None
+    instead: Instead = ()
 
     @property
     def text(self) -> str:
@@ -246,6 +258,7 @@ def deny(
     container: str | None = None,
     field: str | None = None,
     value: str | None = None,
+    instead: Instead = (),
 ) -> Denied:
     """Return the exception for a denial with these details."""
-    return Denied(Finding(reason, message, container, field, value))
+    return Denied(Finding(reason, message, container, field, value, instead=instead))

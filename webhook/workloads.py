@@ -253,7 +253,9 @@ def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[Fi
         for path, value in matches(data, shape.at):
             if isinstance(value, dict):
                 pod = scheduled(data, value, workload) if shape.template else assembled(data, value, shape)[0]
-                yield path, _owned(pod, *controller_of(kind, str(name)))
+                own = pod.get("metadata")
+                owned = owned_metadata(*controller_of(kind, str(name)))
+                yield path, {**pod, "metadata": {**(own if isinstance(own, dict) else {}), **owned}}
     for pattern in workload.objects:
         for path, inner in matches(data, pattern):
             if isinstance(inner, dict):
@@ -262,11 +264,10 @@ def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[Fi
                 yield from (((*path, *own), pod) for own, pod in found)
 
 
-def _owned(pod: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
-    metadata = pod.get("metadata")
+def owned_metadata(kind: str, name: str) -> dict[str, Any]:
+    """The metadata that a controller of this kind and name writes into a pod that it creates."""
     owner = {"kind": kind, "name": name, "controller": True}
-    own = {"name": None, "generateName": f"{name}-", "ownerReferences": [owner]}
-    return {**pod, "metadata": {**(metadata if isinstance(metadata, dict) else {}), **own}}
+    return {"name": None, "generateName": f"{name}-", "ownerReferences": [owner]}
 
 
 def _workload(entry: Mapping[str, Any]) -> KnownKind:

@@ -281,8 +281,8 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
         (CONFIG_MAP + "---\nextends: vcuda\n", ":14: a plain document among Kubernetes objects"),
         (CONFIG_MAP + "  other: [\n", "not YAML"),
         (
-            "kind: List\nitems:\n- kind: ConfigMap\n  metadata: {name: vgpu-webhook-settings}\n",
-            ":3: items[0].data.settings.yaml",
+            "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: vgpu-webhook-settings}\n",
+            ":4: items[0].data.settings.yaml",
         ),
     ],
 )

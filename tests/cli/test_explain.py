@@ -14,7 +14,6 @@ from tests.cli.conftest import Run
 from tests.explanation.test_pods import FOLDERS, explained_case
 from tests.yaml_text import load_yaml
 from webhook.cli.commands.explain import object_text
-from webhook.cli.manifests.simulate import ObjectExplained
 from webhook.cli.terminal import WIDTH
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +55,7 @@ def test_examples(run: Run, golden: Callable[[str, str], None], file: Path, monk
 def test_text_of_a_case(folder: Path) -> None:
     """It fits the terminal, holds nothing that would command it, and lists each finding once."""
     explained = explained_case(folder)
-    text = object_text(ObjectExplained("pod/demo", (), (("", explained),)))
+    text = object_text({"title": "pod/demo", "notes": (), "pods": [{"path": "", **explained}]})
     plain = [line.replace("\x1b[0m", "") for line in text.splitlines()]
     for line in plain:
         shown = "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b[")))
@@ -64,7 +63,7 @@ def test_text_of_a_case(folder: Path) -> None:
         assert shown.isprintable()
         assert shown == shown.rstrip()
     words = " ".join(click.unstyle(text).split())
-    listed = Counter(" ".join(f"{finding.reason.code} {finding.message}".split()) for finding in explained.findings)
+    listed = Counter(" ".join(f"{each['code']} {each['message']}".split()) for each in explained["findings"])
     assert {line: words.count(line) for line in listed} == dict(listed)
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.cli.manifests.files import read_manifests
-from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, SimulateOptions, load_namespaces, simulate
+from webhook.cli.manifests.simulate import UNWRITTEN, Simulated, load_namespaces, simulate
 from webhook.cli.terminal import Failure
 from webhook.labels import INJECT
+from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation, PodEdits
 from webhook.pod import Pod, Resources
 from webhook.reasons import Finding, Reason
@@ -25,7 +27,7 @@ class Decider:
 
     calls: list[tuple[Pod, Context]] = field(default_factory=list)
 
-    def __call__(self, pod: Pod, context: Context) -> Decision:
+    def __call__(self, pod: Pod, context: Context, _policy: Policy) -> Decision:
         self.calls.append((pod, context))
         if pod.spec.containers[0].name == "bad":
             return Decision(allowed=False, reason=Reason.TOO_LARGE, denial=Finding(Reason.TOO_LARGE, "too large"))
@@ -38,12 +40,14 @@ class Decider:
         )
 
 
-def treated(text: str, wishes: SimulateOptions | None = None) -> tuple[Simulated, Decider]:
+POLICY = load_policy()
+
+
+def treated(text: str, **options: Any) -> tuple[Simulated, Decider]:
     """The outcome for a manifest, and the calls of the stand-in."""
     decider = Decider()
-    return simulate(
-        read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or SimulateOptions()
-    ), decider
+    manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
+    return simulate(manifests, POLICY, decide=decider, **options), decider
 
 
 POD = """
@@ -70,7 +74,7 @@ def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None,
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
     if not metadata:
         text = text.replace("metadata: \n", "")
-    outcome, decider = treated(text, SimulateOptions(target=target))
+    outcome, decider = treated(text, target=target)
     (document,) = outcome.documents
     expected = after or {"annotations": {"vgpu-webhook.io/target": "x", "a/b": "2"}, "labels": {"l": "1"}}
     assert document["metadata"] == expected
@@ -81,9 +85,7 @@ def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None,
 def test_no_groundwork_without_a_patch() -> None:
     """A pod that needs nothing gets no empty maps."""
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
-    outcome = simulate(
-        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_KEYS), SimulateOptions(target="nvidia")
-    )
+    outcome = simulate(manifests, POLICY, target="nvidia", decide=lambda *_: untouched(Reason.NO_GPU_KEYS))
     assert outcome.objects[0].patch == ()
     assert outcome.documents == [manifests[0].data]
 
@@ -141,7 +143,7 @@ def test_the_namespace_of_a_pod(written: str | None, option: str | None, name: s
     """Its own, else the command line's, else default; without a document opted in and privileged."""
     metadata = "{}" if written is None else f'{{namespace: "{written}"}}'
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
-    outcome, decider = treated(text, SimulateOptions(namespace=option))
+    outcome, decider = treated(text, namespace=option)
     context = decider.calls[0][1]
     assert context.namespace.name == decider.calls[0][0].metadata.namespace == name
     assert context.namespace.labels == {"vgpu-webhook.io/inject": "enabled"}
@@ -194,7 +196,7 @@ def test_other_kinds_with_templates() -> None:
     assert decider.calls == []
     outcome, _ = treated(RAY.replace("name: c", "name: c, image: i"))
     assert len(outcome.objects[0].warnings) == 2
-    outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.head.template", "spec.workers.0.template")))
+    outcome, _ = treated(RAY, template_paths=("spec.head.template", "spec.workers.0.template"))
     assert outcome.objects[0].warnings == (
         "spec.head.template: VGW108: container c: corrected",
         "spec.workers[0].template: VGW108: container c: corrected",
@@ -202,14 +204,14 @@ def test_other_kinds_with_templates() -> None:
     workers = outcome.documents[0]["spec"]["workers"]
     assert workers[0]["template"]["metadata"] == {"labels": {"l": "1"}, "annotations": {"a/b": "2"}}
     assert "metadata" not in workers[1]["template"]
-    outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.workers.*.template",)))
+    outcome, _ = treated(RAY, template_paths=("spec.workers.*.template",))
     assert outcome.documents == []
     assert outcome.objects[0].denials == ("spec.workers[1].template: VGW303: too large",)
 
 
 def test_each_operation_is_for_the_object() -> None:
     """Groundwork comes before what stands on it, with the template's path."""
-    outcome, _ = treated(RAY, SimulateOptions(target="x", template_paths=("spec.head.template",)))
+    outcome, _ = treated(RAY, target="x", template_paths=("spec.head.template",))
     base = "/spec/head/template/metadata"
     patch: tuple[Operation, ...] = outcome.objects[0].patch
     assert [(operation["op"], operation["path"]) for operation in patch] == [
@@ -232,7 +234,7 @@ def test_pods_that_have_no_place_for_all_that_is_written() -> None:
     assert result.notes == tuple(f"{where}.template.spec: {UNWRITTEN}" for where in ("spec.head", "spec.workers[0]"))
     assert (result.patch, result.after) == ((), result.before)
 
-    def decided(pod: Pod, _: Context) -> Decision:
+    def decided(pod: Pod, _: Context, __: Policy) -> Decision:
         edits = PodEdits(pod)
         edits.annotations.values["vgpu-webhook.io/summary"] = "2"
         edits.labels.values["vgpu-webhook.io/changed"] = "2"
@@ -240,7 +242,7 @@ def test_pods_that_have_no_place_for_all_that_is_written() -> None:
         return Decision(allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(edits.operations()))
 
     manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
-    (result,) = simulate(manifests, decided, SimulateOptions()).objects
+    (result,) = simulate(manifests, POLICY, decide=decided).objects
     paths = ["/spec/head/template/spec/schedulerName", "/spec/workers/0/template/spec/schedulerName"]
     assert [operation["path"] for operation in result.patch] == paths
 
@@ -317,12 +319,12 @@ def test_templates_that_kubernetes_could_not_decode() -> None:
 def test_what_only_the_decision_decodes() -> None:
     """Parts that seldom matter stay undecoded until then; the place is the pod's spec."""
 
-    def decide(pod: Pod, _context: Context) -> Decision:
+    def decide(pod: Pod, _context: Context, _policy: Policy) -> Decision:
         msgspec.json.decode(bytes(pod.spec.tolerations), type=list)
         return untouched(Reason.ALREADY_RIGHT)
 
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec:\n  tolerations: 1\n", "a.yaml")
-    (error,) = map(str, simulate(manifests, decide, SimulateOptions()).errors)
+    (error,) = map(str, simulate(manifests, POLICY, decide=decide).errors)
     assert error.startswith("a.yaml:3: spec: Kubernetes could not decode this: Expected `array`")
 
 

@@ -10,7 +10,6 @@ from tests.cli.conftest import Run
 from webhook.cli.manifests.files import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
-    PodOwner,
     kube_object,
     list_items,
     pod_places,
@@ -22,7 +21,7 @@ from webhook.mapping.document.problem import FieldPath
 POD = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
 
 
-def owners(obj: KubeObject, *template_paths: str) -> dict[FieldPath, PodOwner | None]:
+def owners(obj: KubeObject, *template_paths: str) -> dict[FieldPath, tuple[str, str] | None]:
     """The paths of the pods in an object, with their owners."""
     return {place.path: place.owner for place in pod_places(obj, template_paths)}
 
@@ -36,16 +35,16 @@ def kube(version: str, kind: str, **more: object) -> KubeObject:
 @pytest.mark.parametrize(
     "version, kind, owner",
     [
-        ("apps/v1", "Deployment", PodOwner("ReplicaSet", "demo-5d4f8c7b9")),
-        ("extensions/v1beta1", "Deployment", PodOwner("ReplicaSet", "demo-5d4f8c7b9")),
-        ("apps/v1", "StatefulSet", PodOwner("StatefulSet", "demo")),
-        ("apps/v1", "DaemonSet", PodOwner("DaemonSet", "demo")),
-        ("apps/v1", "ReplicaSet", PodOwner("ReplicaSet", "demo")),
-        ("v1", "ReplicationController", PodOwner("ReplicationController", "demo")),
-        ("batch/v1", "Job", PodOwner("Job", "demo")),
+        ("apps/v1", "Deployment", ("ReplicaSet", "demo-5d4f8c7b9")),
+        ("extensions/v1beta1", "Deployment", ("ReplicaSet", "demo-5d4f8c7b9")),
+        ("apps/v1", "StatefulSet", ("StatefulSet", "demo")),
+        ("apps/v1", "DaemonSet", ("DaemonSet", "demo")),
+        ("apps/v1", "ReplicaSet", ("ReplicaSet", "demo")),
+        ("v1", "ReplicationController", ("ReplicationController", "demo")),
+        ("batch/v1", "Job", ("Job", "demo")),
     ],
 )
-def test_workloads(version: str, kind: str, owner: PodOwner) -> None:
+def test_workloads(version: str, kind: str, owner: tuple[str, str]) -> None:
     """Each has its template, and its pods an owner."""
     assert owners(kube(version, kind, spec={"template": POD})) == {("spec", "template"): owner}
     assert pod_places(kube(version, kind), ()) == []
@@ -58,14 +57,14 @@ def test_pods_and_cron_jobs() -> None:
     cron = kube("batch/v1", "CronJob", spec={"jobTemplate": {"spec": {"template": POD}}})
     (place,) = pod_places(cron, ())
     assert place.path == ("spec", "jobTemplate", "spec", "template")
-    assert place.owner == PodOwner("Job", "demo-28000000")
+    assert place.owner == ("Job", "demo-28000000")
 
 
 def test_template_paths() -> None:
     """A star is any key or element; what has no containers is passed over, and nothing counts twice."""
     job = kube("example.org/v1", "Job", spec={"a": {"template": {"spec": {"containers": [{"name": "x"}]}}}, "b": 1})
     paths = ("spec.*.template", "spec.a.template", "spec.b", "spec.nothing.*")
-    assert owners(job, *paths) == {("spec", "a", "template"): PodOwner("Job", "demo")}
+    assert owners(job, *paths) == {("spec", "a", "template"): ("Job", "demo")}
     assert owners(job) == {}
     # A known kind has those of the table, too, and a pod inside another place is a part of it.
     deployment = kube("apps/v1", "Deployment", spec={"template": POD, "more": POD["spec"]})
@@ -260,8 +259,8 @@ def test_objects_inside_objects() -> None:
         "workload.codeflare.dev/v1beta2", "AppWrapper", spec={"components": [{"template": job}, {"template": pod}]}
     )
     assert owners(wrapper) == {
-        ("spec", "components", 0, "template", "spec", "template"): PodOwner("Job", "inner"),
-        ("spec", "components", 1, "template"): PodOwner("AppWrapper", "demo"),
+        ("spec", "components", 0, "template", "spec", "template"): ("Job", "inner"),
+        ("spec", "components", 1, "template"): ("AppWrapper", "demo"),
     }
     assert pod_places(wrapper, ())[1].template
     broken = kube("workload.codeflare.dev/v1beta2", "AppWrapper", spec={"components": [{"template": {}}]})

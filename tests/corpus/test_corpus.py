@@ -18,7 +18,7 @@ from webhook import labels
 from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest, read_stream
 from webhook.cli.manifests.preview import NextPod, preview_objects
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.policy_source import documents_from
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
@@ -93,7 +93,7 @@ def becomes(file: Path, name: str) -> tuple[Becomes, ...]:
     manifests, problems = read(file)
     found = [Becomes("?", (), 0, (f"not read: {problem}",)) for problem in problems]
     for manifest in manifests:
-        outcome = simulate_under([manifest], policy)
+        outcome = simulate([manifest], policy)
         found += [Becomes("?", (), 0, (f"not read: {error.message}",)) for error in outcome.errors]
         for each in outcome.objects:
             shown = preview_objects([each], policy)
@@ -201,7 +201,7 @@ def in_pod(pod: Pod) -> list[set[str]]:
 def objects(file: Path, name: str) -> Iterator[tuple[Manifest, Simulated]]:
     """Each document of a file, with what is simulated of it."""
     for manifest in read(file)[0]:
-        yield manifest, simulate_under([manifest], policy_of(name))
+        yield manifest, simulate([manifest], policy_of(name))
 
 
 def shown_of(each: SimulatedObject, name: str) -> Iterator[Pod]:

@@ -108,7 +108,8 @@ def _is_known(vendor: str, case: dict[str, Any]) -> None:
     for name in _names(case):
         assert _patterns(vendor, name), f"{name} is not in `known` of {vendor}"
         entry = look_up(policy, name)
-        assert (vendor, "known") in entry.marks or entry.uses, entry
+        assert entry is not None
+        assert (vendor, "known") in entry["marks"] or entry["uses"], entry
 
 
 def _patterns(vendor: str, name: str) -> list[str]:

@@ -31,9 +31,9 @@ from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
 from webhook.doctor.facts import (
     ClusterFacts,
-    DeviceClass,
     DryRun,
     HandshakeResult,
+    Item,
     Node,
     ReportedEvent,
     Scheduler,
@@ -111,9 +111,10 @@ def node(name: str, *resources: str, labels: dict[str, str] | None = None) -> No
     return msgspec.convert(data, Node)
 
 
-def device_class(name: str, resource: str | None = None) -> DeviceClass:
+def device_class(name: str, resource: str | None = None) -> Item:
     """A DeviceClass with an extended resource."""
-    return msgspec.convert({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}, DeviceClass)
+    spec = {} if resource is None else {"extendedResourceName": resource}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Item)
 
 
 def resource_slice(driver: str, *capacities: str, shared: bool = True) -> ResourceSlice:

@@ -12,7 +12,7 @@ from tests.doctor.test_devices import device, slice_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Namespace, decide
 from webhook.doctor.drivers import claiming, trial_manifest, trial_template
-from webhook.doctor.facts import ClusterFacts, StoredTemplate, TemplateDryRun
+from webhook.doctor.facts import ClusterFacts, Item, TemplateDryRun
 from webhook.doctor.result import Level
 from webhook.labels import CLAIM, TARGET
 from webhook.mapping.load import load_policy
@@ -42,9 +42,9 @@ def template_of(body: Mapping[str, Any]) -> ClaimTemplate:
     return template
 
 
-def stored(template: ClaimTemplate, namespace: str = "team") -> StoredTemplate:
+def stored(template: ClaimTemplate, namespace: str = "team") -> Item:
     """The same as the API server has it."""
-    return msgspec.convert(template.manifest(namespace, {CLAIM: "true"}), StoredTemplate)
+    return msgspec.convert(template.manifest(namespace, {CLAIM: "true"}), Item)
 
 
 def claimed(body: Mapping[str, Any]) -> Pod:
@@ -53,7 +53,7 @@ def claimed(body: Mapping[str, Any]) -> Pod:
     return read(apply_strictly(body, msgspec.json.decode(decision.patch_json)))
 
 
-def facts(pods: Sequence[Pod] = (), templates: Sequence[StoredTemplate] = (), **changes: Any) -> ClusterFacts:
+def facts(pods: Sequence[Pod] = (), templates: Sequence[Item] = (), **changes: Any) -> ClusterFacts:
     """A cluster whose driver has a device of 16 GiB."""
     return but(
         outcome=outcome(settings="target: dra-hami"),

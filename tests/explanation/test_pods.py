@@ -16,7 +16,7 @@ from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, partners
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
-from webhook.explanation.pods import ContainerExplained, PodExplained, explain_pod
+from webhook.explanation.pods import Explained, explain_pod, finding_data
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, parse_quantity
@@ -26,41 +26,41 @@ Json = dict[str, Any]
 FOLDERS = sorted(CASES.iterdir())
 
 
-def explained_case(folder: Path) -> PodExplained:
+def explained_case(folder: Path) -> Explained:
     """A case, explained."""
     pod = decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
     return explain_pod(pod, context_in(folder), policy_in(folder))
 
 
-def lefts(container: ContainerExplained, label: str) -> list[str]:
+def lefts(container: Explained, label: str) -> list[str]:
     """The left texts of the rows of a label."""
-    return [left for left, _ in container.rows.get(label, ())]
+    return [left for left, _ in container["rows"].get(label, ())]
 
 
 def assert_rows_are_the_decisions(pod: Json, context: Context, policy: Policy) -> int:
     """Findings are the decision's, rows say what the status says; returns how many numbers became others, as warnings say."""
     view = decode_pod(json.dumps(pod).encode())
     decision, explained = decide(view, context, policy), explain_pod(view, context, policy)
-    assert (explained.allowed, explained.reason) == (decision.allowed, decision.reason)
-    assert decision.denial in {None, explained.denial}
-    if explained.denial is None and explained.mode != "audit":
+    assert (explained["allowed"], explained["code"]) == (decision.allowed, decision.reason.code)
+    assert decision.denial is None or finding_data(decision.denial) == explained["denial"]
+    if explained["denial"] is None and explained["mode"] != "audit":
         findings = dict.fromkeys((*decision.warnings, *decision.notes))
         messages = [finding.message.removeprefix("under enforce: ") for finding in findings]
-        assert [finding.message for finding in explained.findings] == messages
-    entries = explained.status.get("containers", {})
-    assert entries.keys() <= {container.name for container in explained.containers}
+        assert [finding["message"] for finding in explained["findings"]] == messages
+    entries = explained["status"].get("containers", {})
+    assert entries.keys() <= {container["name"] for container in explained["containers"]}
     steps = 0
-    for container in explained.containers:
+    for container in explained["containers"]:
         assert "stays unchanged: None" not in lefts(container, "means")
-        if container.name in entries:
-            assert_container_is_as_reported(container, entries[container.name])
+        if container["name"] in entries:
+            assert_container_is_as_reported(container, entries[container["name"]])
         steps += assert_roundings_are_reported(container, decision)
     return steps
 
 
-def assert_container_is_as_reported(container: ContainerExplained, entry: Json) -> None:
+def assert_container_is_as_reported(container: Explained, entry: Json) -> None:
     """Keys, amounts, defaults, target, written keys and shim are those of the status."""
-    rows = container.rows
+    rows = container["rows"]
     keys, written = ([re.sub("^(label|annotation|nodeSelector) ", "", text) for text in lefts(container, label)]
                      for label in ("keys", "written"))  # fmt: skip
     assert keys == [f"{key}: {value}" for key, value in entry["keys"].items()]
@@ -97,13 +97,13 @@ def in_rows(dimension: str, amount: Any) -> str:
     return f"{'all ' if amount == '100%' else f'{spaced} of '}{dimension} per device"
 
 
-def assert_roundings_are_reported(container: ContainerExplained, decision: Decision) -> int:
+def assert_roundings_are_reported(container: Explained, decision: Decision) -> int:
     """Every number that became another is in a warning of the same code about the same container; how many there are."""
-    rows = container.rows.get("rounded", ())
+    rows = container["rows"].get("rounded", ())
     steps = [
         (finding, finding.step)
         for finding in decision.warnings
-        if finding.container == container.name and finding.step is not None
+        if finding.container == container["name"] and finding.step is not None
     ]
     for finding, step in steps:
         assert all(number in finding.message for number in numbers(step)), finding
@@ -165,7 +165,7 @@ def test_only_what_became_another_number_is_a_step() -> None:
     side = {"tke.cloud.tencent.com/qgpu-core": "250", "tke.cloud.tencent.com/qgpu-memory": "17"}
     pod = pod_of({"limits": side, "annotations": {TARGET: "nvidia"}})
     explained = explain_pod(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
-    assert lefts(explained.containers[0], "rounded") == [
+    assert lefts(explained["containers"][0], "rounded") == [
         "tke.cloud.tencent.com/qgpu-memory: 17 over 3 devices became 5 each",
         "tke.cloud.tencent.com/qgpu-core: 250 over 3 devices became 83 each",
     ]
@@ -176,11 +176,11 @@ def test_corrections_are_not_refused() -> None:
     """Whatever is shown to be written instead, is created when it is written so."""
     corrected = 0
     for folder in FOLDERS:
-        correction = explained_case(folder).correction
-        if correction is None or correction.remove:
+        correction = explained_case(folder)["correction"]
+        if correction is None or correction["remove"]:
             continue
         manifest = load_yaml((folder / "pod.yaml").read_text())
-        merge(manifest, correction.manifest)
+        merge(manifest, correction["manifest"])
         decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
         assert decision.denial is None, folder.name
         corrected += 1
@@ -215,9 +215,9 @@ def merge(manifest: Any, part: Any) -> None:
 )
 def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
     """The least legal number that is enough; one device where a count is missing; the key that was meant."""
-    correction = explained_case(CASES / case).correction
+    correction = explained_case(CASES / case)["correction"]
     assert correction is not None
-    (container,) = correction.manifest["spec"]["containers"]
+    (container,) = correction["manifest"]["spec"]["containers"]
     assert expected.items() <= container["resources"]["limits"].items()
 
 
@@ -225,5 +225,5 @@ def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
 def test_nothing_is_guessed(case: str) -> None:
     """Where the intention is unclear, no correction is offered."""
     explained = explained_case(CASES / case)
-    assert explained.denial is not None
-    assert explained.correction is None
+    assert explained["denial"] is not None
+    assert explained["correction"] is None

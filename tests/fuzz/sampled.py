@@ -15,8 +15,8 @@ from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
-from webhook.explanation.pods import ContainerExplained, explain_pod
+from webhook.cli.manifests.simulate import SimulatedObject, simulate
+from webhook.explanation.pods import Explained, explain_pod, finding_data
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.review import MAX_WARNINGS, decode_review, encode_answer
@@ -150,9 +150,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        outcome = called(
-            simulate, manifests, lambda each, context: decide(each, context, trial.policy), SimulateOptions()
-        )
+        outcome = called(simulate, manifests, trial.policy)
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return
@@ -178,20 +176,20 @@ def _explained(trial: Trial) -> Iterator[Finding]:
     """``vgpu-webhook explain`` explains this very decision."""
     decision = trial.decision
     explained = called(explain_pod, decode_pod(trial.raw), context_of(trial.case), trial.policy)
-    if (explained.reason, explained.allowed) != (decision.reason, decision.allowed):
-        yield Finding("explain tells what was decided", f"{explained.reason} for {decision.reason}")
-    if decision.denial is not None and explained.denial != decision.denial:
-        yield Finding("explain tells what was decided", f"{explained.denial} for {decision.denial.text}")
+    if (explained["code"], explained["allowed"]) != (decision.reason.code, decision.allowed):
+        yield Finding("explain tells what was decided", f"{explained['code']} for {decision.reason}")
+    if decision.denial is not None and explained["denial"] != finding_data(decision.denial):
+        yield Finding("explain tells what was decided", f"{explained['denial']} for {decision.denial.text}")
     if decision.patch_json:
-        for container in explained.containers:
+        for container in explained["containers"]:
             yield from _container_explained(trial, container)
 
 
-def _container_explained(trial: Trial, container_explained: ContainerExplained) -> Iterator[Finding]:
-    entry = trial.entry(container_explained.name)
+def _container_explained(trial: Trial, container_explained: Explained) -> Iterator[Finding]:
+    entry = trial.entry(container_explained["name"])
     if not entry:
         return
-    rows = container_explained.rows
+    rows = container_explained["rows"]
     written = {
         left.rpartition(" ")[0].rpartition(" ")[2] + " " + left.rpartition(" ")[2] for left, _ in rows["written"]
     }
@@ -199,7 +197,7 @@ def _container_explained(trial: Trial, container_explained: ContainerExplained) 
         yield Finding("explain tells what was decided", f"written {written} for {entry.get('written')}")
     if ("gets" in rows) != ("allocation" in entry):
         yield Finding("explain tells what was decided", f"gets {rows.get('gets')} for {entry.get('allocation')}")
-    container = next(each for each in all_containers(trial.stored) if each["name"] == container_explained.name)
+    container = next(each for each in all_containers(trial.stored) if each["name"] == container_explained["name"])
     resources = container.get("resources") or {}
     left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & {
         removed for removed, _ in rows.get("removed", ())

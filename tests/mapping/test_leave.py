@@ -61,8 +61,8 @@ def test_left_alone(key: str, target: str | None) -> None:
     made = pod({CARD: "1"}, selector={key: "by-time"}, target=target)
     decision = decided(made)
     assert (decision.allowed, decision.patch_json, decision.warnings) == (True, b"", ())
-    (container,) = explain_pod(decode_pod(json.dumps(made).encode()), CONTEXT, POLICY).containers
-    assert container.rows["means"] == [(f"stays unchanged: the cloud shares {CARD} by the nodeSelector {key}", "")]
+    (container,) = explain_pod(decode_pod(json.dumps(made).encode()), CONTEXT, POLICY)["containers"]
+    assert container["rows"]["means"] == [(f"stays unchanged: the cloud shares {CARD} by the nodeSelector {key}", "")]
 
 
 def test_both_keys_may_stand() -> None:

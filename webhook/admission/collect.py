@@ -16,7 +16,7 @@ from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
 from webhook.mapping.requests.denials import no_whole_number
 from webhook.mapping.requests.values import KeyValue, form_of
 from webhook.quantity import Number, QuantityError, parse_quantity
-from webhook.reasons import Denied, Finding, Reason, deny
+from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import MAX_DEVICES
 
 MAX_REQUESTING: Final = 128
@@ -107,9 +107,8 @@ class ContainerRequest(msgspec.Struct):
             return
         if number == 0 and key.kind == "amount":
             if key.values is not None and 0 not in key.values:
-                raise self.deny(
-                    Reason.NOT_LEGAL, f"{entry} is not allowed: {self.vendor.name} accepts {key.values}", entry
-                )
+                message = f"{entry} is not allowed: {self.vendor.name} accepts {key.values}"
+                raise self.deny(Reason.NOT_LEGAL, message, entry, instead_of(name, key.values.ceil(0)))
             self.zero[entry.key_name] = entry
             return
         self.key_values[entry.key_name] = entry
@@ -128,7 +127,8 @@ class ContainerRequest(msgspec.Struct):
         if entry.number < 0:
             raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a whole number", entry)
         if key.written != "decimal" and not isinstance(entry.number, int):
-            raise self.deny(Reason.NOT_WHOLE, no_whole_number(self.vendor, key, entry), entry)
+            message, instead = no_whole_number(self.vendor, key, entry)
+            raise self.deny(Reason.NOT_WHOLE, message, entry, instead)
         if key.dimensions == ("devices",) and entry.number > MAX_DEVICES:
             message = f"{entry} requests {entry.number} devices, more than any node has: write the number of devices"
             raise self.deny(Reason.TOO_LARGE, message, entry)
@@ -147,7 +147,7 @@ class ContainerRequest(msgspec.Struct):
             message = f"{name}: {error}: write a plain whole number"
             raise deny(Reason.BAD_QUANTITY, message, container=self.name, field=name, value=error.text) from None
 
-    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None) -> Denied:
+    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, instead: Instead = ()) -> Denied:
         """Return a denial about this container."""
         return deny(
             reason,
@@ -155,6 +155,7 @@ class ContainerRequest(msgspec.Struct):
             container=self.name,
             field=None if entry is None else entry.key,
             value=None if entry is None else entry.text,
+            instead=instead,
         )
 
 
@@ -439,7 +440,7 @@ def _requests_devices(container: ContainerRequest) -> bool:
         no_devices = next(entry for name, entry in container.zero.items() if "devices" in keys[name].dimensions)
         if amounts:
             message = f"{no_devices} requests no device, {amounts[0]} a share of one: write 1 or more, or remove both"
-            raise container.deny(Reason.ZERO_DEVICES, message, no_devices)
+            raise container.deny(Reason.ZERO_DEVICES, message, no_devices, instead_of(no_devices.key, 1))
         return False
     return bool(requests) or bool(zero_amounts)
 

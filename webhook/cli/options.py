@@ -1,9 +1,10 @@
 """Options that several commands share: the policy, the cluster and manifests."""
 
 import functools
+import itertools
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,10 +13,8 @@ import click
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.files import Manifest
     from webhook.cli.manifests.simulate import Simulated
     from webhook.cluster.client.api import Api
-    from webhook.mapping.document.problem import Problem
     from webhook.mapping.model.policy import Policy
 
 
@@ -63,18 +62,19 @@ class PolicyOptions:
     cluster: bool = False
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """Those that name a source of the policy."""
+        return tuple(option for option in _SOURCES if getattr(self, option.removeprefix("--")))
+
+    @property
     def in_cluster(self) -> bool:
         """Whether they mean a policy in force."""
-        return self.cluster or self.context is not None or self.kubeconfig is not None
+        return any(_SOURCES[option] == "cluster" for option in self.named)
 
     @property
     def from_files(self) -> tuple[str, ...]:
         """Those that name files of a policy."""
-        return tuple(
-            name
-            for name, given in (("--values", self.values), ("--mappings", self.mappings), ("--settings", self.settings))
-            if given
-        )
+        return tuple(option for option in self.named if _SOURCES[option] != "cluster")
 
     def check(self) -> None:
         """Reject options that contradict each other.
@@ -82,44 +82,33 @@ class PolicyOptions:
         Raises:
             click.UsageError: it names both.
         """
-        in_force = next(
-            (
-                name
-                for name, given in (
-                    ("--context", self.context),
-                    ("--kubeconfig", self.kubeconfig),
-                    ("--cluster", self.cluster),
-                )
-                if given
-            ),
-            None,
-        )
-        documents = next((name for name in self.from_files if name != "--values"), None)
-        groups = [name for name in ("--values" if self.values else None, documents, in_force) if name is not None]
-        if len(groups) > 1:
+        first_of_kinds = [next(group) for _, group in itertools.groupby(self.named, _SOURCES.get)]
+        if len(first_of_kinds) > 1:
             raise click.UsageError(
-                f"{groups[0]} and {groups[1]} are different sources of the policy: remove one of them"
+                f"{' and '.join(first_of_kinds[:2])} are different sources of the policy: remove one of them"
             )
-        if self.release_namespace is not None and in_force is None:
+        if self.release_namespace is not None and not self.in_cluster:
             raise click.UsageError("--release-namespace needs --context or --kubeconfig")
 
 
+_SOURCES: Final = {
+    "--values": "chart",
+    "--mappings": "documents",
+    "--settings": "documents",
+    "--context": "cluster",
+    "--kubeconfig": "cluster",
+    "--cluster": "cluster",
+}
+"""The options that name a source of the policy, each with its kind; those of one kind go together."""
+
+
 def policy_options(command: Command) -> Command:
-    """Give a command the options of `PolicyOptions`, which it gets as `source`, except ``--cluster``."""
+    """Give a command the options of `PolicyOptions`, which it gets as `source`; it adds ``--cluster`` itself."""
 
     @functools.wraps(command)
-    def gathered(
-        *,
-        values: tuple[Path, ...],
-        mappings: Path | None,
-        settings: Path | None,
-        context: str | None,
-        kubeconfig: Path | None,
-        release_namespace: str | None,
-        **others: Any,
-    ) -> Any:
-        source = PolicyOptions(values, mappings, settings, context, kubeconfig, release_namespace)
-        return command(source=source, **others)
+    def gathered(**given: Any) -> Any:
+        source = {field.name: given.pop(field.name) for field in fields(PolicyOptions) if field.name in given}
+        return command(source=PolicyOptions(**source), **given)
 
     chart = click.option(
         "--values",
@@ -246,42 +235,21 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
     return add
 
 
-def end(
-    manifests: "Sequence[Manifest]",
-    problems: "Sequence[Problem]",
-    outcome: "Simulated",
-    *,
-    denied: bool,
-    strict: bool,
-) -> None:
+def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
     """Print what was not read or not judged, and exit with 1 or 2 if something was wrong.
 
     Args:
-        manifests: the documents.
-        problems: why other documents could not be read.
         outcome: the result for all documents, already printed.
         denied: whether an object was denied.
         strict: whether a request that nothing judged is an error.
     """
-    for warning in (each for manifest in manifests for each in manifest.warnings):
+    for warning in (each for manifest in outcome.manifests for each in manifest.warnings):
         click.echo(f"warning: {warning}", err=True)
-    errors = [*problems, *outcome.errors]
-    for error in errors:
+    for error in outcome.errors:
         click.echo(f"error: {error}", err=True)
-    unjudged = [f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged]
-    for text in unjudged:
+    for text in outcome.unjudged:
         click.echo(f"{'error' if strict else 'warning'}: {text}", err=True)
-    if errors or (strict and unjudged):
+    if outcome.errors or (strict and outcome.unjudged):
         sys.exit(Failure.exit_code)
     if denied:
         sys.exit(DENIED)
-
-
-def check_template_paths(outcome: "Simulated") -> None:
-    """Check that each template path matched something.
-
-    Raises:
-        Failure: one did not.
-    """
-    if outcome.unmatched:
-        raise Failure([f"--template-path {path}: matches no pod template or pod spec" for path in outcome.unmatched])

@@ -1,15 +1,14 @@
 """Reports for other programs, which several commands write: one table of formats, `REPORTS`."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 from webhook import __version__
+from webhook.cli.terminal import json_text
 from webhook.doctor.result import FileLine, Level
 
 TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
@@ -58,6 +57,8 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 def _junit(report: CommandReport) -> str:
     """Format test cases by the schema of Jenkins' xUnit plugin."""
+    from xml.etree import ElementTree as ET
+
     failed = sum(bool(failures) for _, _, failures, _ in report.cases)
     counts = {"tests": str(len(report.cases)), "failures": str(failed), "errors": "0"}
     suites = ET.Element("testsuites", counts)
@@ -128,11 +129,6 @@ def _sarif(report: CommandReport) -> str:
             "runs": [{"tool": {"driver": driver}, "results": results}],
         }
     )
-
-
-def json_text(data: Any) -> str:
-    """Format data as JSON."""
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _location(place: FileLine) -> dict[str, Any]:

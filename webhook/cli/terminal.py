@@ -1,11 +1,12 @@
 """Text for a terminal: aligned columns, labels on the left of wrapped content, and the error for unusable input."""
 
 import itertools
+import json
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -20,6 +21,11 @@ def terminal_width() -> int | None:
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Align the cells of rows, separated by two spaces, without trailing spaces; on a terminal, in lines that fit it."""
     return "".join(aligned(rows, terminal_width()))
+
+
+def json_text(data: Any) -> str:
+    """Format data as JSON."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 _GAP: Final = "  "

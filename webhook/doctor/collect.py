@@ -7,9 +7,9 @@ import asyncio
 import dataclasses
 import datetime as dt
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,21 +41,16 @@ from webhook.doctor.facts import (
     HTTPS,
     Backend,
     ClusterFacts,
-    DeviceClass,
     DryRun,
-    EndpointSlice,
     ForeignVariable,
     HandshakeResult,
     Item,
-    Lease,
     Node,
     PlacedPod,
     ReportedEvent,
     Scheduler,
-    ServiceObject,
     StoredCertificates,
     StoredPod,
-    StoredTemplate,
     TemplateDryRun,
     Workload,
     address_of,
@@ -68,7 +63,6 @@ from webhook.doctor.registration import POLICY_NAMES
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
 from webhook.mapping.document.validation import ListChoice, guard_lists
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
@@ -105,39 +99,36 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
             return ClusterFacts(now, release, server, reachable=False)
-    outcome, (configurations, validations, policies), namespaces, nodes, daemon_sets, own = await asyncio.gather(
-        tried(policy_now(api, release)),
-        asyncio.gather(
-            tried(list_objects(api, COLLECTION, Object)),
-            tried(list_objects(api, VALIDATING.collection, Object)),
-            tried(_admission_policies(api)),
-        ),
-        tried(_namespaces(api)),
-        tried(list_objects(api, "/api/v1/nodes", Node)),
-        tried(_daemon_sets(api)),
-        asyncio.gather(
-            tried(_stored(api, release)), tried(_deployed(api, release)), tried(read_reported(api, release, now))
-        ),
-    )
-    stored, deployed, reported = own
-    return await _read_dependent(
-        api,
-        ClusterFacts(
-            now,
-            release,
-            server,
-            outcome,
-            configurations,
-            validations,
-            policies,
-            stored=stored,
-            namespaces=namespaces,
-            nodes=nodes,
-            daemon_sets=daemon_sets,
-            deployed=deployed,
-            reported=reported,
-        ),
-    )
+    readings: dict[str, Awaitable[Any]] = {
+        "outcome": policy_now(api, release),
+        "configurations": list_objects(api, COLLECTION, Object),
+        "validations": list_objects(api, VALIDATING.collection, Object),
+        "admission_policies": _admission_policies(api),
+        "stored": _if_present(read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", StoredCertificates)),
+        "namespaces": _namespaces(api),
+        "deployed": _deployed(api, release),
+        "reported": read_reported(api, release, now),
+    }
+    return await _read_dependent(api, ClusterFacts(now, release, server, **await _all({**readings, **_of_nodes(api)})))
+
+
+async def _all(readings: Mapping[str, Awaitable[Any]]) -> dict[str, Any]:
+    """Read everything at once; return what was read, or why that failed, by the same names."""
+    return dict(zip(readings, await asyncio.gather(*map(tried, readings.values())), strict=True))
+
+
+async def _if_present(reading: Awaitable[T]) -> T | None:
+    """The result of reading; None if there is no such object."""
+    try:
+        return await reading
+    except StatusError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+
+
+def _of_nodes(api: Api) -> dict[str, Awaitable[Any]]:
+    return {"nodes": list_objects(api, "/api/v1/nodes", Node), "daemon_sets": _daemon_sets(api)}
 
 
 async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
@@ -145,38 +136,27 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
     if seen.nothing_installed:
         return seen
     spaces = [] if isinstance(seen.opted_in, Missing) else [space.name for space in seen.opted_in]
-    ready, (backend, shown), pods, trial, (chosen, classes) = await asyncio.gather(
+    ready, (backend, shown), pods, others = await asyncio.gather(
         _with_readiness(api, seen, every=seen.policy.settings.target is not None),
         read_served_certificates(api, seen.registered),
-        asyncio.gather(*(tried(_pods(api, space)) for space in spaces)),
-        tried(_trial(api, seen)),
-        asyncio.gather(
-            tried(read_foreign_variables(api, seen)),
-            tried(_of_claims(api, "deviceclasses", DeviceClass)),
+        _all({space: _pods(api, space) for space in spaces}),
+        _all(
+            {
+                "dry_run": _trial(api, seen),
+                "variables": read_foreign_variables(api, seen),
+                "device_classes": _of_claims(api, "deviceclasses", Item),
+            }
         ),
     )
-    seen = dataclasses.replace(
-        ready,
-        backend=backend,
-        handshakes=shown,
-        pods=dict(zip(spaces, pods, strict=True)),
-        dry_run=trial,
-        variables=chosen,
-        device_classes=classes,
-    )
+    seen = dataclasses.replace(ready, backend=backend, handshakes=shown, pods=pods, **others)
     if not claiming(seen):
         return dataclasses.replace(seen, resource_slices=[], templates=[], template_dry_run=None)
-    return await _with_claims(api, seen)
-
-
-async def _with_claims(api: Api, seen: ClusterFacts) -> ClusterFacts:
-    """Read what drivers offer, the webhook's templates, and what becomes of one."""
-    slices, templates, trial = await asyncio.gather(
-        tried(_of_claims(api, "resourceslices", ResourceSlice)),
-        tried(list_objects(api, f"{GROUP}/{RESOURCE}", StoredTemplate, TEMPLATES)),
-        tried(_template_trial(api, seen)),
-    )
-    return dataclasses.replace(seen, resource_slices=slices, templates=templates, template_dry_run=trial)
+    of_claims: dict[str, Awaitable[Any]] = {
+        "resource_slices": _of_claims(api, "resourceslices", ResourceSlice),
+        "templates": list_objects(api, f"{GROUP}/{RESOURCE}", Item, TEMPLATES),
+        "template_dry_run": _template_trial(api, seen),
+    }
+    return dataclasses.replace(seen, **await _all(of_claims))
 
 
 async def _template_trial(api: Api, seen: ClusterFacts) -> TemplateDryRun | None:
@@ -185,7 +165,7 @@ async def _template_trial(api: Api, seen: ClusterFacts) -> TemplateDryRun | None
         return None
     vendor, sent = chosen
     path = f"{GROUP}/namespaces/{seen.release}/{RESOURCE}"
-    made, status, message = await _as_dry_run(api, path, trial_manifest(sent), StoredTemplate)
+    made, status, message = await _as_dry_run(api, path, trial_manifest(sent), Item)
     return TemplateDryRun(vendor, sent, None if made is None else made.spec, status, message)
 
 
@@ -201,20 +181,15 @@ async def _as_dry_run(api: Api, path: str, manifest: Object, kind: type[T]) -> t
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
 
 
-async def collect_readiness(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
-    """Read the facts about nodes, schedulers and device plugins only: whether a cluster can run what a policy writes."""
-    return await _with_readiness(api, await _with_nodes(api, release, now, policy))
+async def collect_readiness(
+    api: Api, release: str, now: dt.datetime, policy: Policy, *, every: bool = False
+) -> ClusterFacts:
+    """Read the facts about nodes, schedulers and device plugins only: whether a cluster can run what a policy writes.
 
-
-async def collect_systems(api: Api, release: str, now: dt.datetime) -> ClusterFacts:
-    """Read the same with the schedulers of all vendors: which systems a cluster has, before anything is installed."""
-    return await _with_readiness(api, await _with_nodes(api, release, now, load_policy()), every=True)
-
-
-async def _with_nodes(api: Api, release: str, now: dt.datetime, policy: Policy) -> ClusterFacts:
-    nodes, daemon_sets = await asyncio.gather(tried(list_objects(api, "/api/v1/nodes", Node)), tried(_daemon_sets(api)))
-    outcome = PolicyOutcome(policy, (), {}, frozenset())
-    return ClusterFacts(now, release, "", outcome, nodes=nodes, daemon_sets=daemon_sets)
+    With `every`, about the schedulers of all vendors: which systems a cluster has, before anything is installed.
+    """
+    seen = ClusterFacts(now, release, "", PolicyOutcome(policy, (), {}, frozenset()), **await _all(_of_nodes(api)))
+    return await _with_readiness(api, seen, every=every)
 
 
 async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool = False) -> ClusterFacts:
@@ -224,15 +199,10 @@ async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool = False) 
     names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
     daemon_sets = [] if isinstance(seen.daemon_sets, Missing) else seen.daemon_sets
     schedulers, placed = await asyncio.gather(
-        asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
-        asyncio.gather(*(tried(_nodes_of(api, daemon_set)) for daemon_set in daemon_sets)),
+        _all({name: _scheduler(api, name, seen.now) for name in names}),
+        _all({daemon_set.name: _nodes_of(api, daemon_set) for daemon_set in daemon_sets}),
     )
-    return dataclasses.replace(
-        seen,
-        schedulers=dict(zip(names, schedulers, strict=True)),
-        placed=dict(zip((daemon_set.name for daemon_set in daemon_sets), placed, strict=True)),
-        awaited=awaited,
-    )
+    return dataclasses.replace(seen, schedulers=schedulers, placed=placed, awaited=awaited)
 
 
 async def _namespaces(api: Api) -> Sequence[Namespace]:
@@ -242,35 +212,22 @@ async def _namespaces(api: Api) -> Sequence[Namespace]:
 
 async def _admission_policies(api: Api) -> list[Object]:
     """The generated admission policies and bindings that exist; API servers before 1.36 do not serve all of the kinds."""
-    found = []
-    for kind, name in POLICY_NAMES:
-        for resource in (f"{kind.lower()}admissionpolicies", f"{kind.lower()}admissionpolicybindings"):
-            try:
-                found.append(await read_object(api, f"/apis/{API_VERSION}/{resource}/{name}", Object))
-            except StatusError as error:
-                if error.status != HTTPStatus.NOT_FOUND:
-                    raise
-    return found
+    paths = [
+        f"/apis/{API_VERSION}/{kind.lower()}{resource}/{name}"
+        for kind, name in POLICY_NAMES
+        for resource in ("admissionpolicies", "admissionpolicybindings")
+    ]
+    found = [await _if_present(read_object(api, path, Object)) for path in paths]
+    return [each for each in found if each is not None]
 
 
 async def _of_claims(api: Api, resource: str, kind: type[T]) -> list[T]:
     """All objects of a kind, in the newest version that is served; API servers before 1.32 serve none of these."""
     for version in DEVICE_CLASSES:
-        try:
-            return await list_objects(api, f"/apis/resource.k8s.io/{version}/{resource}", kind)
-        except StatusError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
+        found = await _if_present(list_objects(api, f"/apis/resource.k8s.io/{version}/{resource}", kind))
+        if found is not None:
+            return found
     return []
-
-
-async def _stored(api: Api, release: str) -> StoredCertificates | None:
-    try:
-        return await read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", StoredCertificates)
-    except StatusError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return None
-        raise
 
 
 async def _pods(api: Api, namespace: str) -> Sequence[Pod]:
@@ -321,11 +278,9 @@ async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
 async def _lease(api: Api, name: str, now: dt.datetime) -> float | None:
     """Seconds since a Lease of a scheduler's name was last renewed, in any namespace."""
     query = {"fieldSelector": f"metadata.name={name}"}
-    leases = [lease.spec for lease in await list_objects(api, "/apis/coordination.k8s.io/v1/leases", Lease, query)]
-    return min(
-        ((now - (moment(lease.renew_time) or now)).total_seconds() for lease in leases if lease.renew_time),
-        default=None,
-    )
+    leases = await list_objects(api, "/apis/coordination.k8s.io/v1/leases", Item, query)
+    renewed = filter(None, (lease.spec.get("renewTime") for lease in leases))
+    return min(((now - (moment(each) or now)).total_seconds() for each in renewed), default=None)
 
 
 async def _daemon_sets(api: Api) -> list[Workload]:
@@ -335,7 +290,7 @@ async def _daemon_sets(api: Api) -> list[Workload]:
 
 async def _nodes_of(api: Api, daemon_set: Workload) -> frozenset[str]:
     """The nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
-    labels = ",".join(f"{key}={value}" for key, value in (daemon_set.spec.selector.match_labels or {}).items())
+    labels = ",".join(f"{key}={value}" for key, value in (daemon_set.spec["selector"].get("matchLabels") or {}).items())
     path = f"/api/v1/namespaces/{daemon_set.metadata.namespace}/pods"
     pods = await list_objects(api, path, PlacedPod, {"labelSelector": labels})
     return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
@@ -398,7 +353,7 @@ HANDSHAKE_SECONDS: Final = 5.0
 
 
 async def handshake(
-    host: str, port: int, name: str, ca_bundle: bytes, seconds: float = HANDSHAKE_SECONDS
+    host: str, port: int, name: str, ca_bundle: bytes | None, seconds: float = HANDSHAKE_SECONDS
 ) -> HandshakeResult:
     """Connect as an API server would. Only the handshake is sent.
 
@@ -406,21 +361,21 @@ async def handshake(
         host: to connect to.
         port: to connect to.
         name: the name that the certificate must have.
-        ca_bundle: the CAs, PEM; empty: those that this machine trusts.
+        ca_bundle: the CAs, PEM; empty: those that this machine trusts; None: nothing is verified, only read.
         seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
     """
-    address = _address(host, port)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        trusting = await asyncio.to_thread(_context, ca_bundle)
+        context = _unverified() if ca_bundle is None else await asyncio.to_thread(_context, ca_bundle)
     except ssl.SSLError as error:
-        why = f"the caBundle cannot be read: {error}"
-        return HandshakeResult(address, "untrusted", why, await _serving_certificate(host, port, name, seconds))
+        shown = await handshake(host, port, name, None, seconds)
+        return HandshakeResult(address, "untrusted", f"the caBundle cannot be read: {error}", shown.certificate)
     try:
-        return HandshakeResult(address, "verified", "", await _connect(host, port, name, trusting, seconds))
+        certificate = await _connect(host, port, name, context, seconds)
+        return HandshakeResult(address, "untrusted" if ca_bundle is None else "verified", "", certificate)
     except ssl.SSLCertVerificationError as error:
-        return HandshakeResult(
-            address, "untrusted", error.verify_message, await _serving_certificate(host, port, name, seconds)
-        )
+        shown = await handshake(host, port, name, None, seconds)
+        return HandshakeResult(address, "untrusted", error.verify_message, shown.certificate)
     except ssl.SSLError as error:
         return HandshakeResult(address, "no TLS", error.reason or str(error))
     except ConnectionResetError:
@@ -431,29 +386,6 @@ async def handshake(
         return HandshakeResult(address, "unreachable", f"no answer within {seconds:g} s")
     except OSError as error:
         return HandshakeResult(address, "unreachable", error.strerror or str(error))
-
-
-async def shown_at(host: str, port: int) -> HandshakeResult:
-    """Read a server's certificate by one connection, without verification."""
-    address = _address(host, port)
-    try:
-        return HandshakeResult(
-            address, "untrusted", "", await _connect(host, port, host, _unverified(), HANDSHAKE_SECONDS)
-        )
-    except OSError as error:
-        return HandshakeResult(address, "unreachable", error.strerror or str(error))
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-async def _serving_certificate(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
-    """The certificate of an address, unverified: only its dates are used."""
-    try:
-        return await _connect(host, port, name, _unverified(), seconds)
-    except OSError:
-        return None
 
 
 async def _connect(host: str, port: int, name: str, context: ssl.SSLContext, seconds: float) -> x509.Certificate | None:
@@ -513,22 +445,30 @@ async def _service(
     place = f"namespaces/{service.namespace}"
     query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
     try:
-        found = (await read_object(api, f"/api/v1/{place}/services/{service.name}", ServiceObject)).spec
-        slices = await list_objects(api, f"/apis/discovery.k8s.io/v1/{place}/endpointslices", EndpointSlice, query)
+        found = (await read_object(api, f"/api/v1/{place}/services/{service.name}", Item)).spec
+        slices = await list_objects(api, f"/apis/discovery.k8s.io/v1/{place}/endpointslices", Object, query)
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
     # Of several addresses of an endpoint, the first.
-    endpoints = [(each, part) for part in slices for each in part.endpoints or () if each.addresses]
-    ready = [(each.addresses[0], part) for each, part in endpoints if each.ready]
+    endpoints = [(each, part) for part in slices for each in part.get("endpoints") or () if each["addresses"]]
+    # By default, an endpoint gets traffic (``discovery.k8s.io/v1``).
+    ready = [
+        (each["addresses"][0], part) for each, part in endpoints if each.get("conditions", {}).get("ready") is not False
+    ]
     backend = Backend(len(ready), len(endpoints) - len(ready))
-    port = next((port for port in found.ports if port.port == service.port), None)
+    port = next((port for port in found.get("ports", ()) if port["port"] == service.port), None)
     if port is None:
         return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
-    numbered = [(host, part.number(port.name)) for host, part in ready[:MAX_ENDPOINTS]]
-    hosts = [(host, number) for host, number in numbered if number is not None]
+    hosts = [
+        (host, each["port"])
+        for host, part in ready[:MAX_ENDPOINTS]
+        for each in part.get("ports") or ()
+        if (each.get("name") or "") == port.get("name", "") and each.get("port") is not None
+    ]
     # A headless Service has the text None, one with an external name none at all.
-    if found.cluster_ip not in {"", "None"}:
-        hosts.insert(0, (found.cluster_ip, service.port))
+    cluster_ip = found.get("clusterIP", "")
+    if cluster_ip not in {"", "None"}:
+        hosts.insert(0, (cluster_ip, service.port))
     if not ready or not hosts:
         return backend, Missing("there is no address to connect to")
     name = f"{service.name}.{service.namespace}.svc"

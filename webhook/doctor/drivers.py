@@ -130,7 +130,10 @@ def devices(facts: ClusterFacts) -> Result:
     slices = known(facts.resource_slices, "the ResourceSlices", "list resourceslices")
     if not claiming(facts):
         return ok("the target writes no resource claims")
-    expressions = {each.metadata.name: each.expressions for each in classes}
+    expressions = {
+        each.metadata.name: [selector["cel"]["expression"] for selector in each.spec.get("selectors") or ()]
+        for each in classes
+    }
     needed, waiting = _needed(facts)
     vendors = [vendor for vendor in facts.policy.vendors.values() if vendor.claim is not None]
     offered = {

@@ -53,9 +53,11 @@ def moment(text: str | None) -> dt.datetime | None:
 
 
 class Item(View, frozen=True):
-    """An object of which only the metadata matters: a Namespace, a Deployment."""
+    """An object of any kind: the metadata that matter, and the rest as plain data."""
 
-    metadata: ObjectMetadata
+    metadata: ObjectMetadata = ObjectMetadata()
+    spec: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
+    status: dict[str, Any] = {}  # noqa: RUF012
 
 
 class _Condition(View, frozen=True):
@@ -101,15 +103,11 @@ class PlacedPod(View, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class _NodeStatus(View, frozen=True):
-    allocatable: dict[str, str] | None = None
-
-
 class Node(View, frozen=True):
     """A node."""
 
     metadata: ObjectMetadata
-    status: _NodeStatus = _NodeStatus()
+    status: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
 
     @property
     def name(self) -> str:
@@ -122,44 +120,7 @@ class Node(View, frozen=True):
     @property
     def resources(self) -> frozenset[str]:
         """Those with a capacity above zero."""
-        return frozenset(name for name, size in (self.status.allocatable or {}).items() if size != "0")
-
-
-class _Cel(View, frozen=True):
-    expression: str = ""
-
-
-class _DeviceSelector(View, frozen=True):
-    cel: _Cel = _Cel()
-
-
-class _DeviceClassSpec(View, frozen=True):
-    extended_resource_name: str | None = None
-    selectors: list[_DeviceSelector] | None = None
-
-
-class DeviceClass(View, frozen=True):
-    """A DeviceClass of any served version: the field is the same in all of them."""
-
-    metadata: ObjectMetadata
-    spec: _DeviceClassSpec = _DeviceClassSpec()
-
-    @property
-    def resource(self) -> str | None:
-        """The extended resource by which pods can request its devices, besides the implicit one."""
-        return self.spec.extended_resource_name
-
-    @property
-    def expressions(self) -> list[str]:
-        """The CEL expressions that all have to hold for its devices."""
-        return [each.cel.expression for each in self.spec.selectors or ()]
-
-
-class StoredTemplate(View, frozen=True):
-    """A ResourceClaimTemplate, with its ``spec`` as plain data."""
-
-    metadata: ObjectMetadata = ObjectMetadata()
-    spec: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
+        return frozenset(name for name, size in (self.status.get("allocatable") or {}).items() if size != "0")
 
 
 class ReportedEvent(View, frozen=True):
@@ -182,52 +143,12 @@ class ReportedEvent(View, frozen=True):
         return moment(self.last_timestamp)
 
 
-class _LeaseSpec(View, frozen=True):
-    renew_time: str | None = None
-
-
-class Lease(View, frozen=True):
-    """A Lease."""
-
-    spec: _LeaseSpec = _LeaseSpec()
-
-
-class _HostPath(View, frozen=True):
-    path: str = ""
-
-
-class _Volume(View, frozen=True):
-    host_path: _HostPath | None = None
-
-
-class _PodTemplateSpec(View, frozen=True):
-    volumes: list[_Volume] | None = None
-
-
-class _Template(View, frozen=True):
-    spec: _PodTemplateSpec
-
-
-class _Selector(View, frozen=True):
-    match_labels: dict[str, str] | None = None
-
-
-class _WorkloadSpec(View, frozen=True):
-    template: _Template
-    selector: _Selector = _Selector()
-
-
-class _WorkloadStatus(View, frozen=True):
-    desired_number_scheduled: int = 0
-    number_ready: int = 0
-
-
 class Workload(View, frozen=True):
     """A Deployment, or a DaemonSet with the numbers of pods that it should have and that are ready."""
 
     metadata: ObjectMetadata
-    spec: _WorkloadSpec
-    status: _WorkloadStatus = _WorkloadStatus()
+    spec: dict[str, Any]
+    status: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
 
     @property
     def name(self) -> str:
@@ -241,8 +162,18 @@ class Workload(View, frozen=True):
     @property
     def host_paths(self) -> tuple[str, ...]:
         """The folders of the node that its pods mount."""
-        volumes = self.spec.template.spec.volumes or ()
-        return tuple(volume.host_path.path for volume in volumes if volume.host_path is not None)
+        volumes = self.spec["template"]["spec"].get("volumes") or ()
+        return tuple(volume["hostPath"]["path"] for volume in volumes if volume.get("hostPath"))
+
+    @property
+    def ready(self) -> int:
+        """How many nodes have a pod of it that is ready."""
+        return int(self.status.get("numberReady", 0))
+
+    @property
+    def desired(self) -> int:
+        """How many nodes should."""
+        return int(self.status.get("desiredNumberScheduled", 0))
 
     @property
     def is_installer(self) -> bool:
@@ -252,52 +183,6 @@ class Workload(View, frozen=True):
     @property
     def is_device_plugin(self) -> bool:
         return any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in self.host_paths)
-
-
-class _Conditions(View, frozen=True):
-    ready: bool | None = None
-
-
-class _Endpoint(View, frozen=True):
-    addresses: list[str]
-    conditions: _Conditions = _Conditions()
-
-    @property
-    def ready(self) -> bool:
-        """Whether it gets traffic; by default it does (``discovery.k8s.io/v1``)."""
-        return self.conditions.ready is not False
-
-
-class _EndpointPort(View, frozen=True):
-    name: str | None = None
-    port: int | None = None
-
-
-class EndpointSlice(View, frozen=True):
-    """A slice of the endpoints of a Service."""
-
-    endpoints: list[_Endpoint] | None = None
-    ports: list[_EndpointPort] | None = None
-
-    def number(self, name: str | None) -> int | None:
-        """The target port of the Service's port of this name."""
-        return next((port.port for port in self.ports or () if (port.name or "") == (name or "")), None)
-
-
-class _ServicePort(View, frozen=True):
-    port: int
-    name: str | None = None
-
-
-class _ServiceSpec(View, frozen=True):
-    cluster_ip: str = msgspec.field(default="", name="clusterIP")
-    ports: tuple[_ServicePort, ...] = ()
-
-
-class ServiceObject(View, frozen=True):
-    """A Service."""
-
-    spec: _ServiceSpec
 
 
 class _SecretData(View, frozen=True):
@@ -471,9 +356,9 @@ class ClusterFacts:
     daemon_sets: Sequence[Workload] | Missing = NOT_TRIED
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     variables: Sequence[ForeignVariable] | Missing = NOT_TRIED
-    device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
+    device_classes: Sequence[Item] | Missing = NOT_TRIED
     resource_slices: Sequence[ResourceSlice] | Missing = NOT_TRIED
-    templates: Sequence[StoredTemplate] | Missing = NOT_TRIED
+    templates: Sequence[Item] | Missing = NOT_TRIED
     template_dry_run: TemplateDryRun | Missing | None = NOT_TRIED
     reported: Sequence[ReportedEvent] | Missing = NOT_TRIED
     reachable: bool = True

@@ -6,6 +6,7 @@ between two calls of ours, and the guard denies such a variable, the second call
 Also the chart's values that fit a cluster, from what its nodes offer and which schedulers run.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -206,7 +207,7 @@ def shim(facts: ClusterFacts) -> Result:
             *conflicts,
             hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
         )
-    counts = {each.name: (each.status.number_ready, each.status.desired_number_scheduled) for each in installers}
+    counts = {each.name: (each.ready, each.desired) for each in installers}
     late = [f"{name}: on {ready} of {counted(all_, 'node')}" for name, (ready, all_) in counts.items() if ready < all_]
     if late:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
@@ -333,12 +334,12 @@ class ProposedValue:
     """One value of the chart.
 
     Attributes:
-        path: its keys, from the root of the values.
+        path: its two keys.
         value: the value, as data of YAML.
         why: a sentence without a period.
     """
 
-    path: tuple[str, ...]
+    path: tuple[str, str]
     value: Any
     why: str
 
@@ -409,15 +410,11 @@ def systems(facts: ClusterFacts) -> Result:
 def values_text(values: tuple[ProposedValue, ...]) -> str:
     """Format values as a file for ``helm install --values``, each with a comment that says why."""
     lines: list[str] = []
-    before: tuple[str, ...] = ()
-    for each in sorted(values, key=lambda each: each.path[:1]):
-        for depth, key in enumerate(each.path[:-1]):
-            if each.path[: depth + 1] != before[: depth + 1]:
-                lines.append(f"{'  ' * depth}{key}:")
-        indent = "  " * (len(each.path) - 1)
-        text = yaml.safe_dump(each.value, default_flow_style=True, width=2**31 - 1).removesuffix("\n...\n").strip()
-        lines += [f"{indent}# {each.why}", f"{indent}{each.path[-1]}: {text}"]
-        before = each.path
+    for section, group in itertools.groupby(sorted(values, key=lambda each: each.path[0]), lambda each: each.path[0]):
+        lines.append(f"{section}:")
+        for each in group:
+            text = yaml.safe_dump(each.value, default_flow_style=True, width=2**31 - 1).removesuffix("\n...\n").strip()
+            lines += [f"  # {each.why}", f"  {each.path[1]}: {text}"]
     return "\n".join(lines) + "\n"
 
 

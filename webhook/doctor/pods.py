@@ -231,7 +231,8 @@ def claims(facts: ClusterFacts) -> Result:
     """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
     classes = known(facts.device_classes, "the DeviceClasses", "list deviceclasses.resource.k8s.io")
     nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
-    served = [(each, each.resource, _owner(each.resource, facts.policy)) for each in classes if each.resource]
+    resources = ((each, each.spec.get("extendedResourceName")) for each in classes)
+    served = [(each, key, _owner(key, facts.policy)) for each, key in resources if key]
     taken = [_served(each.metadata.name, key, owner, nodes) for each, key, owner in served if owner]
     of_others = facts.policy.settings.other_device_classes
     other = {key for each, key, owner in served if not owner and each.metadata.name not in of_others}

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.near_misses import advised_names, distance, known_resources
@@ -137,71 +136,44 @@ Mark: TypeAlias = Literal["hint", "owned", "placed", "known"]
 """How a vendor uses a name that is not a key; see the fields of these names in a mapping."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameUse:
-    """The meaning of a name to one vendor.
+NameUse: TypeAlias = dict[str, Any]
+"""The meaning of a name to one vendor, see `look_up`."""
 
-    Attributes:
-        vendor: the vendor.
-        in_force: whether its keys are read; otherwise it is inactive.
-        title: the vendor, and what it is.
-        rows: place, spellings, unit, legal numbers, the meaning of its absence, the forms in the order in which they are
-            tried, and what is easily misunderstood; by their label.
+
+def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
+    """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``).
+
+    Returns:
+        Data for JSON; None if neither a vendor nor Kubernetes knows the name.
+
+        ``name``          the name that is looked up
+        ``owner``         the vendor whose key it is as a resource; null if it belongs to no vendor
+        ``choice``        the setting that would make another vendor active, if several have the key
+        ``uses``          its meanings as a key, those of active vendors first: the ``vendor``; ``in_force``: whether its keys
+                          are read; ``title``: the vendor, and what it is; ``rows`` by their label: place, spellings, unit,
+                          legal numbers, the meaning of its absence, the forms in the order in which they are tried, and what
+                          is easily misunderstood
+        ``marks``         pairs of a vendor and its use, if it is not a key
+        ``advice``        what mappings say about a name of another system
+        ``device_class``  the DeviceClass whose own name as a resource it is
     """
-
-    vendor: str
-    in_force: bool
-    title: str
-    rows: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class NameExplained:
-    """Everything that is known about a name.
-
-    Attributes:
-        name: the name that is looked up.
-        owner: the vendor whose key it is as a resource; None if it belongs to no vendor.
-        choice: the setting that would make another vendor active, if several have the key.
-        uses: its meanings as a key, those of active vendors first.
-        marks: (vendor, its use), if it is not a key.
-        near: known names that resemble it, if it is unknown.
-        advice: what mappings say about a name of another system.
-        device_class: the DeviceClass whose own name as a resource it is.
-    """
-
-    name: str
-    owner: str | None
-    choice: str | None
-    uses: tuple[NameUse, ...] = ()
-    marks: tuple[tuple[str, Mark], ...] = ()
-    near: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-    device_class: str | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether any vendor knows the name, or Kubernetes does."""
-        return bool(self.uses or self.marks or self.device_class)
-
-
-def look_up(policy: Policy, name: str) -> NameExplained:
-    """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
+    explained: dict[str, Any] = {"name": name, "owner": None, "choice": None, "uses": [], "marks": []}
+    explained |= {"advice": [], "device_class": None}
     if name.startswith(DEVICE_CLASS):
-        return NameExplained(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
+        return explained | {"device_class": name.removeprefix(DEVICE_CLASS)}
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
     found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name)]
-    uses = tuple(use for _, use in found)
+    if not found:
+        marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)]
+        named = (entry for vendor in vendors for entry in advised_names(vendor.document) if entry.name == name)
+        advice = list(dict.fromkeys(entry.advice for entry in named))
+        return explained | {"marks": marks, "advice": advice} if marks else None
     owners = policy.resources.owners(name)
-    marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)] if not uses else []
-    sharing = {use.vendor for place, use in found if place == "resource"}
-    owner = owners[0].vendor if owners else next((use.vendor for use in uses if use.in_force), None)
+    sharing = {use["vendor"] for place, use in found if place == "resource"}
+    owner = owners[0].vendor if owners else next((use["vendor"] for _, use in found if use["in_force"]), None)
     others = sorted(sharing - {owner})
     choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
-    near = () if uses or marks else similar_names(policy, name)
-    named = (entry for vendor in vendors for entry in advised_names(vendor.document) if entry.name == name)
-    advice = () if uses else tuple(dict.fromkeys(entry.advice for entry in named))
-    return NameExplained(name, owner if sharing else None, choice, uses, tuple(marks), near, advice)
+    return explained | {"owner": owner if sharing else None, "choice": choice, "uses": [use for _, use in found]}
 
 
 def _uses(vendor: Vendor, name: str) -> Iterator[tuple[KeyPlace, NameUse]]:
@@ -210,8 +182,8 @@ def _uses(vendor: Vendor, name: str) -> Iterator[tuple[KeyPlace, NameUse]]:
     for place in _PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
         for owner in {owner.key_name: owner for owner in owners}.values():
-            rows = _rows(vendor, vendor.keys[owner.key_name], owner)
-            yield place, NameUse(vendor.name, not vendor.inactive, title, {label: each for label, each in rows if each})
+            rows = {label: each for label, each in _rows(vendor, vendor.keys[owner.key_name], owner) if each}
+            yield place, {"vendor": vendor.name, "in_force": not vendor.inactive, "title": title, "rows": rows}
 
 
 def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:

@@ -1,10 +1,25 @@
 """The decision on a pod, explained for people: its trace, step by step, as the rows that `explain` prints.
 
-A pure function, and no part of any review.
+A pure function, and no part of any review. It returns data for JSON:
+
+``namespace``   where the pod is created
+``mode``        ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out
+``sent``        whether the cluster would send it to the webhook; otherwise the findings are what the webhook would say
+``allowed``     whether it is created; ``code`` and ``outcome``: the reason
+``status``      the status that is written, or would be in the mode ``enforce``
+``containers``  of each that requests devices its ``name``; its ``title``: what it is, the vendor of its keys (several, if
+                they are mixed), and the form that these take; its ``rows``: what its keys are and mean, what is written and
+                why, what is rounded or lost, and its shim
+``rows``        what concerns the whole pod
+``findings``    all findings except the denial, in order
+``denial``      why it is denied; if it is allowed, the mode of its namespace only reports that
+``correction``  what to write instead, if that is known
+
+Rows have labels, in the order of the output: ``keys``, ``means``, ``written`` …
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -18,7 +33,7 @@ from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
 from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys
-from webhook.explanation.correction import Correction, correction
+from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.names import index
@@ -31,74 +46,20 @@ from webhook.quantity import QuantityError, exact_text, parse_quantity
 from webhook.reasons import Finding, Reason
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
+Explained: TypeAlias = dict[str, Any]
+
 ExplainedRow: TypeAlias = tuple[str, str]
 """What is, and why it is so; without a reason it is empty."""
 
 ExplainedRows: TypeAlias = Mapping[str, Sequence[ExplainedRow]]
-"""Rows by their label, in the order of the output: ``keys``, ``means``, ``written`` …"""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerExplained:
-    """One container that requests devices.
-
-    Attributes:
-        name: its name in the pod.
-        title: what it is, the vendor of its keys (several, if they are mixed), and the form that these take.
-        rows: what its keys are and mean, what is written and why, what is rounded or lost, and its shim.
-    """
-
-    name: str
-    title: str
-    rows: ExplainedRows
+def _reason_data(reason: Reason) -> dict[str, str]:
+    return {"code": reason.code, "outcome": reason.explanation.title}
 
 
-@dataclass(frozen=True, slots=True)
-class PodExplained:
-    """One pod, or the pods of a template.
-
-    Attributes:
-        namespace: where it is created.
-        mode: ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out.
-        reason: the outcome.
-        allowed: whether it is created.
-        status: the status that is written, or would be in the mode ``enforce``.
-        containers: the containers that request devices.
-        rows: what concerns the whole pod.
-        findings: all findings except the denial, in order.
-        denial: why it is denied; if it is allowed, the mode of its namespace only reports that.
-        correction: what to write instead, if that is known.
-        sent: whether the cluster would send it to the webhook; otherwise the findings are what the webhook would say.
-    """
-
-    namespace: str
-    mode: str
-    reason: Reason
-    allowed: bool
-    status: Mapping[str, Any] = field(default_factory=dict)
-    containers: tuple[ContainerExplained, ...] = ()
-    rows: ExplainedRows = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
-    denial: Finding | None = None
-    correction: Correction | None = None
-    sent: bool = True
-
-    def data(self) -> dict[str, Any]:
-        """Return it as data for JSON."""
-        return {
-            **{name: getattr(self, name) for name in ("namespace", "mode", "sent", "allowed")},
-            "code": self.reason.code,
-            "outcome": self.reason.explanation.title,
-            "status": self.status,
-            "containers": msgspec.to_builtins(self.containers),
-            "rows": msgspec.to_builtins(self.rows),
-            "findings": list(map(_finding_data, self.findings)),
-            "denial": None if self.denial is None else _finding_data(self.denial),
-            "correction": None if self.correction is None else msgspec.to_builtins(self.correction),
-        }
-
-
-def _finding_data(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """Return a finding as data for JSON."""
     reason, means = finding.reason, finding.reason.explanation
     about = {"code": reason.code, "title": means.title, "remedy": means.remedy, "status": reason.status}
     return {**about, **{name: getattr(finding, name) for name in ("message", "container", "field", "value")}}
@@ -108,7 +69,9 @@ POD_TARGET: Final = f"the pod's annotation {TARGET}"
 """How the explanation names the source of a target that the pod sets."""
 
 
-def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET) -> PodExplained:
+def explain_pod(
+    pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET, unsent: str | None = None
+) -> Explained:
     """Explain the decision on a pod that is being created.
 
     Args:
@@ -116,54 +79,52 @@ def explain_pod(pod: Pod, context: Context, policy: Policy, pod_target: str = PO
         context: as for `decide`.
         policy: as for `decide`.
         pod_target: how to name the source of the pod's target, if it is not the manifest (an option, for example).
+        unsent: why the cluster does not send it to the webhook: it stays as it is, and what is wrong with it is said.
     """
     traced = trace(pod, context, policy)
     decision, would = traced.decision, traced.enforced
     enforcement = enforcement_of(pod, context)
     rollout = context.namespace.labels.get(ROLLOUT)
-    mode = enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %"
     because = {"because": [(decision.reason.explanation.meaning, "")]}
-    explained = PodExplained(context.namespace.name, mode, decision.reason, decision.allowed, rows=because)
+    explained: Explained = {
+        "namespace": context.namespace.name,
+        "mode": enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %",
+        "sent": unsent is None,
+        "allowed": decision.allowed,
+        **_reason_data(decision.reason),
+        "status": {},
+        "containers": [],
+        "rows": because,
+        "findings": [],
+        "denial": None,
+        "correction": None,
+    }
     if traced.skipped:
         return explained
     # In `warn` and `audit` nothing is written; explained is what would be.
     plan = traced.steps.plan if would.denial is None else None
     findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes)))
-    containers = tuple(_containers(traced, plan, findings, policy, pod_target))
-    named = {container.name for container in containers}
+    if unsent is not None and (said := (*findings, *([] if would.denial is None else [would.denial]))):
+        rows = {"because": [(unsent, "")], **_finding_rows(said, ("lost", "warnings", "notes"))}
+        unchanged = {"allowed": True, **_reason_data(Reason.NO_GPU_KEYS)}
+        return {**explained, **unchanged, "rows": rows, "findings": list(map(finding_data, said))}
+    containers = list(_containers(traced, plan, findings, policy, pod_target))
+    named = {container["name"] for container in containers}
     others = [finding for finding in findings if finding.container not in named]
-    instead = None if would.denial is None else correction(pod, _enforcing(context), policy, would.denial)
-    rows = {
-        **({} if containers or would.denial is not None else because),
-        **_present("pod", () if plan is None else _placement(plan)),
-        **_finding_rows(others, ("lost", "warnings", "notes")),
-        **({} if would.denial is None else _denial_rows(would.denial, enforced=not decision.allowed)),
+    return {
+        **explained,
+        "status": would.status,
+        "containers": containers,
+        "rows": {
+            **({} if containers or would.denial is not None else because),
+            **_present("pod", () if plan is None else _placement(plan)),
+            **_finding_rows(others, ("lost", "warnings", "notes")),
+            **({} if would.denial is None else _denial_rows(would.denial, enforced=not decision.allowed)),
+        },
+        "findings": list(map(finding_data, findings)),
+        "denial": None if would.denial is None else finding_data(would.denial),
+        "correction": None if would.denial is None else correction(pod, _enforcing(context), policy, would.denial),
     }
-    return replace(
-        explained,
-        status=would.status,
-        containers=containers,
-        rows=rows,
-        findings=findings,
-        denial=would.denial,
-        correction=instead,
-    )
-
-
-def unsent(explained: PodExplained, why: str) -> PodExplained:
-    """Explain a pod that the cluster does not send to the webhook: it stays as it is, and what is wrong with it is said.
-
-    Args:
-        explained: the explanation of the decision that the webhook would make.
-        why: why it is not sent.
-    """
-    findings = (*explained.findings, *([] if explained.denial is None else [explained.denial]))
-    if not findings:
-        return replace(explained, sent=False)
-    rows = {"because": [(why, "")], **_finding_rows(findings, ("lost", "warnings", "notes"))}
-    return PodExplained(
-        explained.namespace, explained.mode, Reason.NO_GPU_KEYS, allowed=True, rows=rows, findings=findings, sent=False
-    )
 
 
 def _enforcing(context: Context) -> Context:
@@ -239,7 +200,7 @@ def _changed(name: str, before: str | None, after: str | None) -> ExplainedRow:
 
 def _containers(
     traced: Trace, plan: Plan | None, findings: Sequence[Finding], policy: Policy, pod_target: str
-) -> Iterator[ContainerExplained]:
+) -> Iterator[Explained]:
     """Yield the requesting containers; without a plan (of a denied pod), nothing is written to them."""
     if traced.containers is None:
         for unread in traced.steps.survey.keys.containers:
@@ -250,14 +211,14 @@ def _containers(
         requested, reading = container.requested, container.reading
         because = _because(requested.vendor, traced.overrides, policy, pod_target)
         form = None if reading is None else reading.form.name
-        yield ContainerExplained(
-            requested.name,
-            _title(requested.name, requested.vendor.name, form, init=requested.keys.init),
-            {
+        yield {
+            "name": requested.name,
+            "title": _title(requested.name, requested.vendor.name, form, init=requested.keys.init),
+            "rows": {
                 **_steps(container, plan, because, _of_container(findings, requested.name, ("lost",))),
                 **_of_container(findings, requested.name, ("warnings", "notes")),
             },
-        )
+        }
 
 
 def _title(name: str, vendor: str, form: str | None, *, init: bool) -> str:
@@ -268,7 +229,7 @@ def _of_container(findings: Sequence[Finding], name: str, labels: Sequence[str])
     return _finding_rows((finding for finding in findings if finding.container == name), labels)
 
 
-def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Policy) -> ContainerExplained:
+def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Policy) -> Explained:
     """A container with keys that cannot even be collected: keys of two vendors, or invalid quantities."""
     vendors: dict[str, None] = {}
     rows: list[ExplainedRow] = []
@@ -286,7 +247,7 @@ def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Polic
         rows.append((f"{key}: {text}", meaning))
     title = _title(container.name, " and ".join(vendors), None, init=container.init)
     found = _of_container(findings, container.name, ("lost", "warnings", "notes"))
-    return ContainerExplained(container.name, title, {"keys": rows, **found})
+    return {"name": container.name, "title": title, "rows": {"keys": rows, **found}}
 
 
 def _steps(

@@ -67,7 +67,7 @@ class CertificateOptions:
     Attributes:
         state_dir: the folder of the server's own CA and serving certificate; None: the default place.
         certificate_dir: the folder of a provided pair.
-        settle: seconds within which all callers have learned of a CA.
+        ca_settle: seconds within which all callers have learned of a CA.
         certificate_days: how long a serving certificate is valid.
         extra_names: additional DNS names and IP addresses.
         cluster_domain: the domain of the cluster's Services.
@@ -77,7 +77,7 @@ class CertificateOptions:
 
     state_dir: Path | None = None
     certificate_dir: Path | None = None
-    settle: float = SETTLE
+    ca_settle: float = SETTLE
     certificate_days: int = SERVING_LIFE.days
     extra_names: tuple[str, ...] = ()
     cluster_domain: str = CLUSTER_DOMAIN
@@ -119,7 +119,7 @@ def certificates_of(options: CertificateOptions, log: "FilteringBoundLogger", *,
         raise StartError(f"--client-ca-file {file}: {error.strerror}") from error
     except CertificateError as error:
         raise StartError(f"--client-ca-file {file}: {error}") from error
-    certificates = Certificates(tls, log, settle=options.settle, watched=watched)
+    certificates = Certificates(tls, log, settle=options.ca_settle, watched=watched)
     if file is not None:
         certificates.follow_clients(file)
     return certificates

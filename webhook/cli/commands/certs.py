@@ -36,7 +36,7 @@ from webhook.cluster.registration.desired import NAME, ServiceReference
 from webhook.cluster.registration.observed import StoredConfiguration, bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.collect import shown_at
+from webhook.doctor.collect import handshake
 from webhook.doctor.facts import HTTPS, HandshakeResult, address_of
 
 OPTION: Final = "--certificate-dir"
@@ -86,8 +86,7 @@ def show(
 ) -> None:
     """Print the stored and the served certificates, their expiry, and what trusts them."""
     with _failures():
-        found = asyncio.run(read_stored(_where(kubeconfig, release_namespace, state_dir)))
-    data = certificates_data(found, served_at(found, address))
+        data = asyncio.run(certificates_data(_where(kubeconfig, release_namespace, state_dir), address))
     click.echo(json.dumps(data, indent=2) if output == "json" else certificates_text(data), nl=output == "json")
 
 
@@ -129,27 +128,15 @@ def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     return state_dir
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCertificates:
-    """Stored certificates, and who trusts them.
+async def certificates_data(where: Location, address: str | None) -> dict[str, Any]:
+    """Read the stored certificates and the one that is served; fingerprints are SHA-256 of the DER, times ISO 8601 in UTC.
 
-    Attributes:
-        place: for people.
-        decoded: the content of the store.
-        trusted: the CAs (DER) by webhook of the webhook configuration; None outside a cluster, or if it cannot be read.
-        address: where API servers call, if there is a webhook configuration.
-        notes: lines for people.
-    """
+    Args:
+        where: where they are stored.
+        address: HOST:PORT of the server; None: the address in the webhook configuration, if there is one.
 
-    place: str
-    decoded: Decoded
-    trusted: Mapping[str, frozenset[bytes]] | None = None
-    address: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-async def read_stored(where: Location) -> FoundCertificates:
-    """Read the stored certificates.
+    Returns:
+        The report, ready for JSON.
 
     Raises:
         ApiError: they cannot be read.
@@ -158,20 +145,28 @@ async def read_stored(where: Location) -> FoundCertificates:
     async with _store(where) as (store, place, api):
         files = (await store.read()).files
         foreign = _not_ours(files, place)
-        decoded, notes = (decode(files), ()) if foreign is None else (Decoded(None), (foreign,))
-        if api is None:
-            return FoundCertificates(place, decoded, notes=notes)
+        decoded, notes = (decode(files), []) if foreign is None else (Decoded(None), [foreign])
+        webhooks: Mapping[str, Object] | None = None  # outside a cluster, or not known
         try:
-            registration = await StoredConfiguration(api).read()
+            if api is not None:
+                registration = await StoredConfiguration(api).read()
+                webhooks = {} if registration is None else webhooks_of(registration)
         except ApiError as error:
-            return FoundCertificates(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
-    if registration is None:
-        uncalled = f"there is no webhook configuration {NAME}: the API server does not call the webhook"
-        return FoundCertificates(place, decoded, trusted={}, notes=(*notes, uncalled))
-    webhooks = webhooks_of(registration)
-    trusted = {name: frozenset(by_der(bundle_of(webhook))) for name, webhook in webhooks.items()}
-    addresses = map(_host_and_port, webhooks.values())
-    return FoundCertificates(place, decoded, trusted, next(addresses, None), notes)
+            notes.append(f"who trusts it is not known: {error}")
+    if webhooks == {}:
+        notes.append(f"there is no webhook configuration {NAME}: the API server does not call the webhook")
+    address = address or next(map(_host_and_port, (webhooks or {}).values()), None)
+    state, shown = decoded.state, None if address is None else await _served_at(address)
+    trusted = None if webhooks is None else {name: set(by_der(bundle_of(each))) for name, each in webhooks.items()}
+    return {
+        "place": place,
+        "cas": [] if state is None else _cas(state, trusted),
+        "servingCertificate": None if state is None else _serving_certificate(state),
+        "served": _served(state, shown),
+        "rotationRequest": None if state is None or state.requested is None else state.requested.value,
+        "problems": [str(problem) for problem in decoded.problems],
+        "notes": notes,
+    }
 
 
 async def request_new(where: Location, request: RotationRequest) -> str:
@@ -243,37 +238,12 @@ SHORT: Final = 16
 """Digits of a fingerprint in the text, enough to distinguish certificates; the JSON has all."""
 
 
-def served_at(found: FoundCertificates, address: str | None) -> HandshakeResult | None:
-    """Connect to a server, and return the certificate that it presents; None without an address.
-
-    Args:
-        found: has the address in the webhook configuration, and the CAs that its callers trust.
-        address: HOST:PORT, instead of that address.
-    """
-    host, _, port = (address or found.address or "").rpartition(":")
+async def _served_at(address: str) -> HandshakeResult:
+    host, _, port = address.rpartition(":")
     if not port.isdecimal():
-        return HandshakeResult(address, "unreachable", f"{address!r} is no HOST:PORT") if address else None
+        return HandshakeResult(address, "unreachable", f"{address!r} is no HOST:PORT")
     host = host.strip("[]")
-    return asyncio.run(shown_at(host, int(port)))
-
-
-def certificates_data(found: FoundCertificates, shown: HandshakeResult | None) -> dict[str, Any]:
-    """Build the report, ready for JSON; fingerprints are SHA-256 of the DER, times ISO 8601 in UTC.
-
-    Args:
-        found: the stored certificates, and who trusts them.
-        shown: the certificate that the server presents; None if no server was contacted.
-    """
-    state = found.decoded.state
-    return {
-        "place": found.place,
-        "cas": [] if state is None else _cas(state, found),
-        "servingCertificate": None if state is None else _serving_certificate(state),
-        "served": _served(state, shown),
-        "rotationRequest": None if state is None or state.requested is None else state.requested.value,
-        "problems": [str(problem) for problem in found.decoded.problems],
-        "notes": list(found.notes),
-    }
+    return await handshake(host, int(port), host, None)
 
 
 def certificates_text(data: dict[str, Any]) -> str:
@@ -296,7 +266,7 @@ def certificates_text(data: dict[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _cas(state: State, found: FoundCertificates) -> list[dict[str, Any]]:
+def _cas(state: State, trusted: Mapping[str, set[bytes]] | None) -> list[dict[str, Any]]:
     until = {retired.certificate: retired.until for retired in state.retired}
     entries = []
     for ca in state.cas:
@@ -309,8 +279,8 @@ def _cas(state: State, found: FoundCertificates) -> list[dict[str, Any]]:
         entry = {"state": phase, **_dates(ca)}
         if ca in until:
             entry["trustedUntil"] = f"{until[ca]:%Y-%m-%dT%H:%M:%SZ}"
-        if found.trusted is not None:
-            entry["trustedBy"] = sorted(name for name, bundle in found.trusted.items() if der(ca) in bundle)
+        if trusted is not None:
+            entry["trustedBy"] = sorted(name for name, bundle in trusted.items() if der(ca) in bundle)
         entries.append(entry)
     return entries
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import click
 
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
-from webhook.cli.terminal import WIDTH, Failure
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine
+from webhook.cli.terminal import WIDTH, Failure, json_text
 from webhook.doctor.result import Check, FileLine, Level, Result
 
 FILE_FORMATS: Final = ("github", "sarif")
@@ -113,12 +113,13 @@ def _of_cluster(source: PolicyOptions) -> list[tuple[Check[Any], Result]]:
 
 
 def _values_for(source: PolicyOptions) -> str:
-    from webhook.doctor.collect import collect_systems
+    from webhook.doctor.collect import collect_readiness
     from webhook.doctor.nodes import proposed, values_text
     from webhook.doctor.result import UnansweredError
+    from webhook.mapping.load import load_policy
 
     now = dt.datetime.now(dt.UTC)
-    facts = in_cluster(source, lambda api, namespace: collect_systems(api, namespace, now))
+    facts = in_cluster(source, lambda api, namespace: collect_readiness(api, namespace, now, load_policy(), every=True))
     try:
         return values_text(proposed(facts))
     except UnansweredError as error:

@@ -1,23 +1,23 @@
 """``vgpu-webhook codes``: explains each reason code and its remedy; also generates ``docs/codes.md``."""
 
 import difflib
-import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import click
 
-from webhook.cli.terminal import columns
+from webhook.cli.terminal import columns, json_text
 from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
-    ReasonKind.OUTCOME: "outcome: only in the status, the audit log and metrics",
-    ReasonKind.WARNING: "warning: the pod is created, and its author gets a warning",
-    ReasonKind.NOTE: "note: recorded in the status, the audit log and metrics only",
-    ReasonKind.DENIAL: "denial: the pod is not created",
-    ReasonKind.BUG: "bug: nothing was decided",
+    ReasonKind.OUTCOME: "only in the status, the audit log and metrics",
+    ReasonKind.NOTE: "recorded in the status, the audit log and metrics only",
+    ReasonKind.WARNING: "the pod is created, and its author gets a warning",
+    ReasonKind.DENIAL: "the pod is not created",
+    ReasonKind.BUG: "nothing was decided",
 }
+"""What each kind does, in the order of the page."""
 
 _USUAL_STATUS: Final = 422
 """The HTTP status of most denials, which the page names once."""
@@ -33,17 +33,9 @@ _HEADING: Final = """\
 Warnings, denials, the audit log and log lines contain a code, metrics its name. `vgpu-webhook codes VGW101` explains one.
 """
 
-_GROUPS: Final[Mapping[ReasonKind, str]] = {
-    ReasonKind.OUTCOME: "## Outcomes\n\nOnly in the status, the audit log and metrics.\n",
-    ReasonKind.NOTE: "## Notes\n\nLike outcomes.\n",
-    ReasonKind.WARNING: "## Warnings\n\nThe pod is created, and its author gets a warning.\n",
-    ReasonKind.DENIAL: """\
-## Denials
-
-The pod is not created. Unless stated otherwise, the HTTP status is 422, and the remedy is to write what the message names.
-""",
-    ReasonKind.BUG: "## Bugs\n\nNothing was decided.\n",
-}
+_OF_DENIALS: Final = (
+    " Unless stated otherwise, the HTTP status is 422, and the remedy is to write what the message names."
+)
 
 
 @click.command()
@@ -77,7 +69,7 @@ def _explained(reason: Reason) -> str:
     status = f" (HTTP status {reason.status})" if reason.status else ""
     lines = [
         f"{reason.code}: {explanation.title} ({reason.slug})",
-        f"{_DOES[reason.kind]}{status}",
+        f"{reason.kind.value}: {_DOES[reason.kind]}{status}",
         "",
         *textwrap.wrap(explanation.meaning, 100),
         "",
@@ -99,13 +91,17 @@ def _as_json(found: Iterable[Reason]) -> str:
         }
         for reason in found
     ]
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_text(data)
 
 
 def as_markdown() -> str:
     """The page ``docs/codes.md``: the codes of each kind, with a section for each."""
-    by_kind = {kind: [reason for reason in Reason if reason.kind is kind] for kind in _GROUPS}
-    return "\n".join([_HEADING, *(text for kind in _GROUPS for text in (_GROUPS[kind], *map(_section, by_kind[kind])))])
+    parts = [_HEADING]
+    for kind, does in _DOES.items():
+        more = _OF_DENIALS if kind is ReasonKind.DENIAL else ""
+        parts.append(f"## {kind.value.capitalize()}s\n\n{does.capitalize()}.{more}\n")
+        parts += [_section(reason) for reason in Reason if reason.kind is kind]
+    return "\n".join(parts)
 
 
 def _section(reason: Reason) -> str:

@@ -4,7 +4,6 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +12,10 @@ import click
 from webhook.cli.commands.mutate import unified
 from webhook.cli.manifests.cases import DIGEST, MAPPINGS, SETTINGS, report
 from webhook.cli.manifests.files import manifests_in
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate_under
-from webhook.cli.options import PolicyOptions, check_template_paths, end
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
+from webhook.cli.options import PolicyOptions, end
 from webhook.cli.policy_source import sourced_policy
+from webhook.cli.terminal import json_text
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine
 from webhook.mapping.model.policy import Policy
@@ -23,15 +23,6 @@ from webhook.mapping.model.policy import Policy
 BUILT_IN: Final = "built-in"
 DIFFERENT: Final = 2
 """Exit code if something would be treated differently."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherTreatment:
-    """An object that two policies treat differently: what each reports about its pods, and what each stores."""
-
-    title: str
-    reports: tuple[str, str]
-    stored: tuple[dict[str, Any] | None, dict[str, Any] | None]
 
 
 @click.command()
@@ -70,14 +61,20 @@ def diff(
     policies = _policy(old), _policy(new)
     manifests, problems = manifests_in(files)
     before, after = (
-        simulate_under(manifests, each, namespace=namespace, template_paths=template_paths, match=sent_names(each))
+        simulate(
+            manifests,
+            each,
+            problems=problems,
+            namespace=namespace,
+            template_paths=template_paths,
+            match=sent_names(each),
+        )
         for each in policies
     )
-    check_template_paths(before)
     before.errors += [error for error in after.errors if error not in before.errors]
     found = list(treated_otherwise(policies[0], before, policies[1], after))
-    click.echo(_as_json(found) if output == "json" else _as_text(found, len(before.objects)), nl=False)
-    end(manifests, problems, before, denied=False, strict=False)
+    click.echo(json_text(found) if output == "json" else _as_text(found, len(before.objects)), nl=False)
+    end(before, denied=False, strict=False)
     if found:
         raise click.exceptions.Exit(DIFFERENT)
 
@@ -102,15 +99,18 @@ def _policy(name: str) -> Policy:
     return sourced_policy(PolicyOptions(mappings=mappings, settings=settings)).policy
 
 
-def treated_otherwise(old: Policy, before: Simulated, new: Policy, after: Simulated) -> Iterator[OtherTreatment]:
-    """Yield the objects that are treated differently: the same manifests under two policies, whose digests do not count."""
+def treated_otherwise(old: Policy, before: Simulated, new: Policy, after: Simulated) -> Iterator[dict[str, Any]]:
+    """Yield the objects that are treated differently: the same manifests under two policies, whose digests do not count.
+
+    Each is data for JSON: the title of the ``object``, and what the ``old`` and the ``new`` policy report about its pods
+    (``report``, as lines) and store (``stored``).
+    """
     # An object that only one of them can read is an error, and has no counterpart.
     firsts = dict(_numbered(before.objects))
     for first, second in ((firsts[key], each) for key, each in _numbered(after.objects) if key in firsts):
-        reports = _report(first), _report(second)
-        stored = _stored(first, old), _stored(second, new)
-        if reports[0] != reports[1] or stored[0] != stored[1]:
-            yield OtherTreatment(first.title, reports, stored)
+        treatments = _treatment(first, old), _treatment(second, new)
+        if treatments[0] != treatments[1]:
+            yield {"object": first.title, "old": treatments[0], "new": treatments[1]}
 
 
 def _numbered(objects: Sequence[SimulatedObject]) -> Iterator[tuple[tuple[FileLine, str, int], SimulatedObject]]:
@@ -121,41 +121,23 @@ def _numbered(objects: Sequence[SimulatedObject]) -> Iterator[tuple[tuple[FileLi
         yield (each.at, each.title, counts[each.at, each.title]), each
 
 
-def _stored(simulated: SimulatedObject, policy: Policy) -> dict[str, Any] | None:
-    if simulated.after is None:
-        return None
-    text = json.dumps(simulated.after).replace(policy.digest, DIGEST)
-    stored: dict[str, Any] = json.loads(text)
-    return stored
+def _treatment(simulated: SimulatedObject, policy: Policy) -> dict[str, Any]:
+    lines = [f"note: {note}" for note in simulated.notes]
+    for pod in simulated.pods:
+        lines += [f"{pod.path}:"] if len(simulated.pods) > 1 else []
+        lines += report(pod.decision).splitlines()
+    stored = json.loads(json.dumps(simulated.after).replace(policy.digest, DIGEST))
+    return {"report": lines, "stored": stored}
 
 
-def _report(simulated: SimulatedObject) -> str:
-    several = len(simulated.pods) > 1
-    notes = "".join(f"note: {note}\n" for note in simulated.notes)
-    return notes + "".join((f"{pod.path}:\n" if several else "") + report(pod.decision) for pod in simulated.pods)
-
-
-def _as_text(found: Sequence[OtherTreatment], objects: int) -> str:
+def _as_text(found: Sequence[dict[str, Any]], objects: int) -> str:
     parts = []
     for each in found:
-        old, new = (text.splitlines() for text in each.reports)
-        told = "".join(f"{line}\n" for line in difflib.ndiff(old, new) if not line.startswith("?"))
-        parts.append(f"{click.style(each.title, bold=True)}\n{told}")
-        if None not in each.stored:
-            parts.append("".join(unified(each.title, each.stored[0] or {}, each.stored[1], ("before", "then"))))
+        title, old, new = each["object"], each["old"], each["new"]
+        lines = difflib.ndiff(old["report"], new["report"])
+        told = "".join(f"{line}\n" for line in lines if not line.startswith("?"))
+        parts.append(f"{click.style(title, bold=True)}\n{told}")
+        if None not in (old["stored"], new["stored"]):
+            parts += unified(title, old["stored"], new["stored"], ("before", "then"))
         parts.append("\n")
     return "".join([*parts, f"{len(found)} of {objects} objects would be treated differently\n"])
-
-
-def _as_json(found: Sequence[OtherTreatment]) -> str:
-    data = [
-        {
-            "object": each.title,
-            **{
-                name: {"report": text.splitlines(), "stored": stored}
-                for name, text, stored in zip(("old", "new"), each.reports, each.stored, strict=True)
-            },
-        }
-        for each in found
-    ]
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

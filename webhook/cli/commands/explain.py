@@ -1,21 +1,17 @@
 """``vgpu-webhook explain``: explains how manifests are changed and why, or what a key means."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
-from webhook.cli.terminal import Failure, LabelledRow, block, heading, labelled
+from webhook.cli.options import PolicyOptions, end, manifest_options
+from webhook.cli.terminal import Failure, LabelledRow, block, heading, json_text, labelled
 from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import ObjectExplained
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.explanation.correction import Correction
-    from webhook.explanation.names import Mark, NameExplained
-    from webhook.explanation.pods import PodExplained
+    from webhook.explanation.names import Mark
 
 _COLORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lost", "warnings", "traps"), "yellow"),
@@ -77,39 +73,40 @@ def explain(
         _explain_name(name, sourced, output)
         return
     from webhook.cli.manifests.files import manifests_in
-    from webhook.cli.manifests.simulate import explain_objects, simulate_under
+    from webhook.cli.manifests.simulate import explain_objects, simulate
 
     manifests, problems = manifests_in(files)
     policy = sourced.policy
-    outcome = simulate_under(manifests, policy, namespace=namespace, target=target, template_paths=template_paths)
-    check_template_paths(outcome)
-    objects = list(explain_objects(manifests, outcome, policy, target))
+    outcome = simulate(
+        manifests, policy, problems=problems, namespace=namespace, target=target, template_paths=template_paths
+    )
+    objects = list(explain_objects(outcome, policy, target))
     if output == "text":
         _print("\n".join(map(object_text, objects)), sourced)
     else:
-        _print_json({"objects": [each.data() for each in objects]}, sourced)
-    denied = any(not pod.allowed for each in objects for _, pod in each.pods)
-    end(manifests, problems, outcome, denied=denied, strict=strict)
+        _print_json({"objects": objects}, sourced)
+    denied = any(not pod["allowed"] for each in objects for pod in each["pods"])
+    end(outcome, denied=denied, strict=strict)
 
 
-def object_text(obj: "ObjectExplained") -> str:
-    """Format for a terminal, with colors, which `click.echo` strips if stdout is not one."""
-    titled = ((f"{obj.title}, {path}" if path else obj.title, pod) for path, pod in obj.pods)
-    pods = ["".join(_pod_lines(title, pod)) for title, pod in titled]
-    return "\n".join(pods or [heading(f"{obj.title}: no pod found in it")]) + "".join(labelled("note", obj.notes))
+def object_text(obj: Mapping[str, Any]) -> str:
+    """Format what `explain_objects` says, with colors, which `click.echo` strips if stdout is not a terminal."""
+    title, pods = obj["title"], obj["pods"]
+    texts = ["".join(_pod_lines(f"{title}, {pod['path']}" if pod["path"] else title, pod)) for pod in pods]
+    return "\n".join(texts or [heading(f"{title}: no pod found in it")]) + "".join(labelled("note", obj["notes"]))
 
 
-def _pod_lines(title: str, pod: "PodExplained") -> Iterator[str]:
-    verdict, color = ("allowed", None) if pod.allowed else ("denied", "red")
-    mode = "" if pod.mode == "enforce" else f" (mode {pod.mode})"
-    outcome = f"{pod.reason.explanation.title} ({pod.reason.code})"
-    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {outcome}", color)
-    for container in pod.containers:
-        yield from (f"  {line}\n" for line in heading(container.title).splitlines())
-        yield from _row_lines(container.rows, 4)
-    yield from _row_lines(pod.rows, 2)
-    if pod.correction is not None:
-        yield from _correction_lines(pod.correction)
+def _pod_lines(title: str, pod: Mapping[str, Any]) -> Iterator[str]:
+    verdict, color = ("allowed", None) if pod["allowed"] else ("denied", "red")
+    mode = "" if pod["mode"] == "enforce" else f" (mode {pod['mode']})"
+    outcome = f"{pod['outcome']} ({pod['code']})"
+    yield heading(f"{title} in namespace {pod['namespace']}{mode}: {verdict}, {outcome}", color)
+    for container in pod["containers"]:
+        yield from (f"  {line}\n" for line in heading(container["title"]).splitlines())
+        yield from _row_lines(container["rows"], 4)
+    yield from _row_lines(pod["rows"], 2)
+    if pod["correction"] is not None:
+        yield from _correction_lines(**pod["correction"])
 
 
 def _row_lines(rows: "Mapping[str, Sequence[str | LabelledRow]]", indent: int) -> Iterator[str]:
@@ -117,50 +114,51 @@ def _row_lines(rows: "Mapping[str, Sequence[str | LabelledRow]]", indent: int) -
         yield from labelled(label, each, indent, _COLORS.get(label, "cyan"))
 
 
-def _correction_lines(correction: "Correction") -> Iterator[str]:
+def _correction_lines(manifest: Mapping[str, Any], remove: Sequence[str]) -> Iterator[str]:
     from webhook.cli.manifests.files import yaml_text
 
-    if correction.remove:
-        yield from labelled("remove", correction.remove, color="green")
-    if correction.manifest:
+    if remove:
+        yield from labelled("remove", remove, color="green")
+    if manifest:
         yield from labelled("write", ["this instead; with it the pod is not denied:"], color="green")
-        yield from block(yaml_text(correction.manifest).splitlines())
+        yield from block(yaml_text(manifest).splitlines())
 
 
 def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:
-    import msgspec
-
-    from webhook.explanation.names import look_up
+    from webhook.explanation.names import look_up, similar_names
 
     found = look_up(sourced.policy, name)
-    if not found.known:
-        near = f"; did you mean {' or '.join(found.near)}?" if found.near else "; `vgpu-webhook vendors` lists the keys"
+    if found is None:
+        meant = similar_names(sourced.policy, name)
+        near = f"; did you mean {' or '.join(meant)}?" if meant else "; `vgpu-webhook vendors` lists the keys"
         raise Failure([shown(f"{name} is not a key of any vendor{near}")])
     if output == "text":
-        _print("".join(_name_lines(found)), sourced)
+        _print("".join(_name_lines(**found)), sourced)
     else:
-        _print_json(msgspec.to_builtins(found), sourced)
+        _print_json(found, sourced)
 
 
-def _name_lines(name: "NameExplained") -> Iterator[str]:
-    yield heading(name.name)
-    if name.device_class is not None:
-        what = f"devices of the DeviceClass {name.device_class}, claimed by the scheduler"
+def _name_lines(
+    *, name: str, owner: str | None, choice: str | None, uses: Any, marks: Any, advice: Any, device_class: str | None
+) -> Iterator[str]:
+    yield heading(name)
+    if device_class is not None:
+        what = f"devices of the DeviceClass {device_class}, claimed by the scheduler"
         yield from labelled("here", [f"{what}: no key of a mapping, unchanged"])
-    if name.owner is not None:
-        yield from labelled("here", [f"a key of {name.owner}"])
-    if name.choice is not None:
-        yield from labelled("else", [f"the setting `{name.choice}` has it read as the other's key"])
-    for use in name.uses:
-        yield heading(use.title, indent=2)
-        yield from _row_lines(use.rows, 4)
-    for vendor, mark in name.marks:
+    if owner is not None:
+        yield from labelled("here", [f"a key of {owner}"])
+    if choice is not None:
+        yield from labelled("else", [f"the setting `{choice}` has it read as the other's key"])
+    for use in uses:
+        yield heading(use["title"], indent=2)
+        yield from _row_lines(use["rows"], 4)
+    for vendor, mark in marks:
         yield from labelled(vendor, [_MARKS[mark]])
-    yield from labelled("advice", name.advice)
+    yield from labelled("advice", advice)
 
 
 def _print_json(data: Mapping[str, Any], sourced: "SourcedPolicy") -> None:
-    click.echo(json.dumps({"policy": sourced.title, **data}, indent=2, ensure_ascii=False))
+    click.echo(json_text({"policy": sourced.title, **data}), nl=False)
 
 
 def _print(text: str, sourced: "SourcedPolicy") -> None:

@@ -1,20 +1,20 @@
 """``vgpu-webhook mutate``: prints manifests as the cluster would store them, without a cluster or network."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
-from webhook.cli.manifests.simulate import Simulated, simulate_under
-from webhook.cli.options import PolicyOptions, check_template_paths, end, manifest_options
+from webhook.cli.manifests.simulate import NOTE, Simulated, simulate
+from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase
+from webhook.cli.terminal import json_text
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import FileLine, Level
-from webhook.mapping.document.problem import Problem
 from webhook.reasons import BY_CODE
 
 
@@ -65,23 +65,23 @@ def mutate(
     policy = sourced.policy
     check_target(target, policy)
     manifests, problems = manifests_in(files)
-    outcome = simulate_under(
+    outcome = simulate(
         manifests,
         policy,
+        problems=problems,
         namespace=namespace,
         target=target,
         template_paths=template_paths,
         match=sent_names(policy),
     )
-    check_template_paths(outcome)
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
     if output in REPORTS:
-        click.echo(REPORTS[output](_report_of(outcome, [*problems, *outcome.errors], strict=strict)), nl=False)
+        click.echo(REPORTS[output](_report_of(outcome, strict=strict)), nl=False)
     else:
         click.echo(FORMATS[output](outcome), nl=False)
         _print_messages(outcome)
-    end(manifests, problems, outcome, denied=outcome.denied, strict=strict)
+    end(outcome, denied=outcome.denied, strict=strict)
 
 
 def _print_messages(outcome: Simulated) -> None:
@@ -126,7 +126,6 @@ FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
 
 NOT_READ: Final = "not-read"
 NOT_JUDGED: Final = "not-judged"
-NOTE: Final = "note"
 OTHERS: Final = {
     NOT_READ: "documents that cannot be read",
     NOT_JUDGED: "requests for a GPU that are in no pod",
@@ -135,30 +134,20 @@ OTHERS: Final = {
 """The rules of a report beside the reason codes."""
 
 
-def _report_of(outcome: Simulated, problems: Sequence[Problem], *, strict: bool) -> CommandReport:
+def _report_of(outcome: Simulated, *, strict: bool) -> CommandReport:
     """Return a report: each object is a test case, which fails if it is denied; each reason is a rule.
 
     Args:
         outcome: the result for all documents.
-        problems: what could not be read.
         strict: whether a request that nothing judges is an error.
     """
-    cases: list[TestCase] = [(each.source, NOT_READ, [str(each)], ()) for each in problems]
-    lines = [ReportLine(NOT_READ, Level.ERROR, str(each), FileLine(each.source, each.line)) for each in problems]
+    cases: list[TestCase] = [(each.source, NOT_READ, [str(each)], ()) for each in outcome.errors]
+    lines = [ReportLine(NOT_READ, Level.ERROR, str(each), FileLine(each.source, each.line)) for each in outcome.errors]
     for each in outcome.objects:
         beyond = [
             ReportLine(NOT_JUDGED, Level.ERROR if strict else Level.WARNING, text, each.at) for text in each.unjudged
         ]
-        found = [
-            ReportLine(
-                NOTE if message.reason is None else message.reason.code,
-                message.level,
-                message.text,
-                FileLine(each.at.file, message.line),
-            )
-            for message in each.messages
-        ]
-        told = [*found, *beyond]
+        told = [*each.messages, *beyond]
         failures = [line.text for line in told if line.level is Level.ERROR]
         cases.append((each.at.file, each.title, failures, [line.text for line in told]))
         lines += [replace(line, text=f"{each.title}: {line.text}") for line in told]

@@ -1,6 +1,5 @@
 """``vgpu-webhook preview``: what the next pods of workloads would be, before anything is switched on."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +10,9 @@ import msgspec
 
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
-from webhook.cli.manifests.preview import NextPod, Preview, preview_objects, preview_of, readiness_of
+from webhook.cli.manifests.preview import NextPod, Preview, outcomes, preview_objects, preview_of, readiness_of
 from webhook.cli.options import DENIED, PolicyOptions, in_cluster, policy_options
-from webhook.cli.terminal import Failure, columns
+from webhook.cli.terminal import Failure, columns, json_text
 from webhook.doctor.result import Check, Level, Result, counted
 from webhook.text import shown
 
@@ -77,7 +76,7 @@ def preview(
     click.echo(preview_text(found, line, checked, output), nl=False)
     if unread:
         raise Failure(unread)
-    if found.outcomes["denied"]:
+    if outcomes(found.pods)["denied"]:
         sys.exit(DENIED)
 
 
@@ -109,12 +108,11 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
 
 
 def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> tuple[Preview, tuple[str, ...]]:
-    from webhook.cli.manifests.simulate import simulate_under
+    from webhook.cli.manifests.simulate import simulate
 
     manifests, problems = manifests_in(files)
-    outcome = simulate_under(manifests, policy, namespace=namespace)
-    unjudged = (f"{each.title}: {text}" for each in outcome.objects for text in each.unjudged)
-    return preview_objects(outcome.objects, policy), (*map(str, problems), *map(str, outcome.errors), *unjudged)
+    outcome = simulate(manifests, policy, problems=problems, namespace=namespace)
+    return preview_objects(outcome.objects, policy), (*map(str, outcome.errors), *outcome.unjudged)
 
 
 Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]
@@ -145,7 +143,7 @@ def preview_text(found: Preview, source: str, checked: Checked, output: str) -> 
         output: the format.
     """
     if output == "json":
-        return json.dumps(_data(found, source, checked), indent=2, ensure_ascii=False) + "\n"
+        return json_text(_data(found, source, checked))
     return "\n".join(_markdown(found, source, checked) if output == "markdown" else _table(found, source, checked))
 
 
@@ -153,10 +151,10 @@ def _data(found: Preview, source: str, checked: Checked) -> dict[str, Any]:
     return {
         "policy": source,
         "pods": [msgspec.to_builtins(pod) for pod in found.pods],
-        "outcomes": dict(found.outcomes),
-        "effects": dict(found.effects),
-        "codes": dict(found.codes),
-        "namespaces": {name: dict(outcomes) for name, outcomes in found.namespaces.items()},
+        "outcomes": outcomes(found.pods),
+        "effects": found.effects,
+        "codes": found.codes,
+        "namespaces": found.namespaces,
         "withoutRequest": found.others,
         "cluster": [{"name": check.name, **msgspec.to_builtins(result)} for check, result in checked],
     }
@@ -167,13 +165,13 @@ def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     yield ""
     if found.pods:
         yield columns([HEADINGS, *map(_cells, found.pods)])
-    yield f"{counted(len(found.pods), 'template')} with a GPU request: {_counts(found.outcomes)}"
+    yield f"{counted(len(found.pods), 'template')} with a GPU request: {_counts(outcomes(found.pods))}"
     yield f"without one: {found.others}"
     for what, counts in (("effects", found.effects), ("codes", found.codes)):
         if counts:
             yield f"{what}: {_counts(counts)}"
     if len(found.namespaces) > 1:
-        yield from (f"namespace {name}: {_counts(outcomes)}" for name, outcomes in found.namespaces.items())
+        yield from (f"namespace {name}: {_counts(counts)}" for name, counts in found.namespaces.items())
     if checked:
         yield ""
         yield as_text(checked).rstrip()
@@ -185,7 +183,7 @@ def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     yield ""
     yield "| namespace | unchanged | changed | denied |\n|---|---|---|---|"
     yield from (f"| {name} | {' | '.join(map(str, counts.values()))} |" for name, counts in found.namespaces.items())
-    yield f"| **all** | {' | '.join(map(str, found.outcomes.values()))} |"
+    yield f"| **all** | {' | '.join(map(str, outcomes(found.pods).values()))} |"
     yield ""
     yield f"| {' | '.join(heading.lower() for heading in HEADINGS)} |\n|---|---|---|---|"
     for pod in found.pods:

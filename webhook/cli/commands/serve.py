@@ -3,8 +3,9 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -12,6 +13,8 @@ from webhook.cli.options import configured, configured_policy, of_cluster
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from webhook.replica.run import Addresses
     from webhook.server.listener import Endpoint, Routes
     from webhook.server.mutate import Current
@@ -39,6 +42,8 @@ class EndpointType(click.ParamType["Endpoint"]):
 
 
 ENDPOINT: Final = EndpointType()
+
+_Kind = TypeVar("_Kind", bound="DataclassInstance")
 
 
 @click.command(
@@ -183,35 +188,17 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     default="info",
     help="Level of the JSON log on stderr: denials are logged as info, other reviews as debug.",
 )
-def serve(  # noqa: PLR0917  (click passes them by name)
+def serve(
+    *,
     standalone: bool,
-    listen: "Endpoint",
-    plain_listen: "Endpoint",
     mappings: Path | None,
     settings: Path | None,
-    namespaces: Path | None,
-    kubeconfig: Path | None,
-    release_namespace: str | None,
-    url: str | None,
-    service: str | None,
-    registration: str,
-    owner_events: bool,
-    sweep: bool,
-    claims: bool,
-    playground: bool,
-    reuse_port: bool,
-    state_dir: Path | None,
-    certificate_dir: Path | None,
-    ca_settle: float,
-    certificate_days: int,
-    extra_names: tuple[str, ...],
-    cluster_domain: str,
-    client_ca_file: Path | None,
-    inject_ca_from: str | None,
     target: str | None,
-    drain_grace: float,
+    namespaces: Path | None,
+    playground: bool,
     connections: int,
     log_level: str,
+    **others: Any,
 ) -> None:
     """Answer admission reviews over HTTPS.
 
@@ -222,33 +209,17 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     from webhook.replica.run import CertificateOptions, Options
     from webhook.server.protocol import Limits
 
-    limits = Limits(connections=connections)
-    pages = _playground() if playground else None
-    options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits, pages=pages)
-    certificate_options = CertificateOptions(
-        state_dir,
-        certificate_dir,
-        ca_settle,
-        certificate_days,
-        extra_names,
-        cluster_domain,
-        client_ca_file,
-        inject_ca_from,
-    )
+    certificate_options = _options(CertificateOptions, others)
     with _failures():
         certificate_options.check()
+    limits = Limits(connections=connections)
+    options = _options(Options, others, limits=limits, pages=_playground() if playground else None)
     if standalone:
         from webhook.cli.manifests.simulate import load_namespaces
         from webhook.replica.run import serve_standalone
 
-        cluster_options = {
-            "--kubeconfig": kubeconfig,
-            "--release-namespace": release_namespace,
-            "--url": url,
-            "--service": service,
-            "--inject-ca-from": inject_ca_from,
-        }
-        _reject(cluster_options, "--standalone, which needs no cluster")
+        of_a_cluster = ("kubeconfig", "release_namespace", "url", "service", "inject_ca_from")
+        _reject({name: others[name] for name in of_a_cluster}, "--standalone, which needs no cluster")
         policy = configured_policy(mappings, settings, target)
         known = load_namespaces(namespaces, policy.settings.opt_in_label)
         with _failures():
@@ -256,11 +227,16 @@ def serve(  # noqa: PLR0917  (click passes them by name)
         return
     from webhook.replica.in_cluster import ClusterOptions, serve_clustered
 
-    file_options = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
-    _reject(file_options, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
-    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration, owner_events, sweep, claims)
+    of_files = {"mappings": mappings, "settings": settings, "target": target, "namespaces": namespaces}
+    _reject(of_files, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
     with _failures():
-        serve_clustered(options, where, certificate_options, log_level, _announce)
+        serve_clustered(options, _options(ClusterOptions, others), certificate_options, log_level, _announce)
+
+
+def _options(kind: type[_Kind], values: Mapping[str, Any], **more: Any) -> _Kind:
+    """Make options of the values that are called like its fields."""
+    names = {field.name for field in fields(kind)} - more.keys()
+    return kind(**{name: values[name] for name in names}, **more)
 
 
 def _playground() -> "Callable[[Current, Limits], Routes]":
@@ -295,6 +271,6 @@ def _failures() -> Iterator[None]:
 
 def _reject(options: Mapping[str, object], context: str) -> None:
     """Report an option that has a value."""
-    for option, value in options.items():
+    for name, value in options.items():
         if value is not None:
-            raise Failure([f"{option} cannot be used with {context}"])
+            raise Failure([f"--{name.replace('_', '-')} cannot be used with {context}"])

@@ -1,20 +1,23 @@
 """``vgpu-webhook test``: runs cases, folders of manifests with what is expected of them; for pipelines."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import click
 
-from webhook.cli.manifests.cases import POD, CaseResult, cases_in, judged_case
+from webhook.cli.manifests.cases import POD, cases_in, judged_case
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, json_text
+from webhook.cli.reports import REPORTS, CommandReport, ReportLine
+from webhook.cli.terminal import json_text
 from webhook.doctor.result import FileLine, Level
 
 FAILED: Final = 2
 """Exit code if a case is not as expected."""
+
+Results: TypeAlias = Mapping[str, Sequence[str]]
+"""The folders of cases, each with what is not as expected."""
 
 
 @click.command()
@@ -50,44 +53,44 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
       vgpu-webhook test policies/
       vgpu-webhook test policies/ --values values.yaml -o junit > report.xml
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    policy_with = partial(sourced_policy(source).with_documents, partial=False)
-    results = [judged_case(folder, policy_with, update=update) for folder in cases_in(folders)]
+    with_documents = sourced_policy(source).with_documents
+    results = {str(folder): judged_case(folder, with_documents, update=update) for folder in cases_in(folders)}
     click.echo(TEXTS[output](results) if output in TEXTS else REPORTS[output](_report(results)), nl=False)
-    if any(result.failures for result in results):
+    if any(results.values()):
         raise click.exceptions.Exit(FAILED)
 
 
-def _as_text(results: Sequence[CaseResult]) -> str:
+def _as_text(results: Results) -> str:
     """Format each case that is not as expected, and the number of the others."""
-    failed = [result for result in results if result.failures]
+    failed = {name: failures for name, failures in results.items() if failures}
     lines = [
         line
-        for result in failed
+        for name, failures in failed.items()
         for line in (
-            click.style(f"× {result.name}", fg="red"),  # noqa: RUF001  (a cross)
-            *(f"    {line}" for failure in result.failures for line in failure.splitlines()),
+            click.style(f"× {name}", fg="red"),  # noqa: RUF001  (a cross)
+            *(f"    {line}" for failure in failures for line in failure.splitlines()),
             "",
         )
     ]
     return "\n".join([*lines, f"{len(results)} cases: {len(results) - len(failed)} as expected, {len(failed)} not", ""])
 
 
-def _as_json(results: Sequence[CaseResult]) -> str:
+def _as_json(results: Results) -> str:
     """Format the same as JSON."""
-    cases: list[dict[str, Any]] = [{"name": result.name, "failures": list(result.failures)} for result in results]
-    return json_text({"ok": not any(result.failures for result in results), "cases": cases})
+    cases = [{"name": name, "failures": failures} for name, failures in results.items()]
+    return json_text({"ok": not any(results.values()), "cases": cases})
 
 
-def _report(results: Sequence[CaseResult]) -> CommandReport:
+def _report(results: Results) -> CommandReport:
     """Return a report with a test case for each; what fails is annotated at the beginning of its manifest."""
-    cases = [(str(Path(each.name).parent), Path(each.name).name, each.failures, ()) for each in results]
+    cases = [(str(Path(name).parent), Path(name).name, failures, ()) for name, failures in results.items()]
     lines = [
-        ReportLine("case", Level.ERROR, text, FileLine(f"{each.name}/{POD}", 1))
-        for each in results
-        for text in each.failures
+        ReportLine("case", Level.ERROR, text, FileLine(f"{name}/{POD}", 1))
+        for name, failures in results.items()
+        for text in failures
     ]
     return CommandReport("test", {"case": "is each case as expected"}, cases, lines)
 
 
-TEXTS: Final[Mapping[str, Callable[[Sequence[CaseResult]], str]]] = {"text": _as_text, "json": _as_json}
+TEXTS: Final[Mapping[str, Callable[[Results], str]]] = {"text": _as_text, "json": _as_json}
 """The formats beside those of `REPORTS`."""

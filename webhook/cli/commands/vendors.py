@@ -6,7 +6,6 @@ Keys, guards and sources, for a terminal or as a page; documents as YAML.
 import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import click
@@ -15,8 +14,7 @@ from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.reports import json_text
-from webhook.cli.terminal import aligned, columns, terminal_width
+from webhook.cli.terminal import aligned, columns, json_text, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource, Guard, texts
 from webhook.mapping.document.strict_yaml import parse
@@ -73,7 +71,6 @@ def vendors(
     sources: bool,
     guards: bool,
     output: str,
-    cluster: bool,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
 
@@ -82,7 +79,6 @@ def vendors(
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
     With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
-    source = replace(source, cluster=cluster)
     policy = sourced_policy(source).policy
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")

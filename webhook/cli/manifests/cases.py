@@ -6,10 +6,10 @@ what is stored, unless all is denied; ``report.txt``, what is reported), or writ
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec.structs import astuple
@@ -17,16 +17,16 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from webhook.admission.decision import Decision
+from webhook.cli.manifests.file_checks import WithDocuments
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests, yaml_stream
-from webhook.cli.manifests.simulate import simulate_under
+from webhook.cli.manifests.simulate import simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
 from webhook.mapping.document.schema import API_VERSION, SOME, Strict
-from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import validated
 from webhook.mapping.load import documents_in, settings_in
-from webhook.mapping.model.policy import Policy
 from webhook.reasons import BY_CODE, Finding
 
 POD: Final = "pod.yaml"
@@ -39,8 +39,6 @@ EXPECTATION: Final = "expect.yaml"
 OF_A_CASE: Final = (POD, STORED, REPORT, EXPECTATION)
 """Files by which a folder is a case."""
 KNOWN: Final = frozenset({POD, NAMESPACE, SETTINGS, MAPPINGS, STORED, REPORT, EXPECTATION})
-
-PolicyWith: TypeAlias = Callable[[Sequence[Document], Document | None], Policy]
 
 DEFAULT_NAMESPACE: Final = "team"
 DIGEST: Final = "0" * 12
@@ -86,19 +84,6 @@ class Ran:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """Whether a case is as expected.
-
-    Attributes:
-        name: its folder, as it was found.
-        failures: what differs; empty if nothing does.
-    """
-
-    name: str
-    failures: tuple[str, ...] = ()
-
-
 def cases_in(places: Sequence[Path]) -> list[Path]:
     """Find the folders of cases, in these folders and below; one with another file of a case lacks its manifest.
 
@@ -116,32 +101,32 @@ def cases_in(places: Sequence[Path]) -> list[Path]:
     return [*found]
 
 
-def judged_case(folder: Path, policy_with: PolicyWith, *, update: bool = False) -> CaseResult:
-    """Run a case, and compare it with what is expected.
+def judged_case(folder: Path, with_documents: WithDocuments, *, update: bool = False) -> tuple[str, ...]:
+    """Run a case, and compare it with what is expected; return what differs.
 
     Args:
         folder: its folder.
-        policy_with: returns the policy with the case's own mappings and settings.
+        with_documents: makes the policy of the case's own mappings and settings.
         update: write ``expected.yaml`` and ``report.txt`` anew, instead of comparing them, unless a person wrote an
             `EXPECTATION` in their place, which is compared anyway.
     """
     try:
-        ran = run_case(folder, policy_with)
+        ran = run_case(folder, with_documents)
         expectation = _expectation(folder / EXPECTATION)
         if update and (expectation is None or (folder / REPORT).exists()):
             _record(folder, ran)
-        return CaseResult(str(folder), tuple(_failures(folder, ran, expectation)))
+        return tuple(_failures(folder, ran, expectation))
     except MappingError as error:
-        return CaseResult(str(folder), tuple(map(str, error.problems)))
+        return tuple(map(str, error.problems))
     except ManifestError as error:
-        return CaseResult(str(folder), (str(error),))
+        return (str(error),)
     except OSError as error:
-        return CaseResult(str(folder), (f"{error.filename}: {error.strerror}",))
+        return (f"{error.filename}: {error.strerror}",)
     except UnicodeDecodeError:
-        return CaseResult(str(folder), ("a file of the case is not UTF-8 text",))
+        return ("a file of the case is not UTF-8 text",)
 
 
-def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
+def run_case(folder: Path, with_documents: WithDocuments) -> Ran:
     """Decide on what is in a case.
 
     Raises:
@@ -149,12 +134,13 @@ def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
         ManifestError: a manifest cannot be read.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
-    policy = _policy_in(folder, policy_with)
+    mappings, settings = (part if part.exists() else None for part in (folder / MAPPINGS, folder / SETTINGS))
+    policy = with_documents(documents_in(mappings), settings_in(settings), partial=False)
     namespaces = _read(folder / NAMESPACE)
     names = [mapping_or_empty(each.data.get("metadata")).get("name") for each in namespaces]
     pod_file = folder / POD
     manifests = [*namespaces, *read_manifests(pod_file.read_bytes(), str(pod_file))]
-    simulated = simulate_under(manifests, policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE)
+    simulated = simulate(manifests, policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE)
     if simulated.errors:
         raise ManifestError(simulated.errors[0])
     pods = [(each, pod) for each in simulated.objects for pod in each.pods]
@@ -175,12 +161,6 @@ def run_case(folder: Path, policy_with: PolicyWith) -> Ran:
         tuple(each.denial.reason.code for each in decisions if each.denial is not None and not each.allowed),
         tuple(finding.reason.code for each in decisions for finding in each.warnings),
     )
-
-
-def _policy_in(folder: Path, policy_with: PolicyWith) -> Policy:
-    mappings, settings = folder / MAPPINGS, folder / SETTINGS
-    documents = documents_in(mappings if mappings.exists() else None)
-    return policy_with(documents, settings_in(settings if settings.exists() else None))
 
 
 def _read(file: Path) -> list[Manifest]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from webhook.admission.claims import claims_of
 from webhook.cli.manifests.files import Manifest, ManifestError
-from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty
+from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import read_template
@@ -108,8 +108,7 @@ def claims_in(manifests: Iterable[Manifest]) -> ManifestClaims:
 def _objects(manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
     for manifest in manifests:
         try:
-            obj = kube_object(manifest, manifest.data)
-            yield from list_items(obj) or [obj]
+            yield from flattened(kube_object(manifest, manifest.data))
         except ManifestError:
             continue
 

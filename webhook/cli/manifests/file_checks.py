@@ -4,17 +4,18 @@ import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
-from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate_under
-from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, mapping_or_empty, pod_places
+from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
+from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
 from webhook.cluster.registration.match_conditions import sent_names
@@ -47,23 +48,6 @@ class FoundDocument:
     document: Document
 
 
-@dataclass(frozen=True, slots=True)
-class _ConfigMap:
-    """A ConfigMap in a manifest."""
-
-    manifest: Manifest
-    text: str
-    path: FieldPath
-    data: Mapping[str, Any]
-
-    def line(self, path: FieldPath) -> int:
-        """The line of the value at a path in it, or of the nearest known parent."""
-        return self.manifest.line((*self.path, *path))
-
-    def problem(self, path: FieldPath, message: str, hint: str | None = None) -> Problem:
-        return Problem(message, (*self.path, *path), hint, self.manifest.source, self.line(path))
-
-
 def in_manifest(manifest: Manifest, text: str) -> tuple[list[FoundDocument], list[Problem]]:
     """Decode the documents in the ConfigMaps of a manifest; return them and their problems.
 
@@ -77,50 +61,43 @@ def in_manifest(manifest: Manifest, text: str) -> tuple[list[FoundDocument], lis
     if plain or "kind" not in manifest.data:
         message = "a plain document among Kubernetes objects: put it into a file of its own, or into a ConfigMap"
         problems.append(Problem(message, source=manifest.source, line=manifest.lines[()]))
-    for config_map in _config_maps(manifest, text):
-        try:
-            found += _in_config_map(config_map)
-        except MappingError as error:
-            problems += error.problems
+    with suppress(ManifestError):  # what is no object is reported with the objects
+        for obj in flattened(kube_object(manifest, manifest.data)):
+            try:
+                found += _in_config_map(obj, text) if (obj.group, obj.kind) == ("", "ConfigMap") else ()
+            except MappingError as error:
+                problems += error.problems
     return found, problems
 
 
-def _config_maps(manifest: Manifest, text: str) -> Iterator[_ConfigMap]:
-    kind, items = manifest.data.get("kind"), manifest.data.get("items")
-    if kind == "ConfigMap":
-        yield _ConfigMap(manifest, text, (), manifest.data)
-    elif kind in {"List", "ConfigMapList"} and isinstance(items, list):
-        for index, item in enumerate(items):
-            if isinstance(item, dict) and item.get("kind", "ConfigMap") == "ConfigMap":
-                yield _ConfigMap(manifest, text, ("items", index), item)
-
-
-def _in_config_map(config_map: _ConfigMap) -> Iterator[FoundDocument]:
-    metadata, texts = mapping_or_empty(config_map.data.get("metadata")), mapping_or_empty(config_map.data.get("data"))
-    label = mapping_or_empty(metadata.get("labels")).get(MAPPING)
-    if metadata.get("name") == SETTINGS_NAME:
-        yield _embedded(config_map, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
-    elif label == "true":
-        yield _embedded(config_map, "mapping", MAPPING_KEY, texts.get(MAPPING_KEY))
+def _in_config_map(obj: KubeObject, text: str) -> Iterator[FoundDocument]:
+    texts = mapping_or_empty(obj.data.get("data"))
+    if obj.metadata.get("name") == SETTINGS_NAME:
+        yield _embedded(obj, text, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
+    elif mapping_or_empty(obj.metadata.get("labels")).get(MAPPING) == "true":
+        yield _embedded(obj, text, "mapping", MAPPING_KEY, texts.get(MAPPING_KEY))
     elif MAPPING_KEY in texts:
         hint = f'add the label `{MAPPING}: "true"`'
-        raise MappingError(
-            [config_map.problem(("metadata", "labels"), "without its label the webhook does not read it", hint)]
-        )
+        raise _invalid(obj, ("metadata", "labels"), "without its label the webhook does not read it", hint)
 
 
-def _embedded(config_map: _ConfigMap, kind: DocumentKind, key: str, value: object) -> FoundDocument:
+def _invalid(obj: KubeObject, path: FieldPath, message: str, hint: str | None = None) -> MappingError:
+    place = (*obj.path, *path)
+    return MappingError([Problem(message, place, hint, obj.manifest.source, obj.manifest.line(place))])
+
+
+def _embedded(obj: KubeObject, text: str, kind: DocumentKind, key: str, value: object) -> FoundDocument:
     path: FieldPath = ("data", key)
     if not isinstance(value, str):
-        raise MappingError([config_map.problem(path, f"a text {key} is required")])
-    line = config_map.line(path)
+        raise _invalid(obj, path, f"a text {key} is required")
+    line = obj.manifest.line((*obj.path, *path))
     # The lines of other scalars are not those of the file.
-    literal = _LITERAL.search(config_map.text.splitlines()[line - 1]) is not None
+    literal = _LITERAL.search(text.splitlines()[line - 1]) is not None
 
     def moved(inner: int | None) -> int:
         return line + inner if literal and inner is not None else line
 
-    source = config_map.manifest.source
+    source = obj.manifest.source
     try:
         documents = parse(value, source)
     except MappingError as error:
@@ -128,7 +105,7 @@ def _embedded(config_map: _ConfigMap, kind: DocumentKind, key: str, value: objec
     if not documents and kind == "settings":
         documents = [Document(source, {}, {})]
     if len(documents) != 1:
-        raise MappingError([config_map.problem(path, f"{len(documents)} documents: a ConfigMap contains exactly one")])
+        raise _invalid(obj, path, f"{len(documents)} documents: a ConfigMap contains exactly one")
     (document,) = documents
     return FoundDocument(
         kind, replace(document, lines={place: moved(inner) for place, inner in document.lines.items()})
@@ -233,14 +210,11 @@ class ReadFiles:
         Raises:
             UnansweredError: a document is invalid.
         """
-        return simulate_under(self.objects, self.valid, match=sent_names(self.valid))
+        return simulate(self.objects, self.valid, match=sent_names(self.valid))
 
 
-class WithDocuments(Protocol):
-    """Makes the policy that results from documents; see `SourcedPolicy.with_documents`."""
-
-    def __call__(self, mappings: Sequence[Document], settings: Document | None, *, partial: bool) -> Policy:
-        """Raises `MappingError` for invalid documents."""
+WithDocuments: TypeAlias = Callable[..., Policy]
+"""Makes the policy that results from documents: `SourcedPolicy.with_documents`."""
 
 
 def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool = True) -> ReadFiles:
@@ -332,7 +306,7 @@ def _claims(files: ReadFiles) -> Result:
 def _denied(files: ReadFiles) -> Result:
     """Would the webhook deny no pod of the objects?"""
     denied = [
-        (f"{each.at.file}: {each.title}: {message.text}", FileLine(each.at.file, message.line))
+        (f"{each.at.file}: {each.title}: {message.text}", message.at)
         for each in files.outcome.objects
         for message in each.messages
         if message.level is Level.ERROR
@@ -419,8 +393,7 @@ def _own_keys(files: ReadFiles) -> Iterator[Found]:
     policy = files.valid
     for manifest in files.objects:
         try:
-            obj = kube_object(manifest, manifest.data)
-            for item in list_items(obj) or [obj]:
+            for item in flattened(kube_object(manifest, manifest.data)):
                 found = _of(item, policy)
                 start = FileLine(manifest.source, manifest.lines[()])
                 yield from ((f"{manifest.source}: {item.title}: {finding.message}", start) for finding in found)

@@ -309,24 +309,20 @@ def _deeper(data: object, depth: int) -> bool:
 _MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
-_NAMES: Final[Mapping[str, str]] = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "a boolean",
-    "object": "a mapping",
-    "array": "a list",
-    "null": "nothing",
+_TYPES_OF_JSON: Final[Mapping[str, tuple[type, str]]] = {
+    "str": (str, "text"),
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "a boolean"),
+    "object": (dict, "a mapping"),
+    "array": (list, "a list"),
+    "null": (type(None), "nothing"),
 }
-_SCHEMA_TYPES: Final[Mapping[str, type]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "object": dict,
-    "array": list,
-    "null": type(None),
-}
+"""The names of types in messages of ``msgspec``: the type, and what it is called here."""
+
+
+def _called(name: str) -> str:
+    return _TYPES_OF_JSON[name][1] if name in _TYPES_OF_JSON else name
 
 
 def decode_error(message: str, data: Any, base: FieldPath) -> tuple[FieldPath, str]:
@@ -347,10 +343,10 @@ def decode_error(message: str, data: Any, base: FieldPath) -> tuple[FieldPath, s
     path = _path(match["path"] or "", data, base, mismatch["got"] if mismatch else None)
     if mismatch is None:
         return path, match["what"]
-    expected = " or ".join(_NAMES.get(name, name) for name in mismatch["expected"].split(" | ") if name != "null")
+    expected = " or ".join(_called(name) for name in mismatch["expected"].split(" | ") if name != "null")
     got = mismatch["got"]
     hint = ": quote it" if "str" in mismatch["expected"] and got in {"int", "float", "bool"} else ""
-    return path, f"{expected} is expected here, not {_NAMES.get(got, got)}{hint}"
+    return path, f"{expected} is expected here, not {_called(got)}{hint}"
 
 
 def _path(text: str, data: Any, base: FieldPath, got: str | None) -> FieldPath:
@@ -369,7 +365,7 @@ def _path(text: str, data: Any, base: FieldPath, got: str | None) -> FieldPath:
 
 def _key_of_type(value: Any, got: str | None) -> str | None:
     """The first key whose value has the mismatched type: msgspec does not name the keys of maps."""
-    mismatched = _SCHEMA_TYPES.get(got or "")
+    mismatched, _ = _TYPES_OF_JSON.get(got or "", (None, ""))
     if not isinstance(value, dict) or mismatched is None:
         return None
     return next((str(key) for key, child in value.items() if type(child) is mismatched), None)

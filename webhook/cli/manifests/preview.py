@@ -4,6 +4,7 @@ The workloads come from manifests, or from a cluster: then also whether it can r
 """
 
 import datetime as dt
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, simulate_under
+from webhook.cli.manifests.simulate import SimulatedObject, simulate
 from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
@@ -66,12 +67,6 @@ class Preview:
     others: int
 
     @property
-    def outcomes(self) -> Mapping[str, int]:
-        """The numbers of unchanged, changed and denied templates."""
-        counts = Counter(pod.outcome for pod in self.pods)
-        return {outcome: counts[outcome] for outcome in ("unchanged", "changed", "denied")}
-
-    @property
     def effects(self) -> Mapping[str, int]:
         """The number of templates with each effect, the most frequent first."""
         return dict(Counter(effect for pod in self.pods for effect in pod.effects).most_common())
@@ -84,10 +79,13 @@ class Preview:
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, int]]:
         """The same as `outcomes` for each namespace."""
-        spaces = dict.fromkeys(pod.namespace for pod in self.pods)
-        return {
-            space: Preview(tuple(pod for pod in self.pods if pod.namespace == space), 0).outcomes for space in spaces
-        }
+        return {space: outcomes(pods) for space, pods in itertools.groupby(self.pods, lambda pod: pod.namespace)}
+
+
+def outcomes(pods: Iterable[NextPod]) -> Mapping[str, int]:
+    """The numbers of unchanged, changed and denied templates."""
+    counts = Counter(pod.outcome for pod in pods)
+    return {outcome: counts[outcome] for outcome in ("unchanged", "changed", "denied")}
 
 
 def preview_objects(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
@@ -203,7 +201,7 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             async for manifest in _roots(api, namespace, version, kind, collections):
                 space = around.get(str(manifest.data["metadata"].get("namespace", "")))
                 manifests = [manifest] if space is None else [space, manifest]
-                outcome = simulate_under(manifests, policy)
+                outcome = simulate(manifests, policy)
                 unread += map(str, outcome.errors)
                 found = preview_objects(outcome.objects, policy)
                 pods += found.pods

@@ -19,9 +19,9 @@ from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.claims import GROUP, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
-    IsKey,
     KubeObject,
     PodPlace,
+    flattened,
     kube_object,
     list_items,
     mapping_or_empty,
@@ -30,6 +30,7 @@ from webhook.cli.manifests.workloads import (
     pointer,
     unjudged,
 )
+from webhook.cli.reports import ReportLine
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
@@ -39,38 +40,27 @@ from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
-from webhook.workloads import Kinds, matches, workloads_of
+from webhook.workloads import matches, owned_metadata, workloads_of
 
 if TYPE_CHECKING:
-    from webhook.explanation.pods import PodExplained
     from webhook.server.mutate import Described
 
 DEFAULT_NAMESPACE: Final = "default"
 
-DecideOffline: TypeAlias = Callable[[Pod, Context], Decision]
+DecideOffline: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
 
 @dataclass(frozen=True, slots=True)
-class SimulateOptions:
-    """Options for all documents.
+class _Options:
+    """What holds for all documents; see `simulate`."""
 
-    Attributes:
-        namespace: the namespace of objects without one.
-        target: replaces the pods' target annotation.
-        template_paths: paths of further pod templates and pod specs.
-        opt_in: the label by which a namespace opts in; a namespace that is not among the documents has it.
-        match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
-        is_key: whether a name is a resource name of a vendor, to report those that nothing judges.
-        kinds: the known kinds; None: those of the table.
-    """
-
-    namespace: str | None = None
-    target: str | None = None
-    template_paths: tuple[str, ...] = ()
-    opt_in: str = labels.INJECT
-    match: MatchedNames | None = None
-    is_key: IsKey = lambda _: False
-    kinds: Kinds | None = None
+    policy: Policy
+    namespace: str | None
+    target: str | None
+    template_paths: tuple[str, ...]
+    match: MatchedNames | None
+    decide: DecideOffline
+    namespaces: Mapping[str, Namespace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +80,8 @@ class SimulatedPod:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What is reported of an object.
-
-    Attributes:
-        level: an error for a denial, a warning that applying it would show, or ok for a note of this command only.
-        text: the message, after the title of the object.
-        line: the line of its file.
-        reason: why; None for what the webhook never reports.
-    """
-
-    level: Level
-    text: str
-    line: int | None
-    reason: Reason | None = None
+NOTE: Final = "note"
+"""The rule of what this command reports, and the webhook never does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +94,8 @@ class SimulatedObject:
         before: the object as it was read.
         after: as it would be stored; None if it was denied.
         patch: the operations between them.
-        messages: what is reported of it.
+        messages: what is reported of it: an error is a denial, a warning what applying it would show, ok a note of this
+            command only; their rules are codes of reasons, or `NOTE`.
         unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
         needed: the objects that its pods need besides.
@@ -128,7 +106,7 @@ class SimulatedObject:
     before: dict[str, Any]
     after: dict[str, Any] | None
     patch: tuple[Operation, ...] = ()
-    messages: tuple[Message, ...] = ()
+    messages: tuple[ReportLine, ...] = ()
     unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
     needed: tuple[dict[str, Any], ...] = ()
@@ -160,41 +138,72 @@ class Simulated:
         objects: every object except Namespaces, in order; items of lists separately.
         documents: the documents to print; lists contain their simulated items. Last come the templates of claims.
         single: whether there is one document, denied or not; Namespaces do not count.
-        unmatched: template paths that matched nothing in any object.
-        errors: of each object that could not be read, the problem; it is left out.
+        errors: why documents and objects could not be read; they are left out.
+        manifests: what was read.
     """
 
     objects: list[SimulatedObject] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
     single: bool = True
-    unmatched: tuple[str, ...] = ()
     errors: list[Problem] = field(default_factory=list)
+    manifests: Sequence[Manifest] = ()
 
     @property
     def denied(self) -> bool:
         """Whether any object was denied."""
         return any(result.denials for result in self.objects)
 
+    @property
+    def unjudged(self) -> list[str]:
+        """The requests that nothing judged, with their objects."""
+        return [f"{each.title}: {text}" for each in self.objects for text in each.unjudged]
 
-def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: SimulateOptions) -> Simulated:
-    """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error."""
-    outcome = Simulated()
+
+def simulate(
+    manifests: Sequence[Manifest],
+    policy: Policy,
+    *,
+    problems: Sequence[Problem] = (),
+    namespace: str | None = None,
+    target: str | None = None,
+    template_paths: tuple[str, ...] = (),
+    match: MatchedNames | None = None,
+    decide: DecideOffline = decide,
+) -> Simulated:
+    """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error.
+
+    Args:
+        manifests: the documents; a namespace that is not among them has opted in.
+        policy: the policy under which pods are decided.
+        problems: why other documents could not be read.
+        namespace: the namespace of objects without one.
+        target: replaces the pods' target annotation.
+        template_paths: paths of further pod templates and pod specs.
+        match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
+        decide: decides on a pod.
+
+    Raises:
+        Failure: a template path matches nothing in any object.
+    """
+    outcome = Simulated(manifests=manifests)
     documents: list[KubeObject] = []
     namespaces: dict[str, Namespace] = {}
     for manifest in manifests:
         try:
             obj = kube_object(manifest, manifest.data)
-            namespaces |= {namespace.name: namespace for namespace in namespaces_in(obj)}
+            namespaces |= {space.name: space for space in namespaces_in(obj)}
             documents += [] if _is_namespace(obj) else [obj]
         except ManifestError as error:
             outcome.errors.append(error.problem)
     outcome.single = len(documents) + len(outcome.errors) == 1
-    everything = [item for obj in documents for item in _flattened(obj)]
-    outcome.unmatched = tuple(
-        path for path in options.template_paths if not any(True for obj in everything for _ in places_at(obj, path))
-    )
+    outcome.errors[:0] = problems
+    everything = [item for obj in documents for item in flattened(obj)]
+    unmatched = [path for path in template_paths if not any(True for obj in everything for _ in places_at(obj, path))]
+    if unmatched:
+        raise Failure([f"--template-path {path}: matches no pod template or pod spec" for path in unmatched])
+    options = _Options(policy, namespace, target, template_paths, match, decide, namespaces)
     for obj in documents:
-        printed = _document(obj, outcome, decide, options, namespaces)
+        printed = _document(obj, outcome, options)
         if printed is not None:
             outcome.documents.append(printed)
     present = [(each.group, each.kind, each.metadata.get("namespace"), each.name) for each in everything]
@@ -208,44 +217,17 @@ def simulate(manifests: Sequence[Manifest], decide: DecideOffline, options: Simu
     return outcome
 
 
-def simulate_under(
-    manifests: Sequence[Manifest],
-    policy: Policy,
-    *,
-    namespace: str | None = None,
-    target: str | None = None,
-    template_paths: tuple[str, ...] = (),
-    match: MatchedNames | None = None,
-) -> Simulated:
-    """Simulate what the cluster would store of these documents under a policy; for the rest, see `SimulateOptions`."""
-    opt_in, kinds = policy.settings.opt_in_label, workloads_of(policy.settings)
-    owners = policy.resources.owners
-    options = SimulateOptions(namespace, target, template_paths, opt_in, match, lambda name: bool(owners(name)), kinds)
-    return simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
-
-
-def _flattened(obj: KubeObject) -> Iterator[KubeObject]:
-    items = list_items(obj)
-    yield from [obj] if items is None else itertools.chain.from_iterable(map(_flattened, items))
-
-
-def _document(
-    obj: KubeObject,
-    outcome: Simulated,
-    decide: DecideOffline,
-    options: SimulateOptions,
-    namespaces: Mapping[str, Namespace],
-) -> dict[str, Any] | None:
+def _document(obj: KubeObject, outcome: Simulated, options: _Options) -> dict[str, Any] | None:
     items = list_items(obj)
     if items is None:
         try:
-            simulated = _object(obj, decide, options, namespaces)
+            simulated = _object(obj, options)
         except ManifestError as error:
             outcome.errors.append(error.problem)
             return None
         outcome.objects.append(simulated)
         return simulated.after
-    printed = [_document(item, outcome, decide, options, namespaces) for item in items if not _is_namespace(item)]
+    printed = [_document(item, outcome, options) for item in items if not _is_namespace(item)]
     return {**obj.data, "items": [item for item in printed if item is not None]}
 
 
@@ -259,43 +241,37 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
     Raises:
         ManifestError: Kubernetes could not decode one of them.
     """
-    items = list_items(obj)
-    if items is not None:
-        yield from itertools.chain.from_iterable(map(namespaces_in, items))
-    elif _is_namespace(obj):
-        pod = _decoded(obj, PodPlace((), None, {"metadata": obj.data.get("metadata")}, (((), ()),)), {})
+    for item in filter(_is_namespace, flattened(obj)):
+        pod = _decoded(item, PodPlace((), None, {"metadata": item.data.get("metadata")}, (((), ()),)), {})
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})
 
 
-def _object(
-    obj: KubeObject, decide: DecideOffline, options: SimulateOptions, namespaces: Mapping[str, Namespace]
-) -> SimulatedObject:
-    places = pod_places(obj, options.template_paths, options.kinds)
-    rest = tuple(unjudged(obj, places, options.is_key, options.kinds))
-    at = FileLine(obj.manifest.source, obj.manifest.line(obj.path))
+def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
+    settings, owners = options.policy.settings, options.policy.resources.owners
+    kinds, opt_in = workloads_of(settings), settings.opt_in_label
+    places = pod_places(obj, options.template_paths, kinds)
+    rest = tuple(unjudged(obj, places, lambda name: bool(owners(name)), kinds))
+    at = _at(obj, ())
     if not places:
         return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
     stated = obj.metadata.get("namespace") or options.namespace
     name = stated or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
-    context = Context(
-        namespaces.get(name) or Namespace(name, {options.opt_in: "enabled"}), pod_security_default="privileged"
-    )
-    missing = f"unchanged: namespace {name} lacks the label {options.opt_in}: enabled"
+    space = options.namespaces.get(name) or Namespace(name, {opt_in: "enabled"})
+    context = Context(space, pod_security_default="privileged")
+    missing = f"unchanged: namespace {name} lacks the label {opt_in}: enabled"
     patch: list[Operation] = []
-    messages: list[Message] = []
+    messages: list[ReportLine] = []
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
-        pod, decision, operations, zeros = _place(obj, place, context, decide, options.target)
+        pod, decision, operations, zeros = _place(obj, place, context, options)
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         messages += [
-            Message(
-                Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0", _line(obj, place.field(path))
-            )
-            for path in zeros
+            ReportLine(NOTE, Level.WARNING, f"{path_text(field)} has no value: read as 0", _at(obj, field))
+            for field in map(place.field, zeros)
         ]
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         sent = options.match is None or sends(pod, options.match)
@@ -329,7 +305,7 @@ def _messages(
     missing: str,
     sent: bool,
     written: bool,
-) -> Iterator[Message]:
+) -> Iterator[ReportLine]:
     """Yield what is reported of one pod.
 
     Args:
@@ -340,33 +316,32 @@ def _messages(
         sent: whether the cluster would send it to the webhook.
         written: whether the object has a place for all that would be written.
     """
-    start = _line(obj, place.path)
+    start = _at(obj, place.path)
     if not sent and (findings := _findings(decision)):
-        yield from (Message(Level.OK, text, start) for text in (NOT_SENT, *findings))
+        yield from (ReportLine(NOTE, Level.OK, text, start) for text in (NOT_SENT, *findings))
         return
     if not written:
-        yield Message(Level.OK, UNWRITTEN, start)
+        yield ReportLine(NOTE, Level.OK, UNWRITTEN, start)
     for finding in decision.warnings:
-        yield Message(Level.WARNING, finding.text, _line_of(obj, place, finding), finding.reason)
+        yield ReportLine(finding.reason.code, Level.WARNING, finding.text, _place_of(obj, place, finding))
     if (denial := decision.denial) is not None and not decision.allowed:
         text = f"{denial.reason.code}: {denial.sentence}"
-        yield Message(Level.ERROR, text, _line_of(obj, place, denial), denial.reason)
+        yield ReportLine(denial.reason.code, Level.ERROR, text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
-        yield Message(Level.OK, missing, start)
+        yield ReportLine(NOTE, Level.OK, missing, start)
 
 
-def _line(obj: KubeObject, path: FieldPath) -> int | None:
-    return obj.manifest.line((*obj.path, *path))
+def _at(obj: KubeObject, path: FieldPath) -> FileLine:
+    return FileLine(obj.manifest.source, obj.manifest.line((*obj.path, *path)))
 
 
-def _line_of(obj: KubeObject, place: PodPlace, finding: Finding) -> int | None:
-    """Return the line of the field that a finding is about; else that of its container, or of the pod."""
+def _place_of(obj: KubeObject, place: PodPlace, finding: Finding) -> FileLine:
+    """Return the place of the field that a finding is about; else that of its container, or of the pod."""
     start = _container(place.pod, finding.container)
     for path in (*_fields(place.pod, start, finding.field or ""), start):
-        line = obj.manifest.lines.get((*obj.path, *place.field(path)))
-        if line is not None:
-            return line
-    return _line(obj, place.path)
+        if (*obj.path, *place.field(path)) in obj.manifest.lines:
+            return _at(obj, place.field(path))
+    return _at(obj, place.path)
 
 
 def _container(pod: Mapping[str, Any], name: str | None) -> FieldPath:
@@ -404,16 +379,16 @@ UNWRITTEN: Final = "its pods would be changed; the object stays as it is, becaus
 
 
 def _place(
-    obj: KubeObject, place: PodPlace, context: Context, decide: DecideOffline, target: str | None
+    obj: KubeObject, place: PodPlace, context: Context, options: _Options
 ) -> tuple[Pod, Decision, list[Operation] | None, list[FieldPath]]:
     """Decide on one pod; return it, the decision, the patch with paths from the object's root, and quantities read as 0.
 
     The patch is None if the object has no place for a part of it.
     """
     place, zeros = _with_zeros(place)
-    pod = _decoded(obj, place, _as_created(place, context.namespace.name, target))
+    pod = _decoded(obj, place, _as_created(place, context.namespace.name, options.target))
     try:
-        decision = decide(pod, context)
+        decision = options.decide(pod, context, options.policy)
     except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         raise obj.manifest.error(
             (*obj.path, *place.field(("spec",))), f"Kubernetes could not decode this: {error}"
@@ -480,8 +455,7 @@ def _as_created(place: PodPlace, namespace: str, target: str | None) -> dict[str
     if target is not None and isinstance(own.get("annotations"), dict | None):
         metadata["annotations"] = {**(own.get("annotations") or {}), labels.TARGET: target}
     if place.owner is not None:
-        owner = {"kind": place.owner.kind, "name": place.owner.name, "controller": True}
-        metadata |= {"name": None, "generateName": f"{place.owner.name}-", "ownerReferences": [owner]}
+        metadata |= owned_metadata(*place.owner)
     return metadata
 
 
@@ -541,7 +515,11 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
     problems: list[str] = []
     for path in [] if place is None else files_in(place):
         try:
-            known |= _in_file(path)
+            for manifest in read_manifests(path.read_bytes(), str(path)):
+                for namespace in namespaces_in(kube_object(manifest, manifest.data)):
+                    if not namespace.name:
+                        raise manifest.error(("metadata", "name"), "a Namespace without a name")
+                    known[namespace.name] = namespace
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
         except ManifestError as error:
@@ -553,56 +531,25 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
     return Described(known, opt_in)
 
 
-def _in_file(path: Path) -> dict[str, Namespace]:
-    found: dict[str, Namespace] = {}
-    for manifest in read_manifests(path.read_bytes(), str(path)):
-        for namespace in namespaces_in(kube_object(manifest, manifest.data)):
-            if not namespace.name:
-                raise manifest.error(("metadata", "name"), "a Namespace without a name")
-            found[namespace.name] = namespace
-    return found
+def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> Iterator[dict[str, Any]]:
+    """Yield the explanation of each object, as data for JSON.
 
-
-@dataclass(frozen=True, slots=True)
-class ObjectExplained:
-    """One object of the input.
-
-    Attributes:
-        title: its name in messages: ``deployment/demo``.
-        notes: messages of the command itself.
-        pods: the pods in it by their path, which is empty for the object itself; none for a kind without pods.
-    """
-
-    title: str
-    notes: tuple[str, ...]
-    pods: "tuple[tuple[str, PodExplained], ...]"
-
-    def data(self) -> dict[str, Any]:
-        """Return it as data for JSON."""
-        pods = [{"path": path, **pod.data()} for path, pod in self.pods]
-        return {"title": self.title, "notes": self.notes, "pods": pods}
-
-
-def explain_objects(
-    manifests: Sequence[Manifest], outcome: Simulated, policy: Policy, target: str | None
-) -> Iterator[ObjectExplained]:
-    """Yield the explanation of each object.
+    ``title`` is its name in messages, ``notes`` are messages of the command itself, and ``pods`` the pods in it, each with
+    its ``path``, which is empty for the object itself, and what `explain_pod` says.
 
     Args:
-        manifests: the documents.
-        outcome: what became of them.
+        outcome: what became of the documents.
         policy: the policy under which it did.
         target: the option that replaces the target of the pods.
     """
-    from webhook.explanation.pods import POD_TARGET, explain_pod, unsent
+    from webhook.explanation.pods import POD_TARGET, explain_pod
 
-    known, match = claims_in(manifests), sent_names(policy)
+    known, match = claims_in(outcome.manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        notes = (*each.notes, *each.unjudged, *known.notes([part.pod for part in each.pods], policy))
-        explained = [(pod, explain_pod(pod.pod, pod.context, policy, pod_target)) for pod in each.pods]
-        pods = (
-            (pod.path, why if match is None or sends(pod.pod, match) else unsent(why, NOT_SENT))
-            for pod, why in explained
-        )
-        yield ObjectExplained(each.title, notes, tuple(pods))
+        notes = [*each.notes, *each.unjudged, *known.notes([part.pod for part in each.pods], policy)]
+        pods = []
+        for pod in each.pods:
+            unsent = None if match is None or sends(pod.pod, match) else NOT_SENT
+            pods.append({"path": pod.path, **explain_pod(pod.pod, pod.context, policy, pod_target, unsent)})
+        yield {"title": each.title, "notes": notes, "pods": pods}

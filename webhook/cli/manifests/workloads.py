@@ -60,31 +60,18 @@ class KubeObject:
 
 
 @dataclass(frozen=True, slots=True)
-class PodOwner:
-    """The owner that a controller would write into the pods that it creates.
-
-    Attributes:
-        kind: kind of the owner.
-        name: its name.
-    """
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class PodPlace:
     """A pod, a pod template, or what a controller makes a pod of, in an object.
 
     Attributes:
         path: its path in the object; ``()`` for the object itself.
-        owner: the owner of the pods that a controller creates; None for a pod.
+        owner: kind and name of the owner that a controller would write into the pods that it creates; None for a pod.
         pod: the pod, or the template.
         parts: where the parts of the pod are in the object, as pairs of paths.
     """
 
     path: FieldPath
-    owner: PodOwner | None
+    owner: tuple[str, str] | None
     pod: dict[str, Any]
     parts: tuple[tuple[FieldPath, FieldPath], ...]
 
@@ -157,6 +144,16 @@ def list_items(obj: KubeObject) -> list[KubeObject] | None:
     return [kube_object(obj.manifest, item, (*obj.path, "items", i), kind, version) for i, item in enumerate(items)]
 
 
+def flattened(obj: KubeObject) -> Iterator[KubeObject]:
+    """Yield an object, or of a list its items and theirs.
+
+    Raises:
+        ManifestError: an item is not an object.
+    """
+    items = list_items(obj)
+    yield from [obj] if items is None else (inner for item in items for inner in flattened(item))
+
+
 def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds | None = None) -> list[PodPlace]:
     """Find the pods in an object: itself, those of a known kind or else whatever looks like one, and those at paths.
 
@@ -203,10 +200,6 @@ def pointer(path: FieldPath) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _owner(obj: KubeObject) -> PodOwner:
-    return PodOwner(*controller_of(obj.kind, obj.name))
-
-
 def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPlace]:
     """The pods of a known kind, also of objects inside it."""
     for pod in workload.pods:
@@ -223,7 +216,7 @@ def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPl
     for path, inner in inner_objects(obj, workload):
         for place in pod_places(inner, (), kinds):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
-            yield PodPlace((*path, *place.path), place.owner or PodOwner(obj.kind, obj.name), place.pod, parts)
+            yield PodPlace((*path, *place.path), place.owner or (obj.kind, obj.name), place.pod, parts)
 
 
 def inner_objects(obj: KubeObject, workload: KnownKind) -> Iterator[tuple[FieldPath, KubeObject]]:
@@ -252,10 +245,11 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPath) -> PodPlace:
     """Assemble the pod that is described at a path."""
+    owner = controller_of(obj.kind, obj.name)
     if shape.template:
-        return PodPlace(path, _owner(obj), value, (((), path),))
+        return PodPlace(path, owner, value, (((), path),))
     pod, parts = assembled(obj.data, value, shape, path)
-    return PodPlace(path, _owner(obj), pod, parts)
+    return PodPlace(path, owner, pod, parts)
 
 
 _TEMPLATE_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})

@@ -20,7 +20,7 @@ import msgspec
 
 from webhook import labels
 from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
-from webhook.cli.manifests.simulate import ObjectExplained, Simulated, SimulatedObject, explain_objects, simulate_under
+from webhook.cli.manifests.simulate import SimulatedObject, explain_objects, simulate
 from webhook.cli.matrix_pages import sign
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.match_conditions import sent_names
@@ -189,11 +189,13 @@ def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
     # Those of the manifest come last, and count.
     read = [*(each for each in namespaces if each.data.get("kind") == "Namespace"), *manifests]
     target = state.target or None
-    outcome = simulate_under(read, policy, target=target, match=sent_names(policy))
-    shown = Simulated([replace(each, pods=each.pods[:MAX_OBJECTS]) for each in outcome.objects[:MAX_OBJECTS]])
+    outcome = simulate(read, policy, target=target, match=sent_names(policy))
+    shown = replace(
+        outcome, objects=[replace(each, pods=each.pods[:MAX_OBJECTS]) for each in outcome.objects[:MAX_OBJECTS]]
+    )
     objects: list[dict[str, Any]] = []
     size = 0
-    for each, why in zip(shown.objects, explain_objects(read, shown, policy, target), strict=True):
+    for each, why in zip(shown.objects, explain_objects(shown, policy, target), strict=True):
         found = _object(each, why)
         size += len(msgspec.json.encode(found))
         if size > MAX_ANSWER:
@@ -233,8 +235,7 @@ def _characters(value: Any, indent: int = 0) -> int:
     return len(value) + value.count("\n") * indent if isinstance(value, str) else 5
 
 
-def _object(simulated: SimulatedObject, why: ObjectExplained) -> dict[str, Any]:
-    data = why.data()
+def _object(simulated: SimulatedObject, data: dict[str, Any]) -> dict[str, Any]:
     for pod in data["pods"]:
         if pod["correction"] is not None:
             pod["correction"]["text"] = (

@@ -169,22 +169,14 @@ def check_caller(request: web.BaseRequest) -> None:
     Raises:
         HttpError: it is not.
     """
-    why = _foreign(request)
-    if why is not None:
-        raise HttpError(HTTPStatus.FORBIDDEN, why)
-
-
-def _foreign(request: web.BaseRequest) -> str | None:
     peer = None if request.transport is None else request.transport.get_extra_info("peername")
     if not (isinstance(peer, tuple) and peer[0] in _ADDRESSES):
-        return "only callers on this machine are answered: use kubectl port-forward"
+        raise HttpError(HTTPStatus.FORBIDDEN, "only callers on this machine are answered: use kubectl port-forward")
     host = request.headers.get(hdrs.HOST, "").lower()
     name, colon, port = host.rpartition(":")
     if (name if colon and port.isdecimal() else host) not in _NAMES:
-        return "the page is called localhost, 127.0.0.1 or [::1]"
+        raise HttpError(HTTPStatus.FORBIDDEN, "the page is called localhost, 127.0.0.1 or [::1]")
     origin = request.headers.get(hdrs.ORIGIN)
-    if origin is not None and origin.lower() != f"http://{host}":
-        return "only this page may send requests"
-    if request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"} and request.method != hdrs.METH_GET:
-        return "only this page may send requests"
-    return None
+    foreign = request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"}
+    if (origin is not None and origin.lower() != f"http://{host}") or (foreign and request.method != hdrs.METH_GET):
+        raise HttpError(HTTPStatus.FORBIDDEN, "only this page may send requests")

@@ -1,10 +1,11 @@
 """Denials of forms: the text of ``deny``, with the spellings of the pod and valid numbers.
 
-The probable meaning of numbers that a key cannot have, as advice for messages and as candidates for corrections.
+The probable meaning of numbers that a key cannot have: as advice for messages, and as what to write instead.
 
 A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any GPU is in a smaller unit.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from webhook.mapping.model.vendor import Form, Key, Vendor
 from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, name_in
 from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text
-from webhook.reasons import Denied, Finding, Reason, deny
+from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL
 
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
@@ -56,6 +57,13 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
     """Return the denial of a form with ``deny``, with the spellings of the pod and the nearest valid numbers."""
     compared = [key_values[key] for condition in form.when for key in condition.keys if key in key_values]
     entry = compared[0] if compared else None
+    legal = [
+        condition.numbers
+        for other in vendor.forms
+        if other.reads
+        for condition in other.when
+        if entry is not None and condition.keys == (entry.key_name,) and condition.numbers is not None
+    ]
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
@@ -65,24 +73,31 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
             return match[0]
         if name == "value":
             return entry.text
-        legal = [
-            condition.numbers
-            for other in vendor.forms
-            if other.reads
-            for condition in other.when
-            if condition.keys == (entry.key_name,) and condition.numbers is not None
-        ]
         if name == "below":
             return _nearest([numbers.floor(entry.number) for numbers in legal], max_first=True)
         return _nearest([numbers.ceil(entry.number) for numbers in legal], max_first=False)
 
-    message = PLACEHOLDER.sub(fill, form.deny or "")
+    text = form.deny or ""
+    instead: list[Instead] = []
+    if entry is not None and "{above}" in text:  # else no number is too small
+        above = [number for numbers in legal if (number := numbers.ceil(entry.number)) is not None]
+        instead += [instead_of(entry.key, *sorted(above))]
+    for name in vendor.by_dimension["devices"]:
+        if any(name in each.keys and each.absent and not each.present for each in form.when):
+            instead += [instead_of(_spelled(vendor, name, key_values), 1)]
+    instead += [
+        (((key_values[name].key, None),),)
+        for condition in form.when
+        for name in condition.keys
+        if condition.present and name in key_values
+    ]
     return deny(
         Reason.UNSUPPORTED_BY_VENDOR,
-        message,
+        PLACEHOLDER.sub(fill, text),
         container=container,
         field=entry.key if entry is not None else None,
         value=entry.text if entry is not None else None,
+        instead=tuple(itertools.chain.from_iterable(instead)),
     )
 
 
@@ -132,23 +147,28 @@ FINE: Final = 10
 """The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
 
-def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> str:
+def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> tuple[str, Instead]:
     """Return a sentence about a fraction, and what to write instead."""
-    least = exact_text(-(-entry.number // 1))
+    whole = -(-entry.number // 1)
+    least = exact_text(whole)
     share = share_meant(key, entry.number)
     if share is not None:
-        return f"{entry} is not a whole number: write {exact_text(share)} for {number_text(share * (key.unit or 1))} %"
+        percent = number_text(share * (key.unit or 1))
+        return f"{entry} is not a whole number: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
     keys = share_keys(vendor, entry) if key.dimensions == ("devices",) else []
+    alone = instead_of(entry.key, whole)
     if keys:
         pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
         percent = number_text(entry.number * 100)
-        return f"{entry} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
+        message = f"{entry} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
+        return message, (((entry.key, whole), *keys), *alone)
     meant = gibibytes_meant(key, entry.number)
     if meant is not None and exact_text(meant) != least:
         size = bytes_text(meant * (key.unit or 1))
         gibibytes = f"{exact_text(meant)} ({exact_text(meant)} means {size})"
-        return f"{entry} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
-    return f"{entry} is not a whole number: write {least}"
+        message = f"{entry} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
+        return message, (*instead_of(entry.key, meant), *alone)
+    return f"{entry} is not a whole number: write {least}", alone
 
 
 def share_meant(key: Key, number: Number) -> Number | None:

@@ -1,5 +1,6 @@
 """Keys → request: read a container's keys by the rules of their vendor, with defaults, to a settled request."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -30,7 +31,7 @@ from webhook.mapping.requests.values import (
     value_of,
 )
 from webhook.quantity import Number, bytes_text, ceil_to, exact_text, number_text, signed_text, simplest
-from webhook.reasons import Denied, Finding, Reason, Step, deny
+from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
 
@@ -75,7 +76,9 @@ class Reader(Struct):
         values = key.values if self.row is None else self._values(key)
         if key.written != "decimal" and type(number) is not int:
             if key.rounding is None:
-                raise self.deny(Reason.NOT_WHOLE, f"{entry} is not a whole number: {_unit_text(key)}", entry)
+                whole = number.__ceil__() * Fraction(entry.number) / number
+                message = f"{entry} is not a whole number: {_unit_text(key)}"
+                raise self.deny(Reason.NOT_WHOLE, message, entry, simplest(whole))
             number = number.__ceil__() if key.rounding == "up" else number.__floor__()
         if values is None or number in values:
             return number
@@ -89,7 +92,9 @@ class Reader(Struct):
         if rounded is None:
             per = " per device" if key.total else ""
             message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}{per}"
-            raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry)
+            above = values.ceil(number)
+            instead = None if above is None else simplest(above * Fraction(entry.number) / number)
+            raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
         return rounded
 
     def _of_other_devices(self, key: Key, number: Number) -> str:
@@ -150,14 +155,15 @@ class Reader(Struct):
         """Add a finding about a key."""
         self.findings.append(Finding(reason, message, self.container, entry.key, entry.text, step))
 
-    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None) -> Denied:
-        """Return a denial about the container."""
+    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, *numbers: Number | None) -> Denied:
+        """Return a denial about the container; `numbers` are what to write instead of the key's."""
         return deny(
             reason,
             message,
             container=self.container,
             field=None if entry is None else entry.key,
             value=None if entry is None else entry.text,
+            instead=() if entry is None else instead_of(entry.key, *numbers),
         )
 
 
@@ -177,9 +183,7 @@ def count_devices(reader: Reader) -> int | None:
     """
     devices, entry = _counted(reader)
     if devices is not None and devices > MAX_DEVICES:
-        derived = reader.form.devices
-        instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write the number of devices"
-        raise _too_many(entry or reader.form.name, devices, instead, reader.container)
+        raise _too_many(entry or reader.form.name, devices, reader.form, reader.container)
     return devices
 
 
@@ -204,10 +208,12 @@ def _derived(reader: Reader, derived: Derived, entry: KeyValue) -> int:
     if count.denominator == 1:
         return int(count)
     if derived.rounding is None:
-        raise reader.deny(Reason.NOT_DIVISIBLE, f"{entry} is not a multiple of {derived.per}: write one", entry)
+        message = f"{entry} is not a multiple of {derived.per}: write one"
+        raise reader.deny(Reason.NOT_DIVISIBLE, message, entry, count.__ceil__() * derived.per)
     rounded = count.__floor__() if derived.rounding == "down" else count.__ceil__()
     if rounded == 0:
-        raise reader.deny(Reason.NOT_LEGAL, f"{entry} is less than one device: write {derived.per} or more", entry)
+        message = f"{entry} is less than one device: write {derived.per} or more"
+        raise reader.deny(Reason.NOT_LEGAL, message, entry, derived.per)
     if derived.rounding == "down":
         reader.report_less(entry, entry.number, rounded * derived.per)
     return rounded
@@ -223,13 +229,17 @@ def check_derived_counts(vendor: Vendor, key_values: KeyValues, container: str) 
         derived = form.devices
         entry = key_values.get(derived.key) if isinstance(derived, Derived) and form.reads else None
         if isinstance(derived, Derived) and entry is not None and entry.number > MAX_DEVICES * derived.per:
-            raise _too_many(entry, int(-(-entry.number // derived.per)), f"write {derived.per} for each", container)
+            raise _too_many(entry, int(-(-entry.number // derived.per)), form, container)
 
 
-def _too_many(entry: KeyValue | str, devices: int, instead: str, container: str) -> Denied:
+def _too_many(entry: KeyValue | str, devices: int, form: Form, container: str) -> Denied:
+    derived = form.devices if isinstance(form.devices, Derived) else None
+    instead = "write the number of devices" if derived is None else f"write {derived.per} for each"
     message = f"{entry} requests {devices} devices, more than any node has: {instead}"
-    field, value = (entry.key, entry.text) if isinstance(entry, KeyValue) else (None, None)
-    return deny(Reason.TOO_LARGE, message, container=container, field=field, value=value)
+    if isinstance(entry, str):
+        return deny(Reason.TOO_LARGE, message, container=container)
+    numbers = () if derived is None else instead_of(entry.key, derived.per)
+    return deny(Reason.TOO_LARGE, message, container=container, field=entry.key, value=entry.text, instead=numbers)
 
 
 def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
@@ -297,6 +307,7 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) 
         Reason.NOT_DIVISIBLE,
         f"{entry} is a total over {devices} devices{_count_text(reader)} and not divisible by {devices}: write {choices}",
         entry,
+        above,
     )
 
 
@@ -311,22 +322,24 @@ def _count_text(reader: Reader) -> str:
 
 def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
     if type(value) is Percent and value.value > ALL.value:
-        most = exact_text(simplest(ALL.value / Fraction(key.unit or 1)))
-        raise reader.deny(Reason.TOO_LARGE, f"{entry} is {value} of a device: write 1 to {most}", entry)
+        most = simplest(ALL.value / Fraction(key.unit or 1))
+        message = f"{entry} is {value} of a device: write 1 to {exact_text(most)}"
+        raise reader.deny(Reason.TOO_LARGE, message, entry, most)
     if type(value) is Size and value.bytes > reader.largest_card:
-        message = _too_large(key, entry, value, reader.largest_card)
+        meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
+        message = _too_large(key, entry, value, reader.largest_card, meant)
         differs = reader.vendor.document.keys[key.name].differs
         if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
             message = f"{message}; {' '.join(differs.split())}"
-        raise reader.deny(Reason.TOO_LARGE, message, entry)
+        raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
 
 
-def _too_large(key: Key, entry: KeyValue, value: Size, largest_card: int) -> str:
+def _too_large(key: Key, entry: KeyValue, value: Size, largest_card: int, meant: Sequence[tuple[str, Number]]) -> str:
     unit = key.unit or 1
     size = f"{entry} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
     advice = [
         f"if {counted} were meant, write {exact_text(number)} ({exact_text(number)} means {bytes_text(number * unit)})"
-        for counted, number in sizes_meant(key, entry, value.bytes, largest_card)
+        for counted, number in meant
     ]
     return "; ".join([size, *(advice or [f"no device has more than {bytes_text(largest_card)}"])])
 
