@@ -18,7 +18,7 @@ from cryptography import x509
 
 from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
-from certs.report import Backoff, Report, Reporter, ReportKind, failure
+from certs.report import Backoff, Report, Reporter, ReportKind, failure, resolve
 from certs.serving import Clocks, Requirements, Serving
 from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait
@@ -89,7 +89,7 @@ class Rotator:
         *,
         trust: Callable[[], Trust],
         publish: Callable[[bytes], None],
-        report: Callable[[Report], None],
+        report: Callable[[Report[ReportKind]], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -194,9 +194,9 @@ class Rotator:
                 "certificates that were missing in the store were written again from memory",
             )
         if planned.made:
-            self._reporter.report(Report(ReportKind.MADE, ", ".join(made.value for made in planned.made)))
+            self._reporter.report(ReportKind.MADE, ", ".join(made.value for made in planned.made))
         lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
-        self._reporter.resolve(lasting=lasting)
+        resolve(self._reporter, lasting)
         self._state = planned.state
         # The version after a write is unknown until the next read.
         self._version = "" if stale else snapshot.version
@@ -249,12 +249,9 @@ class Rotator:
         self.served.set()
         self._reporter.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)
         self._reporter.report(
-            Report(
-                ReportKind.SERVED,
-                f"the certificate {fingerprint(pair.certificate)[:16]} is served until {pair.not_after:%Y-%m-%d %H:%M} UTC, "
-                f"under the CA {fingerprint(ca)[:16]}",
-                ca=served is not None and served.ca != ca,
-            )
+            ReportKind.SERVED,
+            f"the certificate {fingerprint(pair.certificate)[:16]} is served until {pair.not_after:%Y-%m-%d %H:%M} UTC, "
+            f"under the CA {fingerprint(ca)[:16]}",
         )
         return float("inf")
 

@@ -20,7 +20,7 @@ from typing import Final
 from cryptography import x509
 
 from certs.ca import CertificateError, StoreError, Trust, UnusablePairError, check_time, check_use, path_to
-from certs.report import Report, Reporter, ReportKind, failure
+from certs.report import Report, Reporter, ReportKind, failure, resolve
 from certs.state import BUNDLE, CERTIFICATE, KEY, SERVING_CERTIFICATE, der, fingerprint, in_order, pem
 from certs.store import MAX_BYTES, POLL, Directory, Snapshot
 
@@ -206,7 +206,9 @@ class ClientCAs:
         poll: seconds between two reads.
     """
 
-    def __init__(self, file: Path, serving: Serving, *, report: Callable[[Report], None], poll: float = POLL) -> None:
+    def __init__(
+        self, file: Path, serving: Serving, *, report: Callable[[Report[ReportKind]], None], poll: float = POLL
+    ) -> None:
         self._file = file
         self._serving = serving
         self._reporter = Reporter(report)
@@ -238,18 +240,15 @@ class ClientCAs:
         if why:
             raise StoreError(str(self._file), f"{why}: {STAYS}")
         if content == self._serving.client_cas:
-            self._reporter.resolve()
+            resolve(self._reporter)
             return
         try:
             self._serving.require_client_certificates(content)
         except UnusablePairError as error:
             raise UnusablePairError(error.what, f"{error.why} in {self._file}: {STAYS}") from None
-        self._reporter.forget(*ReportKind)
+        self._reporter.keep(())
         self._reporter.report(
-            Report(
-                ReportKind.CLIENTS,
-                f"clients need a certificate under one of the CAs that are now in {self._file}",
-            )
+            ReportKind.CLIENTS, f"clients need a certificate under one of the CAs that are now in {self._file}"
         )
 
     def _read(self) -> tuple[bytes, str]:
@@ -290,7 +289,7 @@ class ProvidedPair:
         *,
         trust: Callable[[], Trust] | None,
         publish: Callable[[bytes], None],
-        report: Callable[[Report], None],
+        report: Callable[[Report[ReportKind]], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -350,7 +349,7 @@ class ProvidedPair:
             self._load(snapshot)
         elif self._failures:
             self._failures = 0
-            self._reporter.resolve()
+            resolve(self._reporter)
 
     def _load(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}
@@ -370,18 +369,13 @@ class ProvidedPair:
             self._ca = path_to(certificate, chain[1:], cas, self._clocks.now(), SERVING_CERTIFICATE)[-1]
         self._version = snapshot.version
         self._failures = 0
-        self._reporter.forget(*ReportKind)
+        self._reporter.keep(())
         self.served.set()
         end = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        changed = before is not None and before != self._ca
         self._reporter.report(
-            Report(
-                ReportKind.SERVED,
-                f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}",
-                ca=changed,
-            )
+            ReportKind.SERVED, f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}"
         )
-        if changed and cas is not None:
+        if cas is not None and before not in {None, self._ca}:
             self._publish(pem(in_order(cas)))
 
     def _may_serve(self, chain: list[x509.Certificate], cas: list[x509.Certificate] | None) -> bool:

@@ -116,7 +116,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
         RegistrationEvent.REPAIRED,
         RegistrationEvent.WRITTEN,
     ]
-    assert replica.reports[1].warning
+    assert replica.reports[1].kind.warning
     assert replica.reports[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.reconciler.repairs[Change.CREATED] == 1
 
@@ -179,7 +179,7 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
         await replica.look()
     assert api.writes == 1
     assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN]
-    assert not replica.reports[-1].warning
+    assert not replica.reports[-1].kind.warning
     assert "control-plane DoesNotExist" in replica.reports[-1].message
     replica.reconciler.adopt(NEW)
     await replica.look()
@@ -295,7 +295,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
         clock.now += QUIET
     assert api.writes == 2
     assert older.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.NEWER]
-    assert older.reports[-1].warning
+    assert older.reports[-1].kind.warning
     assert "d.com/" in older.reports[-1].message
     api.stored = None
     await older.look()
@@ -592,7 +592,7 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     assert api.stored is None
     assert replica.reconciler.as_desired is False
     assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.REMOVED]
-    assert not replica.reports[-1].warning
+    assert not replica.reports[-1].kind.warning
     api.role = "uid-2"
     await replica.look()
     assert replica.kinds[-1] is RegistrationEvent.WRITTEN

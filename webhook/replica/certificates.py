@@ -60,7 +60,7 @@ class Certificates:
         self.bundle = b""
         self.published = asyncio.Event()
         self.republished: Callable[[bytes], None] = lambda _: None
-        self.troubled: Callable[[Report], None] = lambda _: None
+        self.troubled: Callable[[Report[ReportKind]], None] = lambda _: None
         self._log = log
         self._trust = Trust(settle)
         self.watched = watched
@@ -71,6 +71,7 @@ class Certificates:
         self._clients_state = ""
         self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
+        self._ca: x509.Certificate | None = None
 
     def keep(self, store: Store, rules: Rules) -> None:
         """Renew the certificates in a store, and serve its serving certificate."""
@@ -164,25 +165,26 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
-    def _report_clients(self, report: Report) -> None:
-        self._clients_state = report.message if report.failure else ""
+    def _report_clients(self, report: Report[ReportKind]) -> None:
+        self._clients_state = report.message if report.kind.failure else ""
         self._log_and_count(report)
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: Report[ReportKind]) -> None:
         if report.kind is ReportKind.SERVED:
+            ca = None if self.upkeep is None else self.upkeep.ca
             if self._served_before:
                 self._rotations["serving"] += 1
-                self._rotations["ca"] += report.ca
-            self._served_before, self._state = True, ""
+                self._rotations["ca"] += self._ca not in {None, ca}
+            self._served_before, self._ca, self._state = True, ca, ""
         elif report.kind is ReportKind.RECOVERED:
             self._state = ""
-        elif report.failure or report.kind is ReportKind.WAITING:
+        elif report.kind.failure or report.kind is ReportKind.WAITING:
             self._state = report.message
         self._log_and_count(report)
 
-    def _log_and_count(self, report: Report) -> None:
+    def _log_and_count(self, report: Report[ReportKind]) -> None:
         counted = report.kind in COUNTED
-        log = self._log.error if report.failure else self._log.warning if counted else self._log.info
+        log = self._log.error if report.kind.failure else self._log.warning if counted else self._log.info
         log("certificates", kind=report.kind.value, message=report.message)
         if counted:
             self._failures[report.kind] += 1

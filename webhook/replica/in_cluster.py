@@ -18,7 +18,7 @@ import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Report as CertificateNotice
+from certs.report import Report, ReportKind
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
@@ -509,13 +509,13 @@ class InCluster:
             reconciler.adopt(desired_from(policy, reconciler.desired.kind))
 
     def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
-        log = self._log.warning if notice.warning else self._log.info
+        log = self._log.warning if notice.kind.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
-        if notice.warning:
+        if notice.kind.warning:
             reason = notice.kind.name.title().replace("_", "")
             self._events.put(subject, f"Registration{reason}", notice.message)
 
-    def _troubled(self, notice: CertificateNotice) -> None:
+    def _troubled(self, notice: Report[ReportKind]) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject
         self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff, Once
+from certs.report import Backoff, Reporter
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import Reflector
@@ -217,7 +217,7 @@ class LivePolicy:
         self._notice = partial(events.put, Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", ""))
         self._unstored = asyncio.Event()
         self._lost = VanishedConfigMaps(api, namespace, self._report_lost)
-        self._lasting: Once[str] = Once(self._notice)
+        self._lasting: Reporter[str] = Reporter(lambda told: self._notice(*told))
         self._log = log
         self._in_force = in_force
         self._memo = DocumentCache()
