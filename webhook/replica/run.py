@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -41,13 +41,15 @@ from webhook.server.listener import (
     within,
 )
 from webhook.server.logs import ReviewLines, error_fields
-from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
+from webhook.server.metrics import Metrics, ReviewMetrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
 from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
-from webhook.server.validate import validating
+from webhook.server.validate import Validate
 
 if TYPE_CHECKING:
     from webhook.replica.in_cluster import InCluster
+
+M = TypeVar("M", bound=Mutate)
 
 CLUSTER_DOMAIN: Final = "cluster.local"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -237,20 +239,24 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     certificates = service.certificates
     metrics.also(certificates.metrics)
     limits = options.limits
-    mutate = Mutate(
-        decide=service.decide,
-        current=service.current,
-        namespaces=service.namespaces,
-        pod_security_default=service.pod_security_default,
-        lifecycle=service.lifecycle,
-        limits=limits,
-        in_flight=service.in_flight,
-        metrics=metrics,
-        log=service.log,
-        lines=ReviewLines(service.log),
-        peers=service.cluster,
-    )
-    validate = validating(mutate, service.judge, metrics.validations(), service.log.bind(path=VALIDATE))
+
+    def handler(kind: type[M], decide: Decide, counts: ReviewMetrics, log: FilteringBoundLogger) -> M:
+        return kind(
+            decide=decide,
+            current=service.current,
+            namespaces=service.namespaces,
+            pod_security_default=service.pod_security_default,
+            lifecycle=service.lifecycle,
+            limits=limits,
+            in_flight=service.in_flight,
+            metrics=counts,
+            log=log,
+            lines=ReviewLines(log),
+            peers=service.cluster,
+        )
+
+    mutate = handler(Mutate, service.decide, metrics, service.log)
+    validate = handler(Validate, service.judge, metrics.validations(), service.log.bind(path=VALIDATE))
     checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
     details = [certificates.lines]
     if service.cluster is not None:
