@@ -138,16 +138,15 @@ class Certificates:
     def metrics(self) -> Iterator[Metric]:
         """The certificates in use, rotations and failures, for Prometheus."""
         shown = list(self._shown())
-        ends = (((kind,), certificate.not_valid_after_utc.timestamp()) for kind, certificate in shown)
+        ends = ((kind, certificate.not_valid_after_utc.timestamp()) for kind, certificate in shown)
         what = "Until when a certificate is valid, as Unix time."
         yield gauge("vgpu_webhook_certificate_not_after_seconds", what, ("kind",), ends)
-        begins = (((kind,), certificate.not_valid_before_utc.timestamp()) for kind, certificate in shown)
+        begins = ((kind, certificate.not_valid_before_utc.timestamp()) for kind, certificate in shown)
         what = "From when on a certificate is valid, as Unix time."
         yield gauge("vgpu_webhook_certificate_not_before_seconds", what, ("kind",), begins)
-        rotations = (((kind,), count) for kind, count in self._rotations.items())
         what = "How often another certificate was served than before, and how often under another CA."
-        yield counter("vgpu_webhook_certificate_rotations", what, ("kind",), rotations)
-        failures = sorted(((kind.value,), count) for kind, count in self._failures.items())
+        yield counter("vgpu_webhook_certificate_rotations", what, ("kind",), self._rotations.items())
+        failures = sorted((kind.value, count) for kind, count in self._failures.items())
         what = "Invalid pairs, and stores that could not be read or written, or were deleted."
         yield counter("vgpu_webhook_certificate_failures", what, ("reason",), failures)
 

@@ -30,6 +30,7 @@ from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.client.events import EventQueue, Events, Subject
+from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.configuration.config_maps import (
     SETTINGS_NAME,
     ConfigMap,
@@ -40,7 +41,7 @@ from webhook.cluster.configuration.config_maps import (
     of_other_version,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
-from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
+from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.registration import desired as registration
 from webhook.cluster.registration.desired import (
@@ -92,46 +93,19 @@ from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
 
 
-def watch_metric(ages: Iterable[tuple[str, float | None]]) -> Metric:
-    """The seconds since the API server was last heard of each kind; None: not yet."""
-    known = (((kind,), seconds) for kind, seconds in ages if seconds is not None)
-    what = "Since the API server was last heard of a kind."
-    return gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
-
-
 def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterator[Metric]:
     """The ConfigMaps whose documents are in force, and what is wrong beside them."""
-    accepted = (((verdict.config_map.name,), float(verdict.accepted)) for verdict in verdicts)
+    accepted = ((verdict.config_map.name, float(verdict.accepted)) for verdict in verdicts)
     what = "1 if the document in a ConfigMap is in force, 0 if it was rejected."
     yield gauge("vgpu_webhook_config_map_accepted", what, ("config_map",), accepted)
-    yield GaugeMetricFamily(
-        "vgpu_webhook_config_maps_lost",
-        "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
-        value=faults.lost,
-    )
-    yield GaugeMetricFamily(
-        "vgpu_webhook_policy_compiled",
-        "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1.",
-        value=float(not faults.not_compiled),
-    )
-    yield GaugeMetricFamily(
-        "vgpu_webhook_last_good_left_out",
-        "Documents in force for which the record of last good documents has no space.",
-        value=faults.left_out,
-    )
-    yield GaugeMetricFamily(
-        "vgpu_webhook_last_good_invalid",
-        "Invalid documents in the record of last good documents; the previous ones stay in force.",
-        value=len(faults.invalid),
-    )
-
-
-def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
-    """The calls for namespaces that were known as not opted in."""
-    counts = {"stale": rechecks.stale, "confirmed": rechecks.confirmed, "unanswered": rechecks.unanswered}
-    what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
-    by_result = (((result,), count) for result, count in counts.items())
-    return counter("vgpu_webhook_namespace_rechecks", what, ("result",), by_result)
+    what = "ConfigMaps that vanished without a deletion; their last good documents stay in force."
+    yield GaugeMetricFamily("vgpu_webhook_config_maps_lost", what, value=faults.lost)
+    what = "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1."
+    yield GaugeMetricFamily("vgpu_webhook_policy_compiled", what, value=float(not faults.not_compiled))
+    what = "Documents in force for which the record of last good documents has no space."
+    yield GaugeMetricFamily("vgpu_webhook_last_good_left_out", what, value=faults.left_out)
+    what = "Invalid documents in the record of last good documents; the previous ones stay in force."
+    yield GaugeMetricFamily("vgpu_webhook_last_good_invalid", what, value=len(faults.invalid))
 
 
 def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
@@ -141,7 +115,7 @@ def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
     repairs = (((kind, change.name.lower()), count) for kind, each in named for change, count in each.repairs.items())
     yield counter("vgpu_webhook_configuration_repairs", what, ("kind", "change"), repairs)
     what = "1 if a webhook configuration sends everything here that the policy is for."
-    desired = (((kind,), float(each.as_desired)) for kind, each in named if each.as_desired is not None)
+    desired = ((kind, float(each.as_desired)) for kind, each in named if each.as_desired is not None)
     yield gauge("vgpu_webhook_configuration_as_desired", what, ("kind",), desired)
 
 
@@ -260,22 +234,14 @@ class InCluster:
         The webhook configuration is written only after everything was read, and the CAs for callers are known.
         """
         async with asyncio.TaskGroup() as tasks:
-            if self._secret is not None:
-                tasks.create_task(self._secret.reflector.run())
-            if self._watches_registration:
-                tasks.create_task(self._registrations.run())
-                tasks.create_task(self._validations.run())
+            followed = self._followed()
+            if "registration" in followed:
                 tasks.create_task(self._first_reading())
-            if self._managed:
-                tasks.create_task(self._replicas.run())
-            tasks.create_task(self._namespaces.reflector.run())
-            tasks.create_task(self._live.run())
-            tasks.create_task(self._image_volumes.run())
-            tasks.create_task(self._events.run())
-            if self._owner_events is not None:
-                tasks.create_task(self._owner_events.run())
-            if self._claim_templates is not None:
-                tasks.create_task(self._claim_templates.run())
+            for reflector in followed.values():
+                tasks.create_task(reflector.run())
+            for each in (self._live, self._image_volumes, self._events, self._owner_events, self._claim_templates):
+                if each is not None:
+                    tasks.create_task(each.run())
             await self.synced()
             if self._sweep is not None:
                 tasks.create_task(self._sweep.run())
@@ -336,7 +302,7 @@ class InCluster:
             view = await self._rechecks.recheck(
                 namespace.name, lambda view: not self.contradicts_call(_namespace(view))
             )
-        except RecheckError as error:
+        except ApiError as error:
             if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
@@ -432,18 +398,20 @@ class InCluster:
 
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
-        yield watch_metric(self._ages())
+        known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)
+        what = "Since the API server was last heard of a kind."
+        yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
         outcome = self._live.outcome
         yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
-        yield recheck_metric(self._rechecks)
+        what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
+        yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
         if not self._off:
             yield from registration_metrics(self._reconcilers)
         if self._sweep is not None:
             yield from self._sweep.metrics()
         if self._claim_templates is not None:
             what = "Templates of resource claims, by what became of a request for one."
-            counts = (((result,), count) for result, count in self._claim_templates.counts.items())
-            yield counter("vgpu_webhook_claim_templates", what, ("result",), counts)
+            yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
 
     def _swept(self) -> list[Namespace]:
         """The namespaces whose pods the webhook should have changed."""
@@ -456,9 +424,16 @@ class InCluster:
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
         return self._reconciler, self._validation
 
-    @property
-    def _watches_registration(self) -> bool:
-        return not self._off or self._certificates.watched
+    def _followed(self) -> dict[str, Reflector[Any, Any]]:
+        """What is followed here, by the name in metrics."""
+        followed: dict[str, Reflector[Any, Any]] = {"namespaces": self._namespaces.reflector}
+        if not self._off or self._certificates.watched:
+            followed |= {"registration": self._registrations, "validation": self._validations}
+        if self._managed:
+            followed["replicas"] = self._replicas
+        if self._secret is not None:
+            followed["secret"] = self._secret.reflector
+        return followed
 
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
@@ -486,16 +461,10 @@ class InCluster:
             reconciler.adopt(reconciler.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
-        yield "namespaces", self._namespaces.reflector.age
+        """The seconds since the API server was last heard of each kind; None: not yet."""
+        yield from ((name, reflector.age) for name, reflector in self._followed().items())
         ages = [reflector.age for reflector in self._live.sources.reflectors]
         yield "configmaps", max((age for age in ages if age is not None), default=None)
-        if self._watches_registration:
-            yield "registration", self._registrations.age
-            yield "validation", self._validations.age
-        if self._managed:
-            yield "replicas", self._replicas.age
-        if self._secret is not None:
-            yield "secret", self._secret.reflector.age
         if self._claim_templates is not None:
             yield "resourceclaimtemplates", self._claim_templates.templates.age
             yield "pods", self._claim_templates.pods.age
