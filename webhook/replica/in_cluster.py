@@ -126,24 +126,26 @@ def _subject(kind: ConfigurationKind) -> Subject:
 REGISTRATION: Final = _subject(MUTATING)
 
 
+WEBHOOK: Final = "vgpu-webhook"
+"""The name of a release's Service, and of its ClusterRole, which owns what the webhook writes."""
+
+
 @dataclass(frozen=True, slots=True)
-class ReplicaPlace:
-    """The installation that a replica belongs to.
+class ClusterOptions:
+    """The options about the cluster, and how API servers reach the webhook.
 
     Attributes:
-        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
-        site: how API servers reach the webhook.
-        registration: who maintains the webhook configuration.
-        owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
+        registration: who maintains the webhook configuration, a value of `RegistrationMode`.
         owner_events: whether Events about workloads are written.
         sweep: whether pods are counted that are not as the policy would have them.
         claims: whether the templates of resource claims are created.
     """
 
-    release_namespace: str
-    site: Site
-    registration: RegistrationMode
-    owner: str | None = None
+    kubeconfig: Path | None
+    release_namespace: str | None
+    url: str | None
+    service: str | None
+    registration: str
     owner_events: bool = True
     sweep: bool = False
     claims: bool = False
@@ -162,40 +164,46 @@ _UNWRITTEN: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET, Reas
 
 
 class InCluster:
-    """Everything in a cluster that a server depends on; `run` keeps it up to date."""
+    """Everything in a cluster that a server depends on; `run` keeps it up to date.
+
+    Args:
+        api: the API server.
+        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
+        site: how API servers reach the webhook.
+        options: those about the cluster.
+        log: for all of it.
+        certificates: of the server.
+        secret: the store of the certificates, if they are in the cluster.
+    """
 
     def __init__(
         self,
         api: Api,
-        place: ReplicaPlace,
+        release_namespace: str,
+        site: Site,
+        options: ClusterOptions,
         log: FilteringBoundLogger,
+        *,
         certificates: Certificates,
         secret: SecretStore | None = None,
     ) -> None:
-        builtin = load_policy()
+        mode, builtin = RegistrationMode(options.registration), load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
         self._image_volumes = ImageVolumes(api, log)
         self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
-        self._managed = place.registration is RegistrationMode.MANAGED
-        self._release_namespace = place.release_namespace
+        self._managed = mode is RegistrationMode.MANAGED
+        self._release_namespace = release_namespace
         self._events = EventQueue(Events(api), log)
-        self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
-        sweep = Sweep(api, place.release_namespace, self._swept, lambda: self.current.policy, log)
-        self._sweep = sweep if place.sweep else None
-        self._claim_templates = ClaimTemplates(api, log, self._templates_of) if place.claims else None
-        self._live = LivePolicy(
-            api,
-            place.release_namespace,
-            log,
-            self._events,
-            in_force=self._in_force,
-            owner=place.owner,
-        )
+        self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
+        sweep = Sweep(api, release_namespace, self._swept, lambda: self.current.policy, log)
+        self._sweep = sweep if options.sweep else None
+        self._claim_templates = ClaimTemplates(api, log, self._templates_of) if options.claims else None
+        self._live = LivePolicy(api, release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
         # A directory may have been read already.
-        self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
+        self._site = replace(site, ca_bundle=certificates.bundle or site.ca_bundle)
 
         def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
             return Reconciler(
@@ -203,8 +211,8 @@ class InCluster:
                 self._site,
                 desired_from(builtin, kind),
                 partial(self._report_registration, _subject(kind)),
-                mode=place.registration,
-                owner=place.owner,
+                mode=mode,
+                owner=WEBHOOK,
                 is_current=certificates.is_current,
                 opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
                 serving=lambda: certificates.failure() is None,
@@ -214,16 +222,16 @@ class InCluster:
 
         self._reconciler = reconciler(MUTATING, None)
         self._validation = reconciler(VALIDATING, self._reconciler)
-        self._replicas = watch_replicas(api, place.release_namespace, self._validation.check, log)
+        self._replicas = watch_replicas(api, release_namespace, self._validation.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
-        self._off = place.registration is RegistrationMode.OFF
+        self._off = mode is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
         certificates.troubled = self._troubled
-        self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
+        self._secret_subject = Subject("v1", "Secret", release_namespace, SECRET, "", "")
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
@@ -506,22 +514,6 @@ def _namespace(view: NamespaceView) -> Namespace:
 
 
 CA_NAME: Final = "vgpu-webhook CA"
-WEBHOOK: Final = "vgpu-webhook"
-"""The default name of a release's Service and ClusterRole."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The options about the cluster, and how API servers reach the webhook."""
-
-    kubeconfig: Path | None
-    release_namespace: str | None
-    url: str | None
-    service: str | None
-    registration: str
-    owner_events: bool = True
-    sweep: bool = False
-    claims: bool = False
 
 
 def serve_clustered(
@@ -535,11 +527,9 @@ def serve_clustered(
     own = in_cluster_namespace()
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
-    mode = RegistrationMode(where.registration)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events, where.sweep, where.claims)
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
-    watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
+    watched = certificate_options.certificate_dir is None or where.registration != RegistrationMode.OFF.value
     log = logger(log_level)
     certificates = certificates_of(certificate_options, log, watched=watched)
 
@@ -566,7 +556,7 @@ def serve_clustered(
                 names = [*_names(address, certificate_options.cluster_domain), *LOOPBACK]
                 certificates.keep(secret, certificate_options.rules(CA_NAME, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
-            cluster = InCluster(api, place, log, certificates, secret)
+            cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
             service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
             await serve_until_stopped(service, options, lambda addresses: announce(addresses, trusted))
         finally:
