@@ -19,7 +19,7 @@ from cryptography import x509
 from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
 from certs.report import Backoff, Report, Reporter, ReportKind, failure, resolve
-from certs.serving import Clocks, Requirements, Serving
+from certs.serving import Clocks, Serving
 from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait
 
@@ -243,8 +243,7 @@ class Rotator:
             uncalled = served is None and trust.known and not trust.sees(der(ca))
             self._reporter.report_once(ReportKind.UNTRUSTED if uncalled else ReportKind.WAITING, _waiting(ca, trust))
             return wait
-        requirements = Requirements(self._rules.names, state.cas)
-        self._serving.swap(pair.certificate_pem, pair.key_pem, self._clocks.now(), requirements)
+        self._serving.swap(pair.certificate_pem, pair.key_pem, self._clocks.now(), self._rules.names, state.cas)
         self._in_force = _Served(pair, ca)
         self.served.set()
         self._reporter.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)

@@ -32,19 +32,6 @@ CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
 @dataclass(frozen=True, slots=True)
-class Requirements:
-    """What a pair must satisfy.
-
-    Attributes:
-        names: the DNS names and IP addresses that clients use.
-        cas: the CAs that clients trust; None if they are unknown.
-    """
-
-    names: Collection[str] = ()
-    cas: Sequence[x509.Certificate] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Clocks:
     """Two clocks: the time in UTC, for certificates, and monotonic seconds, for waits."""
 
@@ -88,7 +75,12 @@ class Serving:
         return None
 
     def swap(
-        self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, requirements: Requirements | None = None
+        self,
+        chain_pem: bytes,
+        key_pem: bytes,
+        now: dt.datetime,
+        names: Collection[str] = (),
+        cas: Sequence[x509.Certificate] | None = None,
     ) -> None:
         """Serve another pair from the next handshake on; open connections are not affected.
 
@@ -96,20 +88,20 @@ class Serving:
             chain_pem: the serving certificate, then intermediates if there are any.
             key_pem: the serving certificate's key, unencrypted, of any type that clients accept.
             now: the current time, in UTC.
-            requirements: what the pair must satisfy.
+            names: the DNS names and IP addresses that clients use.
+            cas: the CAs that clients trust; None if they are unknown.
 
         Raises:
-            UnusablePairError: the two do not match, cannot be decoded, are not valid now or miss a requirement; the
+            UnusablePairError: the two do not match, cannot be decoded, are not valid now, or not for these names or CAs; the
                 previous pair stays in force.
         """
         context = _context(self._client_cas)
         _load(context, chain_pem, key_pem)
         certificate, *intermediates = x509.load_pem_x509_certificates(chain_pem)
-        requirements = requirements or Requirements()
         check_time(certificate, now, SERVING_CERTIFICATE)
-        check_use(certificate, requirements.names, SERVING_CERTIFICATE)
-        if requirements.cas is not None:
-            path_to(certificate, intermediates, requirements.cas, now, SERVING_CERTIFICATE)
+        check_use(certificate, names, SERVING_CERTIFICATE)
+        if cas is not None:
+            path_to(certificate, intermediates, cas, now, SERVING_CERTIFICATE)
         self._in_force = _InForce(context, certificate, chain_pem, key_pem)
 
     def require_client_certificates(self, cas: bytes) -> None:
@@ -363,7 +355,7 @@ class ProvidedPair:
         chain = _certificates(files[CERTIFICATE], SERVING_CERTIFICATE)
         if not self._may_serve(chain, cas):
             return
-        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Requirements(self._names, cas))
+        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), self._names, cas)
         certificate, before = chain[0], self._ca
         if cas is not None:
             self._ca = path_to(certificate, chain[1:], cas, self._clocks.now(), SERVING_CERTIFICATE)[-1]

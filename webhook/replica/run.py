@@ -199,7 +199,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The parts of a server: the engine and its input, certificates, and the log; what judges pods that are stored next."""
+    """The parts of a server: the engine and its input, certificates, and the log."""
 
     decide: Decide
     current: Current
@@ -210,7 +210,6 @@ class Service:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     in_flight: InFlight = field(default_factory=InFlight)
     cluster: "InCluster | None" = None
-    judge: Decide = judge_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +255,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         )
 
     mutate = handler(Mutate, service.decide, metrics, service.log)
-    validate = handler(Validate, service.judge, metrics.validations(), service.log.bind(path=VALIDATE))
+    validate = handler(Validate, judge_pod, metrics.validations(), service.log.bind(path=VALIDATE))
     checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
     details = [certificates.lines]
     if service.cluster is not None:
