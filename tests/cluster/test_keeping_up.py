@@ -18,7 +18,7 @@ from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Events, Subje
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, PolicyFaults
-from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
+from webhook.cluster.configuration.last_good import MAX_DATA, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
 from webhook.mapping.model.policy import Policy
 
@@ -34,16 +34,18 @@ def request_count(api: FakeApi, what: str) -> int:
     return sum(request.what == what for request in api.requests)
 
 
-def entries(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
-    """Entries to store."""
-    return Accepted(ours, others or {}, frozenset(marks.split()))
+def entries(
+    ours: dict[str, str], others: dict[str, str] | None = None, marks: str = ""
+) -> tuple[dict[str, str], set[str], frozenset[str]]:
+    """What to store, what of it is in force, and marks."""
+    return {**ours, **(others or {})}, {*ours}, frozenset(marks.split())
 
 
 async def test_written_once_by_all() -> None:
     """Two replicas that have accepted the same write it once; a third finds it, with the marks of probes."""
     api = FakeApi()
     ours = entries({"b": "2", "a": "1"}, marks="m n")
-    first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
+    first, second = [await LastGood(api, PLACE).write(*ours) for _ in range(2)]
     assert [request.what for request in api.requests] == [
         f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
     ]
@@ -57,7 +59,7 @@ async def test_written_once_by_all() -> None:
 async def test_nothing_is_written_where_nothing_is_accepted() -> None:
     """No empty ConfigMap."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(entries({}))
+    await LastGood(api, PLACE).write(*entries({}))
     assert api.objects == {}
 
 
@@ -65,9 +67,9 @@ async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
     api = FakeApi()
     follower, two = LastGood(api, PLACE), LastGood(api, PLACE)
-    await follower.write(entries({"bad": "old", "gone": "x"}))
-    await two.write(entries({"bad": "new", "gone": "x"}))
-    record = await follower.write(entries({"good": "1"}, {"bad": "old"}))
+    await follower.write(*entries({"bad": "old", "gone": "x"}))
+    await two.write(*entries({"bad": "new", "gone": "x"}))
+    record = await follower.write(*entries({"good": "1"}, {"bad": "old"}))
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
@@ -75,9 +77,9 @@ async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
     last_good = LastGood(api, PLACE)
-    await last_good.write(entries({"a": "1"}))
+    await last_good.write(*entries({"a": "1"}))
     del api.objects[RECORD]
-    assert (await last_good.write(entries({"a": "2"}))).texts == {"a": "2"}
+    assert (await last_good.write(*entries({"a": "2"}))).texts == {"a": "2"}
 
 
 async def test_others_that_write_all_the_time() -> None:
@@ -85,7 +87,7 @@ async def test_others_that_write_all_the_time() -> None:
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
     with pytest.raises(StatusError, match="other replicas changed"):
-        await LastGood(api, PLACE).write(entries({"a": "1"}))
+        await LastGood(api, PLACE).write(*entries({"a": "1"}))
 
 
 async def test_a_record_that_cannot_be_read() -> None:
@@ -107,7 +109,7 @@ def test_more_than_fits() -> None:
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(entries({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
+    await LastGood(api, PLACE).write(*entries({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
     assert list(api.objects[RECORD]["data"]) == ["a"]
 
 

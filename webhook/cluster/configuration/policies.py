@@ -170,6 +170,11 @@ class PolicyOutcome:
     mappings: tuple[Document, ...] = ()
     settings: Document = DEFAULT.document
 
+    @property
+    def in_force(self) -> frozenset[str]:
+        """The names of the ConfigMaps whose documents are in force."""
+        return frozenset(verdict.config_map.name for verdict in self.verdicts if verdict.accepted)
+
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
     """Make the policy of a namespace's ConfigMaps.
