@@ -14,7 +14,7 @@ from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client import events
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
-from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Events, Subject, Type, shortened
+from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, PolicyFaults
@@ -117,10 +117,10 @@ async def test_an_event_counts_versions() -> None:
     """The same of the same version is reported once, whoever says it; of the next version it is counted."""
     api = FakeApi()
     for version in ("1", "1", "2"):
-        await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
+        await write_event(api, Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
     (event,) = api.objects.values()
     assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
-    await Events(api).write(SUBJECT, "Warning", "Bad", "why else")
+    await write_event(api, SUBJECT, "Warning", "Bad", "why else")
     assert len(api.objects) == 2
 
 
@@ -128,7 +128,7 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
     """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
     api = FakeApi()
     for _ in range(3):
-        await Events(api).write(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
+        await write_event(api, Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
     (event,) = api.objects.values()
     assert event["count"] == 3
 
@@ -138,19 +138,19 @@ async def test_an_event_that_counts_once_for_all_replicas() -> None:
     api = FakeApi()
     subject = Subject("apps/v1", "Deployment", PLACE, "train", "uid", None)
     for _ in range(2):
-        await Events(api).write(subject, "Normal", "PodsChanged", "why")
+        await write_event(api, subject, "Normal", "PodsChanged", "why")
     (event,) = api.objects.values()
     assert event["count"] == 1
     assert "resourceVersion" not in event["involvedObject"]
     api.objects.clear()
-    await Events(api).write(subject, "Normal", "PodsChanged", "why")
+    await write_event(api, subject, "Normal", "PodsChanged", "why")
     assert len(api.objects) == 1
 
 
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
     api = FakeApi()
-    await Events(api).write(SUBJECT, "Normal", "Good", "x")
+    await write_event(api, SUBJECT, "Normal", "Good", "x")
     (path,) = api.objects
     came = iter([True])
 
@@ -159,14 +159,14 @@ async def test_an_event_that_another_replica_counts() -> None:
             api.put(path, {**api.objects[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
 
     api.before = between
-    await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
+    await write_event(api, Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
     assert api.objects[path]["count"] == 2
 
 
 async def test_events_of_what_has_no_namespace() -> None:
     """They are in `default`, and long texts are cut."""
     api = FakeApi()
-    await Events(api).write(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
+    await write_event(api, Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
     (path,) = api.objects
     assert path.startswith("/api/v1/namespaces/default/events/")
     assert len(path.rpartition("/")[2]) <= 253
@@ -194,7 +194,7 @@ class Following:
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.notices: list[str] = []
-        self.events = Overheard(Events(api), log)
+        self.events = Overheard(api, log)
         self.events.put_before = self.notices.append
         self.live = LivePolicy(api, PLACE, log, self.events, in_force=self.policies.append)
 
@@ -307,7 +307,7 @@ async def test_events_while_the_api_server_is_away() -> None:
         return trouble
 
     api.before = before
-    queue = EventQueue(Events(api), log)
+    queue = EventQueue(api, log)
     task = asyncio.create_task(queue.run())
     queue.put(SUBJECT, "Bad", "one")
     await until(lambda: request_count(api, "POST events") > 1)

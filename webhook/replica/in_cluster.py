@@ -29,7 +29,7 @@ from webhook.admission.engine import denied
 from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
-from webhook.cluster.client.events import EventQueue, Events, Subject
+from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.configuration.config_maps import (
     SETTINGS_NAME,
@@ -196,7 +196,7 @@ class InCluster:
         # Selectors that another system maintains may not select by labels.
         self._managed = mode is RegistrationMode.MANAGED
         self._release_namespace = release_namespace
-        self._events = EventQueue(Events(api), log)
+        self._events = EventQueue(api, log)
         self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
         sweep = Sweep(api, release_namespace, self._swept, lambda: self.current.policy, log)
         self._sweep = sweep if options.sweep else None
