@@ -18,14 +18,13 @@ from webhook.cluster.registration.desired import (
     NAME,
     NAMESPACE_NAME,
     Desired,
-    ReconcileConfig,
     RegistrationMode,
     ServiceReference,
     Site,
     registration,
 )
 from webhook.cluster.registration.match_conditions import names_set
-from webhook.cluster.registration.reconciler import Reconciler, RepairPace
+from webhook.cluster.registration.reconciler import QUIET, Reconciler, RepairPace
 from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Change
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
@@ -34,7 +33,6 @@ SITE = Site(ServiceReference("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", 
 OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
 NEW = Desired("1" * 12, names_set(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
 BOTH = OLD.matched_names | NEW.matched_names
-QUIET = 60.0
 
 
 class Clock:
@@ -52,10 +50,7 @@ class Replica:
 
     def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
         self.reports: list[RegistrationReport] = []
-        timing = ReconcileConfig(quiet=QUIET)
-        self.reconciler = Reconciler(
-            api, options.pop("site", SITE), want, self.reports.append, timing=timing, clock=clock, **options
-        )
+        self.reconciler = Reconciler(api, options.pop("site", SITE), want, self.reports.append, clock=clock, **options)
 
     async def look(self) -> float:
         """One look; seconds until the next."""
