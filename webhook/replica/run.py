@@ -7,11 +7,11 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -147,18 +147,14 @@ def logger(level: str) -> "FilteringBoundLogger":
     return log
 
 
-def run_to_end(work: Awaitable[None]) -> None:
+def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     """Run until the work ends.
 
     Raises:
         StartError: an endpoint is not available.
     """
-
-    async def main() -> None:
-        await work
-
     try:
-        asyncio.run(main())
+        asyncio.run(work)
     except OSError as error:
         raise StartError(f"cannot listen: {error.strerror or error}") from error
 
