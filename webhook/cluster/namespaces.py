@@ -24,7 +24,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, UnreachableError
+from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, read_object
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 
@@ -54,9 +54,6 @@ class NamespaceView:
 
 class _Namespace(msgspec.Struct):
     metadata: ObjectMetadata
-
-
-_decode = msgspec.json.Decoder(_Namespace).decode
 
 
 class Namespaces:
@@ -136,11 +133,7 @@ class Namespaces:
     async def request(self, name: str) -> NamespaceView:
         """Request a namespace now, even if it is known; raises what `fetch` raises."""
         # The name is from a review, and a slash in it would make this another request.
-        answer = await self._api.request("GET", f"{PATH}/{quote(name, safe='')}", seconds=FETCH_SECONDS)
-        try:
-            return _view(_decode(answer.accepted()))
-        except msgspec.DecodeError as error:
-            raise UnreachableError(f"namespace {name}: {error}") from error
+        return _view(await read_object(self._api, f"{PATH}/{quote(name, safe='')}", _Namespace, FETCH_SECONDS))
 
 
 def _is_absence(error: BaseException) -> bool:

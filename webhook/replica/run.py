@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from aiohttp import hdrs
 from structlog.typing import FilteringBoundLogger
 
 from certs.ca import SERVING_LIFE, CertificateError
@@ -37,7 +38,6 @@ from webhook.server.listener import (
     listening,
     plain_routes,
     raise_descriptors,
-    review_routes,
     within,
 )
 from webhook.server.logs import ReviewLines, error_fields
@@ -253,18 +253,16 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     mutate = handler(Mutate, service.decide, metrics, service.log)
     validate = handler(Validate, judge_pod, metrics.validations(), service.log.bind(path=VALIDATE))
     checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
-    details = [certificates.lines]
-    if service.cluster is not None:
-        checks["cluster"] = service.cluster.closed
-        details.insert(0, service.cluster.lines)
-        metrics.also(service.cluster.metrics)
-
+    cluster = service.cluster
+    if cluster is not None:
+        checks["cluster"] = cluster.closed
+        metrics.also(cluster.metrics)
     metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
     def verbose() -> list[str]:
-        return [line for each in details for line in each()]
+        return [*([] if cluster is None else cluster.lines()), *certificates.lines()]
 
-    reviews = dispatcher(review_routes(mutate, validate), limits)
+    reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
     pages = {} if options.pages is None else options.pages(service.current, limits)
     plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks, verbose), **pages}, limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
