@@ -103,7 +103,7 @@ class Reporter(Generic[Kind]):
         return ended
 
 
-def resolve(reporter: Reporter[ReportKind], lasting: Collection[ReportKind] = ()) -> None:
+def recovered(reporter: Reporter[ReportKind], lasting: Collection[ReportKind] = ()) -> None:
     """Consider all conditions over except the `lasting` ones, and report it if that ends a failure."""
     if reporter.keep(lasting) & FAILURES:
         reporter.report(ReportKind.RECOVERED, "the certificates are renewed again")

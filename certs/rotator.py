@@ -18,7 +18,7 @@ from cryptography import x509
 
 from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
-from certs.report import Backoff, Report, Reporter, ReportKind, failure, resolve
+from certs.report import Backoff, Report, Reporter, ReportKind, failure, recovered
 from certs.serving import Clocks, Serving
 from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait
@@ -196,7 +196,7 @@ class Rotator:
         if planned.made:
             self._reporter.report(ReportKind.MADE, ", ".join(made.value for made in planned.made))
         lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
-        resolve(self._reporter, lasting)
+        recovered(self._reporter, lasting)
         self._state = planned.state
         # The version after a write is unknown until the next read.
         self._version = "" if stale else snapshot.version

@@ -20,7 +20,7 @@ from typing import Final
 from cryptography import x509
 
 from certs.ca import CertificateError, StoreError, Trust, UnusablePairError, check_time, check_use, path_to
-from certs.report import Report, Reporter, ReportKind, failure, resolve
+from certs.report import Report, Reporter, ReportKind, failure, recovered
 from certs.state import BUNDLE, CERTIFICATE, KEY, SERVING_CERTIFICATE, der, fingerprint, in_order, pem
 from certs.store import MAX_BYTES, POLL, Directory, Snapshot
 
@@ -232,7 +232,7 @@ class ClientCAs:
         if why:
             raise StoreError(str(self._file), f"{why}: {STAYS}")
         if content == self._serving.client_cas:
-            resolve(self._reporter)
+            recovered(self._reporter)
             return
         try:
             self._serving.require_client_certificates(content)
@@ -341,7 +341,7 @@ class ProvidedPair:
             self._load(snapshot)
         elif self._failures:
             self._failures = 0
-            resolve(self._reporter)
+            recovered(self._reporter)
 
     def _load(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}

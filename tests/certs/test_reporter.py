@@ -1,7 +1,7 @@
 """What is reported about certificates, and how often."""
 
 from certs.ca import StoreError, UnusablePairError
-from certs.report import Report, Reporter, ReportKind, failure, resolve
+from certs.report import Report, Reporter, ReportKind, failure, recovered
 
 
 def test_reported_once_until_it_changes_or_is_over() -> None:
@@ -18,8 +18,8 @@ def test_reported_once_until_it_changes_or_is_over() -> None:
         reporter.report_once(ReportKind.STORE, message)
     reporter.report_once(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
-    resolve(reporter, {ReportKind.WAITING})
-    resolve(reporter)
+    recovered(reporter, {ReportKind.WAITING})
+    recovered(reporter)
     assert news() == ["recovered: the certificates are renewed again"]
     reporter.report_once(ReportKind.WAITING, "c")
     reporter.forget(ReportKind.WAITING)
@@ -34,7 +34,7 @@ def test_one_thing_at_a_time() -> None:
     for message in ("a", "a"):
         reporter.only(ReportKind.STORE, message)
     reporter.only(ReportKind.WAITING, "b")
-    resolve(reporter)
+    recovered(reporter)
     reporter.only(ReportKind.STORE, "a")
     assert [notice.message for notice in reports] == ["a", "b", "a"]
 
