@@ -1,12 +1,11 @@
 """Failures: each reported once, and tried again after longer and longer pauses.
 
-Everything that reports conditions and retries uses `Once` and `Backoff`, here and in `webhook`.
+Everything that reports conditions and retries uses `Reporter` and `Backoff`, here and in `webhook`.
 """
 
 import enum
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from certs.ca import CertificateError, UnusablePairError
 
@@ -34,6 +33,11 @@ class ReportKind(enum.Enum):
     """The store cannot be read or written."""
     BUG = "bug"
 
+    @property
+    def failure(self) -> bool:
+        """Whether an operator should look at it."""
+        return self in FAILURES
+
 
 FAILURES = frozenset(
     {
@@ -47,49 +51,33 @@ COUNTED = FAILURES | {ReportKind.RESTORED}
 """The kinds that are counted in metrics: an operator should learn of them even if they are over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One report; it never holds any part of a key.
+class Report(NamedTuple, Generic[Kind]):
+    """One report: what it is about, and a message for people, which never holds any part of a key."""
 
-    Attributes:
-        kind: what it is about.
-        message: for people.
-        ca: for `ReportKind.SERVED`: whether the certificate is under another CA than the previous one.
-    """
-
-    kind: ReportKind
+    kind: Kind
     message: str
-    ca: bool = False
-
-    @property
-    def failure(self) -> bool:
-        """Whether an operator should look at it."""
-        return self.kind in FAILURES
 
 
-class Once(Generic[Kind]):
+class Reporter(Generic[Kind]):
     """Reports each lasting condition once, until it is over.
 
-    Everything that reports conditions uses it, here and in `webhook`.
-
     Args:
-        tell: called with the kind and message of each report; it must not block.
+        report: called with each report; it must not block.
     """
 
-    def __init__(self, tell: Callable[[Kind, str], None]) -> None:
-        self._tell = tell
-        self._reported: dict[Kind, str] = {}
+    def __init__(self, report: Callable[[Report[Kind]], None]) -> None:
+        self._report = report
+        self._lasting: dict[Kind, str] = {}
 
-    @property
-    def kinds(self) -> set[Kind]:
-        """The conditions that last."""
-        return set(self._reported)
+    def report(self, kind: Kind, message: str) -> None:
+        """Report what happens once."""
+        self._report(Report(kind, message))
 
     def report_once(self, kind: Kind, message: str) -> None:
         """Report a lasting condition, unless it was the last report of its kind."""
-        if self._reported.get(kind) != message:
-            self._reported[kind] = message
-            self._tell(kind, message)
+        if self._lasting.get(kind) != message:
+            self._lasting[kind] = message
+            self.report(kind, message)
 
     def report_while(self, condition: object, kind: Kind, message: str) -> None:
         """Report a condition if it lasts; otherwise consider it over."""
@@ -98,36 +86,27 @@ class Once(Generic[Kind]):
         else:
             self.forget(kind)
 
+    def only(self, kind: Kind, message: str) -> None:
+        """Report a lasting condition, and consider all others over."""
+        self.keep({kind})
+        self.report_once(kind, message)
+
     def forget(self, *kinds: Kind) -> None:
         """Consider conditions over without a report; if they recur, they are reported again."""
         for kind in kinds:
-            self._reported.pop(kind, None)
+            self._lasting.pop(kind, None)
 
-
-class Reporter:
-    """Reports about the certificates of one server.
-
-    Args:
-        report: called with each report; it must not block.
-    """
-
-    def __init__(self, report: Callable[[Report], None]) -> None:
-        self._lasting: Once[ReportKind] = Once(lambda kind, message: report(Report(kind, message)))
-        self.report = report
-        self.report_once = self._lasting.report_once
-        self.forget = self._lasting.forget
-
-    def only(self, kind: ReportKind, message: str) -> None:
-        """Report a lasting condition, and consider all others over."""
-        self.forget(*self._lasting.kinds - {kind})
-        self.report_once(kind, message)
-
-    def resolve(self, *, lasting: Collection[ReportKind] = ()) -> None:
-        """Consider all conditions over except the `lasting` ones, and report it if that ends a failure."""
-        ended = self._lasting.kinds - set(lasting)
+    def keep(self, kinds: Collection[Kind]) -> set[Kind]:
+        """Consider all conditions over except some, and return those that end."""
+        ended = self._lasting.keys() - set(kinds)
         self.forget(*ended)
-        if ended & FAILURES:
-            self.report(Report(ReportKind.RECOVERED, "the certificates are renewed again"))
+        return ended
+
+
+def recovered(reporter: Reporter[ReportKind], lasting: Collection[ReportKind] = ()) -> None:
+    """Consider all conditions over except the `lasting` ones, and report it if that ends a failure."""
+    if reporter.keep(lasting) & FAILURES:
+        reporter.report(ReportKind.RECOVERED, "the certificates are renewed again")
 
 
 def failure(error: Exception) -> tuple[ReportKind, str]:

@@ -18,8 +18,8 @@ from cryptography import x509
 
 from certs.ca import Pair, StoreError, Trust
 from certs.plan import JITTER, Rules, step
-from certs.report import Backoff, Report, Reporter, ReportKind, failure
-from certs.serving import Clocks, Requirements, Serving
+from certs.report import Backoff, Report, Reporter, ReportKind, failure, recovered
+from certs.serving import Clocks, Serving
 from certs.state import STATE, Decoded, Retired, RotationRequest, State, completed_files, decode, der, fingerprint
 from certs.store import Snapshot, Store, aged, first_wait
 
@@ -89,7 +89,7 @@ class Rotator:
         *,
         trust: Callable[[], Trust],
         publish: Callable[[bytes], None],
-        report: Callable[[Report], None],
+        report: Callable[[Report[ReportKind]], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -194,9 +194,9 @@ class Rotator:
                 "certificates that were missing in the store were written again from memory",
             )
         if planned.made:
-            self._reporter.report(Report(ReportKind.MADE, ", ".join(made.value for made in planned.made)))
+            self._reporter.report(ReportKind.MADE, ", ".join(made.value for made in planned.made))
         lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
-        self._reporter.resolve(lasting=lasting)
+        recovered(self._reporter, lasting)
         self._state = planned.state
         # The version after a write is unknown until the next read.
         self._version = "" if stale else snapshot.version
@@ -243,18 +243,14 @@ class Rotator:
             uncalled = served is None and trust.known and not trust.sees(der(ca))
             self._reporter.report_once(ReportKind.UNTRUSTED if uncalled else ReportKind.WAITING, _waiting(ca, trust))
             return wait
-        requirements = Requirements(self._rules.names, state.cas)
-        self._serving.swap(pair.certificate_pem, pair.key_pem, self._clocks.now(), requirements)
+        self._serving.swap(pair.certificate_pem, pair.key_pem, self._clocks.now(), self._rules.names, state.cas)
         self._in_force = _Served(pair, ca)
         self.served.set()
         self._reporter.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)
         self._reporter.report(
-            Report(
-                ReportKind.SERVED,
-                f"the certificate {fingerprint(pair.certificate)[:16]} is served until {pair.not_after:%Y-%m-%d %H:%M} UTC, "
-                f"under the CA {fingerprint(ca)[:16]}",
-                ca=served is not None and served.ca != ca,
-            )
+            ReportKind.SERVED,
+            f"the certificate {fingerprint(pair.certificate)[:16]} is served until {pair.not_after:%Y-%m-%d %H:%M} UTC, "
+            f"under the CA {fingerprint(ca)[:16]}",
         )
         return float("inf")
 

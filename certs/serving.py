@@ -20,7 +20,7 @@ from typing import Final
 from cryptography import x509
 
 from certs.ca import CertificateError, StoreError, Trust, UnusablePairError, check_time, check_use, path_to
-from certs.report import Report, Reporter, ReportKind, failure
+from certs.report import Report, Reporter, ReportKind, failure, recovered
 from certs.state import BUNDLE, CERTIFICATE, KEY, SERVING_CERTIFICATE, der, fingerprint, in_order, pem
 from certs.store import MAX_BYTES, POLL, Directory, Snapshot
 
@@ -29,19 +29,6 @@ ALPN: Final = ["http/1.1"]
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2 only: forward secrecy and authenticated encryption, as in Mozilla's intermediate profile."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """What a pair must satisfy.
-
-    Attributes:
-        names: the DNS names and IP addresses that clients use.
-        cas: the CAs that clients trust; None if they are unknown.
-    """
-
-    names: Collection[str] = ()
-    cas: Sequence[x509.Certificate] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +75,12 @@ class Serving:
         return None
 
     def swap(
-        self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, requirements: Requirements | None = None
+        self,
+        chain_pem: bytes,
+        key_pem: bytes,
+        now: dt.datetime,
+        names: Collection[str] = (),
+        cas: Sequence[x509.Certificate] | None = None,
     ) -> None:
         """Serve another pair from the next handshake on; open connections are not affected.
 
@@ -96,20 +88,20 @@ class Serving:
             chain_pem: the serving certificate, then intermediates if there are any.
             key_pem: the serving certificate's key, unencrypted, of any type that clients accept.
             now: the current time, in UTC.
-            requirements: what the pair must satisfy.
+            names: the DNS names and IP addresses that clients use.
+            cas: the CAs that clients trust; None if they are unknown.
 
         Raises:
-            UnusablePairError: the two do not match, cannot be decoded, are not valid now or miss a requirement; the
+            UnusablePairError: the two do not match, cannot be decoded, are not valid now, or not for these names or CAs; the
                 previous pair stays in force.
         """
         context = _context(self._client_cas)
         _load(context, chain_pem, key_pem)
         certificate, *intermediates = x509.load_pem_x509_certificates(chain_pem)
-        requirements = requirements or Requirements()
         check_time(certificate, now, SERVING_CERTIFICATE)
-        check_use(certificate, requirements.names, SERVING_CERTIFICATE)
-        if requirements.cas is not None:
-            path_to(certificate, intermediates, requirements.cas, now, SERVING_CERTIFICATE)
+        check_use(certificate, names, SERVING_CERTIFICATE)
+        if cas is not None:
+            path_to(certificate, intermediates, cas, now, SERVING_CERTIFICATE)
         self._in_force = _InForce(context, certificate, chain_pem, key_pem)
 
     def require_client_certificates(self, cas: bytes) -> None:
@@ -206,7 +198,9 @@ class ClientCAs:
         poll: seconds between two reads.
     """
 
-    def __init__(self, file: Path, serving: Serving, *, report: Callable[[Report], None], poll: float = POLL) -> None:
+    def __init__(
+        self, file: Path, serving: Serving, *, report: Callable[[Report[ReportKind]], None], poll: float = POLL
+    ) -> None:
         self._file = file
         self._serving = serving
         self._reporter = Reporter(report)
@@ -238,18 +232,15 @@ class ClientCAs:
         if why:
             raise StoreError(str(self._file), f"{why}: {STAYS}")
         if content == self._serving.client_cas:
-            self._reporter.resolve()
+            recovered(self._reporter)
             return
         try:
             self._serving.require_client_certificates(content)
         except UnusablePairError as error:
             raise UnusablePairError(error.what, f"{error.why} in {self._file}: {STAYS}") from None
-        self._reporter.forget(*ReportKind)
+        self._reporter.keep(())
         self._reporter.report(
-            Report(
-                ReportKind.CLIENTS,
-                f"clients need a certificate under one of the CAs that are now in {self._file}",
-            )
+            ReportKind.CLIENTS, f"clients need a certificate under one of the CAs that are now in {self._file}"
         )
 
     def _read(self) -> tuple[bytes, str]:
@@ -290,7 +281,7 @@ class ProvidedPair:
         *,
         trust: Callable[[], Trust] | None,
         publish: Callable[[bytes], None],
-        report: Callable[[Report], None],
+        report: Callable[[Report[ReportKind]], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -350,7 +341,7 @@ class ProvidedPair:
             self._load(snapshot)
         elif self._failures:
             self._failures = 0
-            self._reporter.resolve()
+            recovered(self._reporter)
 
     def _load(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}
@@ -364,24 +355,19 @@ class ProvidedPair:
         chain = _certificates(files[CERTIFICATE], SERVING_CERTIFICATE)
         if not self._may_serve(chain, cas):
             return
-        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Requirements(self._names, cas))
+        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), self._names, cas)
         certificate, before = chain[0], self._ca
         if cas is not None:
             self._ca = path_to(certificate, chain[1:], cas, self._clocks.now(), SERVING_CERTIFICATE)[-1]
         self._version = snapshot.version
         self._failures = 0
-        self._reporter.forget(*ReportKind)
+        self._reporter.keep(())
         self.served.set()
         end = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        changed = before is not None and before != self._ca
         self._reporter.report(
-            Report(
-                ReportKind.SERVED,
-                f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}",
-                ca=changed,
-            )
+            ReportKind.SERVED, f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}"
         )
-        if changed and cas is not None:
+        if cas is not None and before not in {None, self._ca}:
             self._publish(pem(in_order(cas)))
 
     def _may_serve(self, chain: list[x509.Certificate], cas: list[x509.Certificate] | None) -> bool:

@@ -154,4 +154,4 @@ async def test_a_report_says_that_no_caller_trusts_it() -> None:
     await replica.keeper.reconcile()
     assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
     assert "caBundle does not contain" in replica.reports[0].message
-    assert replica.reports[0].failure
+    assert replica.reports[0].kind.failure

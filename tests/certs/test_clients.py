@@ -22,7 +22,7 @@ class File:
         self.path = folder / "clients.pem"
         self.path.write_bytes(FIRST)
         self.serving = Serving(FIRST)
-        self.reports: list[Report] = []
+        self.reports: list[Report[ReportKind]] = []
         self.clients = ClientCAs(self.path, self.serving, report=self.reports.append, poll=0.01)
 
     async def looks(self, times: int = 2) -> None:

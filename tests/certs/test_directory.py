@@ -12,7 +12,7 @@ import pytest
 
 from certs.ca import StoreError, Trust
 from certs.plan import Rules
-from certs.report import Report
+from certs.report import Report, ReportKind
 from certs.rotator import Rotator
 from certs.serving import Serving
 from certs.store import Directory
@@ -163,7 +163,7 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
 
 def agree(place: Path, found: Any) -> None:
     """Run a rotator on a directory in a process of its own, and print what it serves."""
-    serving, reports = Serving(), list[Report]()
+    serving, reports = Serving(), list[Report[ReportKind]]()
     trust = Trust(0).observed(None, 0)
     keeper = Rotator(
         Directory(place),

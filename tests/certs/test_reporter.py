@@ -1,12 +1,12 @@
 """What is reported about certificates, and how often."""
 
 from certs.ca import StoreError, UnusablePairError
-from certs.report import Report, Reporter, ReportKind, failure
+from certs.report import Report, Reporter, ReportKind, failure, recovered
 
 
 def test_reported_once_until_it_changes_or_is_over() -> None:
     """The end of a failure is reported once; the end of other states is not."""
-    reports: list[Report] = []
+    reports: list[Report[ReportKind]] = []
     reporter = Reporter(reports.append)
 
     def news() -> list[str]:
@@ -18,8 +18,8 @@ def test_reported_once_until_it_changes_or_is_over() -> None:
         reporter.report_once(ReportKind.STORE, message)
     reporter.report_once(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
-    reporter.resolve(lasting={ReportKind.WAITING})
-    reporter.resolve()
+    recovered(reporter, {ReportKind.WAITING})
+    recovered(reporter)
     assert news() == ["recovered: the certificates are renewed again"]
     reporter.report_once(ReportKind.WAITING, "c")
     reporter.forget(ReportKind.WAITING)
@@ -29,12 +29,12 @@ def test_reported_once_until_it_changes_or_is_over() -> None:
 
 def test_one_thing_at_a_time() -> None:
     """If one replaces the other, each is reported every time."""
-    reports: list[Report] = []
+    reports: list[Report[ReportKind]] = []
     reporter = Reporter(reports.append)
     for message in ("a", "a"):
         reporter.only(ReportKind.STORE, message)
     reporter.only(ReportKind.WAITING, "b")
-    reporter.resolve()
+    recovered(reporter)
     reporter.only(ReportKind.STORE, "a")
     assert [notice.message for notice in reports] == ["a", "b", "a"]
 

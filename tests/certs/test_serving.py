@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.ca import Pair, UnusablePairError, issue, make_ca
-from certs.serving import Requirements, Serving
+from certs.serving import Serving
 from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf
 
 NOW = dt.datetime.now(dt.UTC)
@@ -166,8 +166,11 @@ def client_leaf(ca: Pair) -> Pair:
     return Pair(certificate, made.key)
 
 
-BY_NAME = Requirements(["localhost"])
-UNDER = Requirements(["localhost"], [AUTHORITY.certificate])
+Requirements = tuple[list[str], list[x509.Certificate] | None]
+
+ANY: Requirements = ([], None)
+BY_NAME: Requirements = (["localhost"], None)
+UNDER: Requirements = (["localhost"], [AUTHORITY.certificate])
 NO_WAY = "the serving certificate is not signed by a CA of the bundle, directly or through its intermediates"
 
 
@@ -182,39 +185,39 @@ def stamp(moment: dt.datetime) -> str:
         (
             leaf().certificate_pem,
             leaf().key_pem,
-            None,
+            ANY,
             "the serving certificate has a key that belongs to another certificate",
         ),
         (
             leaf().certificate_pem,
             rsa_leaf(AUTHORITY, NOW)[1],
-            None,
+            ANY,
             "the serving certificate has a key that belongs to another certificate",
         ),
-        (b"", b"", None, "the serving certificate has a certificate or key that is not valid PEM"),
+        (b"", b"", ANY, "the serving certificate has a certificate or key that is not valid PEM"),
         (
             leaf().certificate_pem,
             b"garbage",
-            None,
+            ANY,
             "the serving certificate has a certificate or key that is not valid PEM",
         ),
-        (AUTHORITY.certificate_pem, ENCRYPTED, None, "the serving certificate has an encrypted key"),
+        (AUTHORITY.certificate_pem, ENCRYPTED, ANY, "the serving certificate has an encrypted key"),
         (
             (late := leaf(-3)).certificate_pem,
             late.key_pem,
-            None,
+            ANY,
             f"the serving certificate expired at {stamp(late.not_after)} UTC",
         ),
         (
             (early := leaf(3)).certificate_pem,
             early.key_pem,
-            None,
+            ANY,
             f"the serving certificate is not valid before {stamp(early.not_before)} UTC, and the clock says {stamp(NOW)}",
         ),
         (
             (other_name := leaf()).certificate_pem,
             other_name.key_pem,
-            Requirements(["localhost", "gpu.example", "10.0.0.1"]),
+            (["localhost", "gpu.example", "10.0.0.1"], None),
             "the serving certificate is not for gpu.example, 10.0.0.1: it names localhost, 127.0.0.1",
         ),
         (
@@ -226,39 +229,39 @@ def stamp(moment: dt.datetime) -> str:
         ((foreign := issue(OTHER, NAMES, NOW)).certificate_pem, foreign.key_pem, UNDER, NO_WAY),
         (
             *rsa_leaf(EXPIRED, NOW),
-            Requirements(["localhost"], [EXPIRED.certificate]),
+            (["localhost"], [EXPIRED.certificate]),
             f"the CA expired at {stamp(EXPIRED.not_after)} UTC",
         ),
         (
             (ending := issue(ENDED, NAMES, NOW - dt.timedelta(days=0.8), dt.timedelta(days=0))).certificate_pem
             + ENDED.certificate_pem,
             ending.key_pem,
-            Requirements(["localhost"], [COMPANY.certificate]),
+            (["localhost"], [COMPANY.certificate]),
             f"the serving certificate expired at {stamp(ending.not_after)} UTC",
         ),
         (
             (short := rsa_leaf(ENDED, NOW))[0] + ENDED.certificate_pem,
             short[1],
-            Requirements(["localhost"], [COMPANY.certificate]),
+            (["localhost"], [COMPANY.certificate]),
             f"an intermediate expired at {stamp(ENDED.not_after)} UTC",
         ),
         (
             (lost := rsa_leaf(INTERMEDIATE, NOW))[0],
             lost[1],
-            Requirements(["localhost"], [COMPANY.certificate]),
+            (["localhost"], [COMPANY.certificate]),
             NO_WAY,
         ),
     ],
     ids=range(14),
 )
 async def test_bad_pair_is_refused_and_the_old_one_served(
-    chain: bytes, key: bytes, requirements: Requirements | None, message: str
+    chain: bytes, key: bytes, requirements: Requirements, message: str
 ) -> None:
     """Whatever is wrong with a new pair is reported exactly; the old one stays in force and works."""
     old = leaf()
     tls = serving(old)
     with pytest.raises(UnusablePairError) as caught:
-        tls.swap(chain, key, NOW, requirements)
+        tls.swap(chain, key, NOW, *requirements)
     assert str(caught.value) == message
     async with listening(tls.context) as port, connected(port) as client:
         await client.echo()
@@ -269,8 +272,8 @@ async def test_rsa_pair_with_an_intermediate_from_outside() -> None:
     """A company's pair is served in the place of ours: a client that trusts the root gets the whole chain."""
     tls = serving(leaf())
     chain, key = rsa_leaf(INTERMEDIATE, NOW)
-    requirements = Requirements(["localhost"], [OTHER.certificate, COMPANY.certificate])
-    tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, requirements)
+    requirements = (["localhost"], [OTHER.certificate, COMPANY.certificate])
+    tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, *requirements)
     trusting = ssl.create_default_context(cadata=COMPANY.certificate_pem.decode())
     async with listening(tls.context) as port, connected(port, context=trusting) as client:
         await client.echo()
@@ -340,7 +343,7 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
     pair = issue(intermediate, ["localhost"], NOW)
     chain = pair.certificate_pem + intermediate.certificate_pem
     with pytest.raises(UnusablePairError, match="is not signed by a CA of the bundle"):
-        Serving().swap(chain, pair.key_pem, NOW, Requirements(["localhost"], [trusted.certificate]))
+        Serving().swap(chain, pair.key_pem, NOW, ["localhost"], [trusted.certificate])
 
 
 @pytest.mark.parametrize(
@@ -355,9 +358,9 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
 def test_names_are_compared_as_clients_do(held: str, name: str, good: bool) -> None:  # noqa: FBT001
     """Letter case does not count, and a wildcard is one whole first label (RFC 6125)."""
     pair = issue(AUTHORITY, [held], NOW)
-    requirements = Requirements([name], [AUTHORITY.certificate])
+    requirements = ([name], [AUTHORITY.certificate])
     if good:
-        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, requirements)
+        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, *requirements)
         return
     with pytest.raises(UnusablePairError, match="is not for"):
-        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, requirements)
+        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, *requirements)

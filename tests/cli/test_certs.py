@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from certs.ca import Pair, issue, make_ca
-from certs.serving import Requirements, Serving
+from certs.serving import Serving
 from certs.state import Retired, RotationRequest, State, decode, fingerprint
 from certs.store import Directory
 from tests.cli.conftest import Run
@@ -149,7 +149,7 @@ def shown(stored: State) -> Iterator[tuple[Pair, str]]:
     assert stored.ca is not None
     other = issue(stored.ca, ["localhost"], NOW)
     serving = Serving()
-    serving.swap(other.certificate_pem, other.key_pem, NOW, Requirements(("localhost",), (stored.ca.certificate,)))
+    serving.swap(other.certificate_pem, other.key_pem, NOW, ["localhost"], [stored.ca.certificate])
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:

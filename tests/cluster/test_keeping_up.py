@@ -14,11 +14,11 @@ from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client import events
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
-from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Events, Subject, Type, shortened
+from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, PolicyFaults
-from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
+from webhook.cluster.configuration.last_good import MAX_DATA, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
 from webhook.mapping.model.policy import Policy
 
@@ -34,16 +34,18 @@ def request_count(api: FakeApi, what: str) -> int:
     return sum(request.what == what for request in api.requests)
 
 
-def entries(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
-    """Entries to store."""
-    return Accepted(ours, others or {}, frozenset(marks.split()))
+def entries(
+    ours: dict[str, str], others: dict[str, str] | None = None, marks: str = ""
+) -> tuple[dict[str, str], set[str], frozenset[str]]:
+    """What to store, what of it is in force, and marks."""
+    return {**ours, **(others or {})}, {*ours}, frozenset(marks.split())
 
 
 async def test_written_once_by_all() -> None:
     """Two replicas that have accepted the same write it once; a third finds it, with the marks of probes."""
     api = FakeApi()
     ours = entries({"b": "2", "a": "1"}, marks="m n")
-    first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
+    first, second = [await LastGood(api, PLACE).write(*ours) for _ in range(2)]
     assert [request.what for request in api.requests] == [
         f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
     ]
@@ -57,7 +59,7 @@ async def test_written_once_by_all() -> None:
 async def test_nothing_is_written_where_nothing_is_accepted() -> None:
     """No empty ConfigMap."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(entries({}))
+    await LastGood(api, PLACE).write(*entries({}))
     assert api.objects == {}
 
 
@@ -65,9 +67,9 @@ async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
     api = FakeApi()
     follower, two = LastGood(api, PLACE), LastGood(api, PLACE)
-    await follower.write(entries({"bad": "old", "gone": "x"}))
-    await two.write(entries({"bad": "new", "gone": "x"}))
-    record = await follower.write(entries({"good": "1"}, {"bad": "old"}))
+    await follower.write(*entries({"bad": "old", "gone": "x"}))
+    await two.write(*entries({"bad": "new", "gone": "x"}))
+    record = await follower.write(*entries({"good": "1"}, {"bad": "old"}))
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
@@ -75,9 +77,9 @@ async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
     last_good = LastGood(api, PLACE)
-    await last_good.write(entries({"a": "1"}))
+    await last_good.write(*entries({"a": "1"}))
     del api.objects[RECORD]
-    assert (await last_good.write(entries({"a": "2"}))).texts == {"a": "2"}
+    assert (await last_good.write(*entries({"a": "2"}))).texts == {"a": "2"}
 
 
 async def test_others_that_write_all_the_time() -> None:
@@ -85,7 +87,7 @@ async def test_others_that_write_all_the_time() -> None:
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
     with pytest.raises(StatusError, match="other replicas changed"):
-        await LastGood(api, PLACE).write(entries({"a": "1"}))
+        await LastGood(api, PLACE).write(*entries({"a": "1"}))
 
 
 async def test_a_record_that_cannot_be_read() -> None:
@@ -107,7 +109,7 @@ def test_more_than_fits() -> None:
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(entries({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
+    await LastGood(api, PLACE).write(*entries({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
     assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
@@ -115,10 +117,10 @@ async def test_an_event_counts_versions() -> None:
     """The same of the same version is reported once, whoever says it; of the next version it is counted."""
     api = FakeApi()
     for version in ("1", "1", "2"):
-        await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
+        await write_event(api, Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
     (event,) = api.objects.values()
     assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
-    await Events(api).write(SUBJECT, "Warning", "Bad", "why else")
+    await write_event(api, SUBJECT, "Warning", "Bad", "why else")
     assert len(api.objects) == 2
 
 
@@ -126,7 +128,7 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
     """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
     api = FakeApi()
     for _ in range(3):
-        await Events(api).write(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
+        await write_event(api, Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
     (event,) = api.objects.values()
     assert event["count"] == 3
 
@@ -136,19 +138,19 @@ async def test_an_event_that_counts_once_for_all_replicas() -> None:
     api = FakeApi()
     subject = Subject("apps/v1", "Deployment", PLACE, "train", "uid", None)
     for _ in range(2):
-        await Events(api).write(subject, "Normal", "PodsChanged", "why")
+        await write_event(api, subject, "Normal", "PodsChanged", "why")
     (event,) = api.objects.values()
     assert event["count"] == 1
     assert "resourceVersion" not in event["involvedObject"]
     api.objects.clear()
-    await Events(api).write(subject, "Normal", "PodsChanged", "why")
+    await write_event(api, subject, "Normal", "PodsChanged", "why")
     assert len(api.objects) == 1
 
 
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
     api = FakeApi()
-    await Events(api).write(SUBJECT, "Normal", "Good", "x")
+    await write_event(api, SUBJECT, "Normal", "Good", "x")
     (path,) = api.objects
     came = iter([True])
 
@@ -157,14 +159,14 @@ async def test_an_event_that_another_replica_counts() -> None:
             api.put(path, {**api.objects[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
 
     api.before = between
-    await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
+    await write_event(api, Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
     assert api.objects[path]["count"] == 2
 
 
 async def test_events_of_what_has_no_namespace() -> None:
     """They are in `default`, and long texts are cut."""
     api = FakeApi()
-    await Events(api).write(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
+    await write_event(api, Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
     (path,) = api.objects
     assert path.startswith("/api/v1/namespaces/default/events/")
     assert len(path.rpartition("/")[2]) <= 253
@@ -192,7 +194,7 @@ class Following:
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.notices: list[str] = []
-        self.events = Overheard(Events(api), log)
+        self.events = Overheard(api, log)
         self.events.put_before = self.notices.append
         self.live = LivePolicy(api, PLACE, log, self.events, in_force=self.policies.append)
 
@@ -305,7 +307,7 @@ async def test_events_while_the_api_server_is_away() -> None:
         return trouble
 
     api.before = before
-    queue = EventQueue(Events(api), log)
+    queue = EventQueue(api, log)
     task = asyncio.create_task(queue.run())
     queue.put(SUBJECT, "Bad", "one")
     await until(lambda: request_count(api, "POST events") > 1)

@@ -18,14 +18,13 @@ from webhook.cluster.registration.desired import (
     NAME,
     NAMESPACE_NAME,
     Desired,
-    ReconcileConfig,
     RegistrationMode,
     ServiceReference,
     Site,
     registration,
 )
 from webhook.cluster.registration.match_conditions import names_set
-from webhook.cluster.registration.reconciler import Reconciler, RepairPace
+from webhook.cluster.registration.reconciler import QUIET, Reconciler, RepairPace
 from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
 from webhook.cluster.registration.update import Change
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
@@ -34,7 +33,6 @@ SITE = Site(ServiceReference("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", 
 OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
 NEW = Desired("1" * 12, names_set(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
 BOTH = OLD.matched_names | NEW.matched_names
-QUIET = 60.0
 
 
 class Clock:
@@ -52,10 +50,7 @@ class Replica:
 
     def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
         self.reports: list[RegistrationReport] = []
-        timing = ReconcileConfig(quiet=QUIET)
-        self.reconciler = Reconciler(
-            api, options.pop("site", SITE), want, self.reports.append, timing=timing, clock=clock, **options
-        )
+        self.reconciler = Reconciler(api, options.pop("site", SITE), want, self.reports.append, clock=clock, **options)
 
     async def look(self) -> float:
         """One look; seconds until the next."""
@@ -116,7 +111,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
         RegistrationEvent.REPAIRED,
         RegistrationEvent.WRITTEN,
     ]
-    assert replica.reports[1].warning
+    assert replica.reports[1].kind.warning
     assert replica.reports[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.reconciler.repairs[Change.CREATED] == 1
 
@@ -179,7 +174,7 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
         await replica.look()
     assert api.writes == 1
     assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN]
-    assert not replica.reports[-1].warning
+    assert not replica.reports[-1].kind.warning
     assert "control-plane DoesNotExist" in replica.reports[-1].message
     replica.reconciler.adopt(NEW)
     await replica.look()
@@ -295,7 +290,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
         clock.now += QUIET
     assert api.writes == 2
     assert older.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.NEWER]
-    assert older.reports[-1].warning
+    assert older.reports[-1].kind.warning
     assert "d.com/" in older.reports[-1].message
     api.stored = None
     await older.look()
@@ -592,7 +587,7 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     assert api.stored is None
     assert replica.reconciler.as_desired is False
     assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.REMOVED]
-    assert not replica.reports[-1].warning
+    assert not replica.reports[-1].kind.warning
     api.role = "uid-2"
     await replica.look()
     assert replica.kinds[-1] is RegistrationEvent.WRITTEN

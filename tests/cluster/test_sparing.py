@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import Keeping
-from tests.cluster.test_reconciler import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
+from tests.cluster.test_reconciler import SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
+from webhook.cluster.registration.reconciler import QUIET
 from webhook.cluster.registration.reporter import RegistrationEvent
 
 

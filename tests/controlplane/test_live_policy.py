@@ -16,7 +16,7 @@ from structlog.testing import CapturingLogger
 from tests.cluster.config_maps import rejections, vendor
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
-from webhook.cluster.client.events import EventQueue, Events
+from webhook.cluster.client.events import EventQueue
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.labels import MAPPING
@@ -85,7 +85,7 @@ class Replica:
         self.logger = CapturingLogger()
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
-        self.events = EventQueue(Events(api), log)
+        self.events = EventQueue(api, log)
         self.live = LivePolicy(api, namespace, log, self.events, in_force=self.policies.append)
 
     @property

@@ -13,7 +13,7 @@ from tests.controlplane.in_cluster import serving
 from tests.controlplane.plane import ControlPlane
 from webhook import labels
 from webhook.cluster.client.connection import connect
-from webhook.cluster.client.events import EventQueue, Events
+from webhook.cluster.client.events import EventQueue
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.pod import OwnerReference
 
@@ -82,7 +82,7 @@ async def test_a_second_replica_adds_nothing(plane: ControlPlane) -> None:
     api = await connect(plane.kubeconfig)
     owner = OwnerReference("example.com/v1", "Train", "twice", "some-uid")
     for _ in range(2):
-        queue = EventQueue(Events(api), structlog.get_logger())
+        queue = EventQueue(api, structlog.get_logger())
         reporter = OwnerEvents(api, queue)
         tasks = [asyncio.create_task(each.run()) for each in (queue, reporter)]
         reporter.put(WorkloadEvent(TEAM, owner, "PodsChanged", "why", "Normal"))

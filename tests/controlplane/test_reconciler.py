@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
+from unittest.mock import patch
 
 import pytest
 import structlog
@@ -15,7 +16,6 @@ from webhook.cluster.registration.desired import (
     API_VERSION,
     NAME,
     Desired,
-    ReconcileConfig,
     Site,
     registration,
 )
@@ -126,23 +126,17 @@ async def running(
 ) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
     reports: list[RegistrationReport] = []
-    reconciler = Reconciler(
-        api,
-        SITE,
-        want,
-        reports.append,
-        owner=owner,
-        timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace),
-    )
-    watch = watch_registration(api, reconciler.check, structlog.get_logger())
-    tasks = [asyncio.create_task(each) for each in (reconciler.run(), watch.run())]
-    try:
-        await watch.synced.wait()
-        yield Replica(reconciler, reports)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    with patch.multiple("webhook.cluster.registration.reconciler", QUIET=QUIET, REPAIR_PAUSES=(1.0, pace)):
+        reconciler = Reconciler(api, SITE, want, reports.append, owner=owner)
+        watch = watch_registration(api, reconciler.check, structlog.get_logger())
+        tasks = [asyncio.create_task(each) for each in (reconciler.run(), watch.run())]
+        try:
+            await watch.synced.wait()
+            yield Replica(reconciler, reports)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:

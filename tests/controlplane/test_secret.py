@@ -11,7 +11,7 @@ import structlog
 
 from certs.ca import StoreError, Trust
 from certs.plan import Rules
-from certs.report import Report
+from certs.report import Report, ReportKind
 from certs.rotator import Rotator
 from certs.serving import Serving
 from certs.state import decode
@@ -111,7 +111,7 @@ class Replica:
     def __init__(self, api: Api) -> None:
         self.store = store(api)
         self.serving = Serving()
-        self.reports: list[Report] = []
+        self.reports: list[Report[ReportKind]] = []
         self.trust = Trust(0).observed(None, 0)
         self.keeper = Rotator(
             self.store,

@@ -46,7 +46,7 @@ from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claim_templates
 from webhook.cluster.configuration.config_maps import DocumentKind
-from webhook.cluster.registration.desired import KINDS, RegistrationMode, Site
+from webhook.cluster.registration.desired import KINDS, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
 from webhook.mapping.document import schema
@@ -59,7 +59,7 @@ from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
 from webhook.replica.certificates import Certificates
-from webhook.replica.in_cluster import InCluster, ReplicaPlace
+from webhook.replica.in_cluster import ClusterOptions, InCluster
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.protocol import InFlight, Limits, Watchdog
 
@@ -437,7 +437,7 @@ def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
     site = Site("https://webhook.example/mutate")
-    place = ReplicaPlace("vgpu-webhook", site, RegistrationMode.MANAGED, sweep=True, claims=True)
+    where = ClusterOptions(None, None, None, None, "managed", sweep=True, claims=True)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.validations()
@@ -445,7 +445,7 @@ def test_metrics_are_those_of_the_server() -> None:
     metrics.also(lambda: ready_metric(ready=True))
     metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
     metrics.also(log_metric)
-    metrics.also(InCluster(FakeApi(), place, log, certificates).metrics)
+    metrics.also(InCluster(FakeApi(), "vgpu-webhook", site, where, log, certificates=certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
     listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/reference.md"], re.MULTILINE)
     assert sorted(listed) == sorted((name, kind) for name, kind in exposed if not name.endswith("_created"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.ca import StoreError, issue, make_ca
+from certs.ca import Pair, StoreError, issue, make_ca
 from certs.plan import Rules
 from certs.report import ReportKind
 from certs.serving import ClientCAs, ProvidedPair, Serving
@@ -170,18 +170,27 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
         scene.certificates.remind(moment + dt.timedelta(days=days))
         return [line["kind"] for line in scene.log[before:] if line["event"] == "certificate_ending"]
 
-    for hours in (0, 1):
+    async def mounted(authority: Pair, hours: int) -> None:
         leaf = issue(authority, ["localhost"], moment, dt.timedelta(days=8, hours=-hours))
         for name, content in (("ca.crt", authority.certificate_pem), ("tls.crt", leaf.certificate_pem)):
             (tmp_path / name).write_bytes(content)
         (tmp_path / "tls.key").write_bytes(leaf.key_pem)
         await outside.reconcile()
-        if hours == 0:
-            assert warned_after(5) == []
-            assert warned_after(6.5) == ["serving", "ca"]
-            assert warned_after(7) == []
+
+    def rotations() -> list[float]:
+        return [scene.samples()["vgpu_webhook_certificate_rotations_total", kind] for kind in ("serving", "ca")]
+
+    await mounted(authority, 0)
+    assert rotations() == [0, 0]
+    assert warned_after(5) == []
+    assert warned_after(6.5) == ["serving", "ca"]
+    assert warned_after(7) == []
+    await mounted(authority, 1)
+    assert rotations() == [1, 0]
     assert warned_after(7.1) == ["serving"]
     assert warned_after(7.6) == ["ca"]
+    await mounted(make_ca("other", moment), 2)
+    assert rotations() == [2, 1]
 
 
 async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api, ObjectMetadata, SharedRequests, StatusError, UnreachableError
+from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, read_object
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 
@@ -54,9 +54,6 @@ class NamespaceView:
 
 class _Namespace(msgspec.Struct):
     metadata: ObjectMetadata
-
-
-_decode = msgspec.json.Decoder(_Namespace).decode
 
 
 class Namespaces:
@@ -136,11 +133,7 @@ class Namespaces:
     async def request(self, name: str) -> NamespaceView:
         """Request a namespace now, even if it is known; raises what `fetch` raises."""
         # The name is from a review, and a slash in it would make this another request.
-        answer = await self._api.request("GET", f"{PATH}/{quote(name, safe='')}", seconds=FETCH_SECONDS)
-        try:
-            return _view(_decode(answer.accepted()))
-        except msgspec.DecodeError as error:
-            raise UnreachableError(f"namespace {name}: {error}") from error
+        return _view(await read_object(self._api, f"{PATH}/{quote(name, safe='')}", _Namespace, FETCH_SECONDS))
 
 
 def _is_absence(error: BaseException) -> bool:
@@ -170,8 +163,8 @@ MAX_PER_SECOND: Final = 20
 """The most requests per second for all namespaces: about as many labels as a tool writes in a second."""
 
 
-class RecheckError(Exception):
-    """Too many namespaces have to be read again at once, or the API server does not answer."""
+class RecheckError(ApiError):
+    """Too many namespaces have to be read again at once."""
 
 
 class NamespaceRechecks:
@@ -182,15 +175,14 @@ class NamespaceRechecks:
         clock: monotonic seconds.
 
     Attributes:
-        stale: how often the call was right, and the watch behind.
-        confirmed: how often the watch was right.
-        unanswered: how often there was no answer, or no request was made.
+        counts: how often the call was right, and the watch behind (`stale`); how often the watch was right (`confirmed`); how
+            often there was no answer, or no request was made (`unanswered`).
     """
 
     def __init__(
         self, get: Callable[[str], Awaitable[NamespaceView]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.stale = self.confirmed = self.unanswered = 0
+        self.counts = {"stale": 0, "confirmed": 0, "unanswered": 0}
         self._get = get
         self._clock = clock
         self._pending: dict[str, asyncio.Task[NamespaceView]] = {}
@@ -210,22 +202,17 @@ class NamespaceRechecks:
             agrees: returns whether a namespace agrees with the call.
 
         Raises:
-            RecheckError: there is no answer, or no request was made.
+            RecheckError: no request was made.
+            ApiError: there is no answer.
         """
         try:
             task = self._pending.get(name) or self._start(name)
             # One waiter that is cancelled does not cancel the request for the others.
             found = await asyncio.shield(task)
-        except (StatusError, UnreachableError) as error:
-            self.unanswered += 1
-            raise RecheckError(str(error)) from error
-        except RecheckError:
-            self.unanswered += 1
+        except ApiError:
+            self.counts["unanswered"] += 1
             raise
-        if agrees(found):
-            self.stale += 1
-        else:
-            self.confirmed += 1
+        self.counts["stale" if agrees(found) else "confirmed"] += 1
         return found
 
     def _start(self, name: str) -> asyncio.Task[NamespaceView]:

@@ -5,7 +5,6 @@ A pod often names an owner that nobody looks at, such as a ReplicaSet; the Event
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -61,13 +60,12 @@ class OwnerEvents:
         self._api = api
         self._events = events
         self._remembered: dict[tuple[str, ...], None] = {}
-        self._waiting: deque[WorkloadEvent] = deque()
-        self._wake = asyncio.Event()
+        self._waiting: asyncio.Queue[WorkloadEvent] = asyncio.Queue()
 
     def is_new(self, uid: str, *what: str) -> bool:
         """Return whether nothing was written about this owner and these texts, and remember them; called for every pod."""
         key = (uid, *what)
-        if key in self._remembered or len(self._waiting) >= MAX_WAITING:
+        if key in self._remembered or self._waiting.qsize() >= MAX_WAITING:
             return False
         if len(self._remembered) >= MAX_REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
@@ -76,17 +74,12 @@ class OwnerEvents:
 
     def put(self, event: WorkloadEvent) -> None:
         """Have an Event written."""
-        self._waiting.append(event)
-        self._wake.set()
+        self._waiting.put_nowait(event)
 
     async def run(self) -> None:
         """Find workloads until cancelled, one after the other."""
         while True:
-            await self._wake.wait()
-            if not self._waiting:
-                self._wake.clear()
-                continue
-            namespace, owner, reason, message, type_ = self._waiting.popleft()
+            namespace, owner, reason, message, type_ = await self._waiting.get()
             workload = await self._workload(namespace, owner)
             subject = Subject(workload.api_version, workload.kind, namespace, workload.name, workload.uid, None)
             self._events.put(subject, reason, message, type_)

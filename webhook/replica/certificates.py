@@ -60,7 +60,7 @@ class Certificates:
         self.bundle = b""
         self.published = asyncio.Event()
         self.republished: Callable[[bytes], None] = lambda _: None
-        self.troubled: Callable[[Report], None] = lambda _: None
+        self.troubled: Callable[[Report[ReportKind]], None] = lambda _: None
         self._log = log
         self._trust = Trust(settle)
         self.watched = watched
@@ -71,6 +71,7 @@ class Certificates:
         self._clients_state = ""
         self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
+        self._ca: x509.Certificate | None = None
 
     def keep(self, store: Store, rules: Rules) -> None:
         """Renew the certificates in a store, and serve its serving certificate."""
@@ -137,16 +138,15 @@ class Certificates:
     def metrics(self) -> Iterator[Metric]:
         """The certificates in use, rotations and failures, for Prometheus."""
         shown = list(self._shown())
-        ends = (((kind,), certificate.not_valid_after_utc.timestamp()) for kind, certificate in shown)
+        ends = ((kind, certificate.not_valid_after_utc.timestamp()) for kind, certificate in shown)
         what = "Until when a certificate is valid, as Unix time."
         yield gauge("vgpu_webhook_certificate_not_after_seconds", what, ("kind",), ends)
-        begins = (((kind,), certificate.not_valid_before_utc.timestamp()) for kind, certificate in shown)
+        begins = ((kind, certificate.not_valid_before_utc.timestamp()) for kind, certificate in shown)
         what = "From when on a certificate is valid, as Unix time."
         yield gauge("vgpu_webhook_certificate_not_before_seconds", what, ("kind",), begins)
-        rotations = (((kind,), count) for kind, count in self._rotations.items())
         what = "How often another certificate was served than before, and how often under another CA."
-        yield counter("vgpu_webhook_certificate_rotations", what, ("kind",), rotations)
-        failures = sorted(((kind.value,), count) for kind, count in self._failures.items())
+        yield counter("vgpu_webhook_certificate_rotations", what, ("kind",), self._rotations.items())
+        failures = sorted((kind.value, count) for kind, count in self._failures.items())
         what = "Invalid pairs, and stores that could not be read or written, or were deleted."
         yield counter("vgpu_webhook_certificate_failures", what, ("reason",), failures)
 
@@ -164,25 +164,26 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
-    def _report_clients(self, report: Report) -> None:
-        self._clients_state = report.message if report.failure else ""
+    def _report_clients(self, report: Report[ReportKind]) -> None:
+        self._clients_state = report.message if report.kind.failure else ""
         self._log_and_count(report)
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: Report[ReportKind]) -> None:
         if report.kind is ReportKind.SERVED:
+            ca = None if self.upkeep is None else self.upkeep.ca
             if self._served_before:
                 self._rotations["serving"] += 1
-                self._rotations["ca"] += report.ca
-            self._served_before, self._state = True, ""
+                self._rotations["ca"] += self._ca not in {None, ca}
+            self._served_before, self._ca, self._state = True, ca, ""
         elif report.kind is ReportKind.RECOVERED:
             self._state = ""
-        elif report.failure or report.kind is ReportKind.WAITING:
+        elif report.kind.failure or report.kind is ReportKind.WAITING:
             self._state = report.message
         self._log_and_count(report)
 
-    def _log_and_count(self, report: Report) -> None:
+    def _log_and_count(self, report: Report[ReportKind]) -> None:
         counted = report.kind in COUNTED
-        log = self._log.error if report.failure else self._log.warning if counted else self._log.info
+        log = self._log.error if report.kind.failure else self._log.warning if counted else self._log.info
         log("certificates", kind=report.kind.value, message=report.message)
         if counted:
             self._failures[report.kind] += 1

@@ -18,7 +18,7 @@ import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Report as CertificateNotice
+from certs.report import Report, ReportKind
 from certs.state import BUNDLE
 from certs.store import Directory
 from webhook.admission import decide
@@ -29,7 +29,8 @@ from webhook.admission.engine import denied
 from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
-from webhook.cluster.client.events import EventQueue, Events, Subject
+from webhook.cluster.client.events import EventQueue, Subject
+from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.configuration.config_maps import (
     SETTINGS_NAME,
     ConfigMap,
@@ -40,7 +41,7 @@ from webhook.cluster.configuration.config_maps import (
     of_other_version,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
-from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView, RecheckError
+from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.registration import desired as registration
 from webhook.cluster.registration.desired import (
@@ -92,46 +93,19 @@ from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
 
 
-def watch_metric(ages: Iterable[tuple[str, float | None]]) -> Metric:
-    """The seconds since the API server was last heard of each kind; None: not yet."""
-    known = (((kind,), seconds) for kind, seconds in ages if seconds is not None)
-    what = "Since the API server was last heard of a kind."
-    return gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
-
-
 def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterator[Metric]:
     """The ConfigMaps whose documents are in force, and what is wrong beside them."""
-    accepted = (((verdict.config_map.name,), float(verdict.accepted)) for verdict in verdicts)
+    accepted = ((verdict.config_map.name, float(verdict.accepted)) for verdict in verdicts)
     what = "1 if the document in a ConfigMap is in force, 0 if it was rejected."
     yield gauge("vgpu_webhook_config_map_accepted", what, ("config_map",), accepted)
-    yield GaugeMetricFamily(
-        "vgpu_webhook_config_maps_lost",
-        "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
-        value=faults.lost,
-    )
-    yield GaugeMetricFamily(
-        "vgpu_webhook_policy_compiled",
-        "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1.",
-        value=float(not faults.not_compiled),
-    )
-    yield GaugeMetricFamily(
-        "vgpu_webhook_last_good_left_out",
-        "Documents in force for which the record of last good documents has no space.",
-        value=faults.left_out,
-    )
-    yield GaugeMetricFamily(
-        "vgpu_webhook_last_good_invalid",
-        "Invalid documents in the record of last good documents; the previous ones stay in force.",
-        value=len(faults.invalid),
-    )
-
-
-def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
-    """The calls for namespaces that were known as not opted in."""
-    counts = {"stale": rechecks.stale, "confirmed": rechecks.confirmed, "unanswered": rechecks.unanswered}
-    what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
-    by_result = (((result,), count) for result, count in counts.items())
-    return counter("vgpu_webhook_namespace_rechecks", what, ("result",), by_result)
+    what = "ConfigMaps that vanished without a deletion; their last good documents stay in force."
+    yield GaugeMetricFamily("vgpu_webhook_config_maps_lost", what, value=faults.lost)
+    what = "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1."
+    yield GaugeMetricFamily("vgpu_webhook_policy_compiled", what, value=float(not faults.not_compiled))
+    what = "Documents in force for which the record of last good documents has no space."
+    yield GaugeMetricFamily("vgpu_webhook_last_good_left_out", what, value=faults.left_out)
+    what = "Invalid documents in the record of last good documents; the previous ones stay in force."
+    yield GaugeMetricFamily("vgpu_webhook_last_good_invalid", what, value=len(faults.invalid))
 
 
 def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
@@ -141,7 +115,7 @@ def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
     repairs = (((kind, change.name.lower()), count) for kind, each in named for change, count in each.repairs.items())
     yield counter("vgpu_webhook_configuration_repairs", what, ("kind", "change"), repairs)
     what = "1 if a webhook configuration sends everything here that the policy is for."
-    desired = (((kind,), float(each.as_desired)) for kind, each in named if each.as_desired is not None)
+    desired = ((kind, float(each.as_desired)) for kind, each in named if each.as_desired is not None)
     yield gauge("vgpu_webhook_configuration_as_desired", what, ("kind",), desired)
 
 
@@ -152,24 +126,26 @@ def _subject(kind: ConfigurationKind) -> Subject:
 REGISTRATION: Final = _subject(MUTATING)
 
 
+WEBHOOK: Final = "vgpu-webhook"
+"""The name of a release's Service, and of its ClusterRole, which owns what the webhook writes."""
+
+
 @dataclass(frozen=True, slots=True)
-class ReplicaPlace:
-    """The installation that a replica belongs to.
+class ClusterOptions:
+    """The options about the cluster, and how API servers reach the webhook.
 
     Attributes:
-        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
-        site: how API servers reach the webhook.
-        registration: who maintains the webhook configuration.
-        owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
+        registration: who maintains the webhook configuration, a value of `RegistrationMode`.
         owner_events: whether Events about workloads are written.
         sweep: whether pods are counted that are not as the policy would have them.
         claims: whether the templates of resource claims are created.
     """
 
-    release_namespace: str
-    site: Site
-    registration: RegistrationMode
-    owner: str | None = None
+    kubeconfig: Path | None
+    release_namespace: str | None
+    url: str | None
+    service: str | None
+    registration: str
     owner_events: bool = True
     sweep: bool = False
     claims: bool = False
@@ -188,40 +164,46 @@ _UNWRITTEN: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET, Reas
 
 
 class InCluster:
-    """Everything in a cluster that a server depends on; `run` keeps it up to date."""
+    """Everything in a cluster that a server depends on; `run` keeps it up to date.
+
+    Args:
+        api: the API server.
+        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
+        site: how API servers reach the webhook.
+        options: those about the cluster.
+        log: for all of it.
+        certificates: of the server.
+        secret: the store of the certificates, if they are in the cluster.
+    """
 
     def __init__(
         self,
         api: Api,
-        place: ReplicaPlace,
+        release_namespace: str,
+        site: Site,
+        options: ClusterOptions,
         log: FilteringBoundLogger,
+        *,
         certificates: Certificates,
         secret: SecretStore | None = None,
     ) -> None:
-        builtin = load_policy()
+        mode, builtin = RegistrationMode(options.registration), load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
         self._image_volumes = ImageVolumes(api, log)
         self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
-        self._managed = place.registration is RegistrationMode.MANAGED
-        self._release_namespace = place.release_namespace
-        self._events = EventQueue(Events(api), log)
-        self._owner_events = OwnerEvents(api, self._events) if place.owner_events else None
-        sweep = Sweep(api, place.release_namespace, self._swept, lambda: self.current.policy, log)
-        self._sweep = sweep if place.sweep else None
-        self._claim_templates = ClaimTemplates(api, log, self._templates_of) if place.claims else None
-        self._live = LivePolicy(
-            api,
-            place.release_namespace,
-            log,
-            self._events,
-            in_force=self._in_force,
-            owner=place.owner,
-        )
+        self._managed = mode is RegistrationMode.MANAGED
+        self._release_namespace = release_namespace
+        self._events = EventQueue(api, log)
+        self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
+        sweep = Sweep(api, release_namespace, self._swept, lambda: self.current.policy, log)
+        self._sweep = sweep if options.sweep else None
+        self._claim_templates = ClaimTemplates(api, log, self._templates_of) if options.claims else None
+        self._live = LivePolicy(api, release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
         # A directory may have been read already.
-        self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
+        self._site = replace(site, ca_bundle=certificates.bundle or site.ca_bundle)
 
         def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
             return Reconciler(
@@ -229,8 +211,8 @@ class InCluster:
                 self._site,
                 desired_from(builtin, kind),
                 partial(self._report_registration, _subject(kind)),
-                mode=place.registration,
-                owner=place.owner,
+                mode=mode,
+                owner=WEBHOOK,
                 is_current=certificates.is_current,
                 opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
                 serving=lambda: certificates.failure() is None,
@@ -240,16 +222,16 @@ class InCluster:
 
         self._reconciler = reconciler(MUTATING, None)
         self._validation = reconciler(VALIDATING, self._reconciler)
-        self._replicas = watch_replicas(api, place.release_namespace, self._validation.check, log)
+        self._replicas = watch_replicas(api, release_namespace, self._validation.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
-        self._off = place.registration is RegistrationMode.OFF
+        self._off = mode is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
         certificates.troubled = self._troubled
-        self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
+        self._secret_subject = Subject("v1", "Secret", release_namespace, SECRET, "", "")
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
@@ -260,22 +242,14 @@ class InCluster:
         The webhook configuration is written only after everything was read, and the CAs for callers are known.
         """
         async with asyncio.TaskGroup() as tasks:
-            if self._secret is not None:
-                tasks.create_task(self._secret.reflector.run())
-            if self._watches_registration:
-                tasks.create_task(self._registrations.run())
-                tasks.create_task(self._validations.run())
+            followed = self._followed()
+            if "registration" in followed:
                 tasks.create_task(self._first_reading())
-            if self._managed:
-                tasks.create_task(self._replicas.run())
-            tasks.create_task(self._namespaces.reflector.run())
-            tasks.create_task(self._live.run())
-            tasks.create_task(self._image_volumes.run())
-            tasks.create_task(self._events.run())
-            if self._owner_events is not None:
-                tasks.create_task(self._owner_events.run())
-            if self._claim_templates is not None:
-                tasks.create_task(self._claim_templates.run())
+            for reflector in followed.values():
+                tasks.create_task(reflector.run())
+            for each in (self._live, self._image_volumes, self._events, self._owner_events, self._claim_templates):
+                if each is not None:
+                    tasks.create_task(each.run())
             await self.synced()
             if self._sweep is not None:
                 tasks.create_task(self._sweep.run())
@@ -336,7 +310,7 @@ class InCluster:
             view = await self._rechecks.recheck(
                 namespace.name, lambda view: not self.contradicts_call(_namespace(view))
             )
-        except RecheckError as error:
+        except ApiError as error:
             if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
@@ -432,18 +406,20 @@ class InCluster:
 
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
-        yield watch_metric(self._ages())
+        known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)
+        what = "Since the API server was last heard of a kind."
+        yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
         outcome = self._live.outcome
         yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
-        yield recheck_metric(self._rechecks)
+        what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
+        yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
         if not self._off:
             yield from registration_metrics(self._reconcilers)
         if self._sweep is not None:
             yield from self._sweep.metrics()
         if self._claim_templates is not None:
             what = "Templates of resource claims, by what became of a request for one."
-            counts = (((result,), count) for result, count in self._claim_templates.counts.items())
-            yield counter("vgpu_webhook_claim_templates", what, ("result",), counts)
+            yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
 
     def _swept(self) -> list[Namespace]:
         """The namespaces whose pods the webhook should have changed."""
@@ -456,9 +432,16 @@ class InCluster:
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
         return self._reconciler, self._validation
 
-    @property
-    def _watches_registration(self) -> bool:
-        return not self._off or self._certificates.watched
+    def _followed(self) -> dict[str, Reflector[Any, Any]]:
+        """What is followed here, by the name in metrics."""
+        followed: dict[str, Reflector[Any, Any]] = {"namespaces": self._namespaces.reflector}
+        if not self._off or self._certificates.watched:
+            followed |= {"registration": self._registrations, "validation": self._validations}
+        if self._managed:
+            followed["replicas"] = self._replicas
+        if self._secret is not None:
+            followed["secret"] = self._secret.reflector
+        return followed
 
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
@@ -486,16 +469,10 @@ class InCluster:
             reconciler.adopt(reconciler.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
-        yield "namespaces", self._namespaces.reflector.age
+        """The seconds since the API server was last heard of each kind; None: not yet."""
+        yield from ((name, reflector.age) for name, reflector in self._followed().items())
         ages = [reflector.age for reflector in self._live.sources.reflectors]
         yield "configmaps", max((age for age in ages if age is not None), default=None)
-        if self._watches_registration:
-            yield "registration", self._registrations.age
-            yield "validation", self._validations.age
-        if self._managed:
-            yield "replicas", self._replicas.age
-        if self._secret is not None:
-            yield "secret", self._secret.reflector.age
         if self._claim_templates is not None:
             yield "resourceclaimtemplates", self._claim_templates.templates.age
             yield "pods", self._claim_templates.pods.age
@@ -509,13 +486,13 @@ class InCluster:
             reconciler.adopt(desired_from(policy, reconciler.desired.kind))
 
     def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
-        log = self._log.warning if notice.warning else self._log.info
+        log = self._log.warning if notice.kind.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
-        if notice.warning:
+        if notice.kind.warning:
             reason = notice.kind.name.title().replace("_", "")
             self._events.put(subject, f"Registration{reason}", notice.message)
 
-    def _troubled(self, notice: CertificateNotice) -> None:
+    def _troubled(self, notice: Report[ReportKind]) -> None:
         subject = REGISTRATION if self._secret is None else self._secret_subject
         self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
 
@@ -537,22 +514,6 @@ def _namespace(view: NamespaceView) -> Namespace:
 
 
 CA_NAME: Final = "vgpu-webhook CA"
-WEBHOOK: Final = "vgpu-webhook"
-"""The default name of a release's Service and ClusterRole."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The options about the cluster, and how API servers reach the webhook."""
-
-    kubeconfig: Path | None
-    release_namespace: str | None
-    url: str | None
-    service: str | None
-    registration: str
-    owner_events: bool = True
-    sweep: bool = False
-    claims: bool = False
 
 
 def serve_clustered(
@@ -566,11 +527,9 @@ def serve_clustered(
     own = in_cluster_namespace()
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
-    mode = RegistrationMode(where.registration)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    place = ReplicaPlace(release_namespace, site, mode, WEBHOOK, where.owner_events, where.sweep, where.claims)
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
-    watched = certificate_options.certificate_dir is None or mode is not RegistrationMode.OFF
+    watched = certificate_options.certificate_dir is None or where.registration != RegistrationMode.OFF.value
     log = logger(log_level)
     certificates = certificates_of(certificate_options, log, watched=watched)
 
@@ -597,7 +556,7 @@ def serve_clustered(
                 names = [*_names(address, certificate_options.cluster_domain), *LOOPBACK]
                 certificates.keep(secret, certificate_options.rules(CA_NAME, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
-            cluster = InCluster(api, place, log, certificates, secret)
+            cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
             service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
             await serve_until_stopped(service, options, lambda addresses: announce(addresses, trusted))
         finally:

@@ -7,12 +7,13 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from aiohttp import hdrs
 from structlog.typing import FilteringBoundLogger
 
 from certs.ca import SERVING_LIFE, CertificateError
@@ -37,17 +38,18 @@ from webhook.server.listener import (
     listening,
     plain_routes,
     raise_descriptors,
-    review_routes,
     within,
 )
 from webhook.server.logs import ReviewLines, error_fields
-from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric, settle_memory
+from webhook.server.metrics import Metrics, ReviewMetrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
 from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
-from webhook.server.validate import validating
+from webhook.server.validate import Validate
 
 if TYPE_CHECKING:
     from webhook.replica.in_cluster import InCluster
+
+M = TypeVar("M", bound=Mutate)
 
 CLUSTER_DOMAIN: Final = "cluster.local"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -145,18 +147,14 @@ def logger(level: str) -> "FilteringBoundLogger":
     return log
 
 
-def run_to_end(work: Awaitable[None]) -> None:
+def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     """Run until the work ends.
 
     Raises:
         StartError: an endpoint is not available.
     """
-
-    async def main() -> None:
-        await work
-
     try:
-        asyncio.run(main())
+        asyncio.run(work)
     except OSError as error:
         raise StartError(f"cannot listen: {error.strerror or error}") from error
 
@@ -197,7 +195,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The parts of a server: the engine and its input, certificates, and the log; what judges pods that are stored next."""
+    """The parts of a server: the engine and its input, certificates, and the log."""
 
     decide: Decide
     current: Current
@@ -208,7 +206,6 @@ class Service:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     in_flight: InFlight = field(default_factory=InFlight)
     cluster: "InCluster | None" = None
-    judge: Decide = judge_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,33 +234,35 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     certificates = service.certificates
     metrics.also(certificates.metrics)
     limits = options.limits
-    mutate = Mutate(
-        decide=service.decide,
-        current=service.current,
-        namespaces=service.namespaces,
-        pod_security_default=service.pod_security_default,
-        lifecycle=service.lifecycle,
-        limits=limits,
-        in_flight=service.in_flight,
-        metrics=metrics,
-        log=service.log,
-        lines=ReviewLines(service.log),
-        peers=service.cluster,
-    )
-    validate = validating(mutate, service.judge, metrics.validations(), service.log.bind(path=VALIDATE))
-    checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
-    details = [certificates.lines]
-    if service.cluster is not None:
-        checks["cluster"] = service.cluster.closed
-        details.insert(0, service.cluster.lines)
-        metrics.also(service.cluster.metrics)
 
+    def handler(kind: type[M], decide: Decide, counts: ReviewMetrics, log: FilteringBoundLogger) -> M:
+        return kind(
+            decide=decide,
+            current=service.current,
+            namespaces=service.namespaces,
+            pod_security_default=service.pod_security_default,
+            lifecycle=service.lifecycle,
+            limits=limits,
+            in_flight=service.in_flight,
+            metrics=counts,
+            log=log,
+            lines=ReviewLines(log),
+            peers=service.cluster,
+        )
+
+    mutate = handler(Mutate, service.decide, metrics, service.log)
+    validate = handler(Validate, judge_pod, metrics.validations(), service.log.bind(path=VALIDATE))
+    checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
+    cluster = service.cluster
+    if cluster is not None:
+        checks["cluster"] = cluster.closed
+        metrics.also(cluster.metrics)
     metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
     def verbose() -> list[str]:
-        return [line for each in details for line in each()]
+        return [*([] if cluster is None else cluster.lines()), *certificates.lines()]
 
-    reviews = dispatcher(review_routes(mutate, validate), limits)
+    reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
     pages = {} if options.pages is None else options.pages(service.current, limits)
     plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks, verbose), **pages}, limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}

@@ -23,7 +23,6 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.server.logs import MINUTE, Throttle
 from webhook.server.metrics import Metrics
-from webhook.server.mutate import Mutate
 from webhook.server.protocol import (
     FAREWELL,
     HttpError,
@@ -35,7 +34,6 @@ from webhook.server.protocol import (
     Watchdog,
     error_response,
 )
-from webhook.server.validate import Validate
 
 TLS_BUFFER: Final = 64 * 1024
 """Bytes of a connection's decryption buffer. asyncio uses 256 KiB and has no setting; an API server opens a connection for
@@ -244,11 +242,6 @@ ReadyCheck: TypeAlias = Callable[[], str | None]
 
 MUTATE: Final = "/mutate"
 VALIDATE: Final = "/validate"
-
-
-def review_routes(mutate: Mutate, validate: Validate) -> Routes:
-    """The routes over TLS."""
-    return {MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}
 
 
 def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str]:

@@ -60,8 +60,8 @@ MAX_NAMESPACES: Final = 500
 OTHERS: Final = "(others)"
 """What these are called: no namespace has such a name."""
 
-Values: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
-"""Numbers by the values of their labels."""
+Values: TypeAlias = Iterable[tuple[str | tuple[str, ...], float]]
+"""Numbers by the values of their labels, or of their only label."""
 
 Series: TypeAlias = tuple[str, str, str]
 """Outcome, reason and vendor of reviews that are counted together (`Decision.series`)."""
@@ -158,12 +158,12 @@ class Metrics(Collector):
         what = "Reviews of pods that request devices, by their namespace."
         labels = ("pod_namespace", "outcome", "reason")
         yield counter("vgpu_webhook_namespace_reviews", what, labels, self._in_namespaces.items())
-        notes = [((reason,), count) for reason, count in self._notes.items()]
-        yield counter("vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", ("reason",), notes)
+        what = "Reviews with a note (docs/codes.md), by its reason."
+        yield counter("vgpu_webhook_notes", what, ("reason",), self._notes.items())
         yield self._seconds.family("vgpu_webhook_review_seconds", "From the last byte of a review to its answer.")
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
         yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed because of a bug.", value=self._bugs)
-        errors = [((str(int(status)),), count) for status, count in self._http_errors.items()]
+        errors = ((str(int(status)), count) for status, count in self._http_errors.items())
         yield counter(
             "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", ("status",), errors
         )
@@ -217,20 +217,20 @@ def gauge(name: str, what: str, labels: Sequence[str], values: Values) -> Metric
 
 def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:
     for labels, value in values:
-        family.add_metric(labels, value)
+        family.add_metric((labels,) if isinstance(labels, str) else labels, value)
     return family
 
 
 def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
     """Yield the metrics of the connections, by the name of the listener."""
-    by, each = ("listener",), [((name,), watchdog) for name, watchdog in callers.items()]
+    by, each = ("listener",), callers.items()
     now = ((name, len(watchdog)) for name, watchdog in each)
     yield gauge("vgpu_webhook_connections", "Open connections.", by, now)
     most = ((name, watchdog.most) for name, watchdog in each)
     yield gauge("vgpu_webhook_connections_max", "Maximum number of connections.", by, most)
     evicted = ((name, watchdog.evicted) for name, watchdog in each)
     yield counter("vgpu_webhook_connections_evicted", "Connections that were closed in favor of new ones.", by, evicted)
-    failures = (((why,), times) for watchdog in callers.values() for why, times in watchdog.failures.items())
+    failures = (failure for watchdog in callers.values() for failure in watchdog.failures.items())
     yield counter("vgpu_webhook_handshake_failures", "Failed TLS handshakes.", ("reason",), failures)
 
 

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.engine import denied
@@ -27,9 +26,7 @@ from webhook.review import (
     encode_answer,
     namespace_of,
 )
-from webhook.server.logs import ReviewLines
-from webhook.server.metrics import ReviewMetrics
-from webhook.server.mutate import Decide, Mutate, NotNowError, ReviewAnswer
+from webhook.server.mutate import Mutate, NotNowError, ReviewAnswer
 from webhook.server.protocol import HttpError
 from webhook.workloads import Kinds, known_workloads, pods_in, workloads_of
 
@@ -156,23 +153,6 @@ class Validate(Mutate):
         if namespace is None or self._contradicts_call(namespace):
             namespace = await self._requested(name, namespace)
         return namespace
-
-
-def validating(mutate: Mutate, decide: Decide, metrics: ReviewMetrics, log: FilteringBoundLogger) -> Validate:
-    """Make the handler beside that of ``/mutate``, with which it shares its limits."""
-    return Validate(
-        decide=decide,
-        current=mutate.current,
-        namespaces=mutate.namespaces,
-        pod_security_default=mutate.pod_security_default,
-        lifecycle=mutate.lifecycle,
-        limits=mutate.limits,
-        in_flight=mutate.in_flight,
-        metrics=metrics,
-        log=log,
-        lines=ReviewLines(log),
-        peers=mutate.peers,
-    )
 
 
 def _decoded(encoded: msgspec.Raw) -> dict[str, Any] | None:

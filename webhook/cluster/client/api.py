@@ -259,14 +259,14 @@ async def pages(
         parameters["continue"] = page.metadata.more
 
 
-async def read_object(api: Api, path: str, kind: type[T]) -> T:
-    """Read one object.
+async def read_object(api: Api, path: str, kind: type[T], seconds: float = LIST_SECONDS) -> T:
+    """Read one object, within so many seconds.
 
     Raises:
         StatusError: the server answers with an error.
         UnreachableError: there is no answer, or none that can be decoded.
     """
-    answer = await api.request("GET", path, seconds=LIST_SECONDS)
+    answer = await api.request("GET", path, seconds=seconds)
     return _decoded(path, answer.accepted(), msgspec.json.Decoder(kind))
 
 

@@ -62,68 +62,64 @@ _decode_seen = msgspec.json.Decoder(_Seen).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Events:
-    """Writes Events through one API server."""
+async def write_event(api: Api, subject: Subject, type_: Type, reason: str, message: str) -> None:
+    """Write an Event about one version of an object, once.
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    Args:
+        api: the API server.
+        subject: the object.
+        type_: ``Warning`` if an operator has to act.
+        reason: a CamelCase word for programs.
+        message: for people; cut if it is too long.
 
-    async def write(self, subject: Subject, type_: Type, reason: str, message: str) -> None:
-        """Write an Event about one version of an object, once.
+    Raises:
+        StatusError: the server answers with an error.
+        UnreachableError: there is no answer, or none that can be decoded.
+    """
+    event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
+    collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
+    for _ in range(ATTEMPTS):
+        answer = await api.request("POST", collection, body=msgspec.json.encode(event))
+        if answer.status != HTTPStatus.CONFLICT:
+            answer.accepted()
+            return
+        if subject.version is None:
+            return
+        if await _counted(api, f"{collection}/{event['metadata']['name']}", event):
+            return
 
-        Args:
-            subject: the object.
-            type_: ``Warning`` if an operator has to act.
-            reason: a CamelCase word for programs.
-            message: for people; cut if it is too long.
 
-        Raises:
-            StatusError: the server answers with an error.
-            UnreachableError: there is no answer, or none that can be decoded.
-        """
-        event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
-        collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
-        for _ in range(ATTEMPTS):
-            answer = await self._api.request("POST", collection, body=msgspec.json.encode(event))
-            if answer.status != HTTPStatus.CONFLICT:
-                answer.accepted()
-                return
-            if subject.version is None:
-                return
-            if await self._counted(f"{collection}/{event['metadata']['name']}", event):
-                return
-
-    async def _counted(self, path: str, event: dict[str, Any]) -> bool:
-        """Increase the count of an existing Event; False if another replica was faster, or the Event is gone."""
-        answer = await self._api.request("GET", path)
-        if answer.status == HTTPStatus.NOT_FOUND:
-            return False
-        body = answer.accepted()
-        try:
-            seen, whole = _decode_seen(body), _decode_any(body)
-        except msgspec.DecodeError as error:
-            raise UnreachableError(f"{path}: {error}") from error
-        if seen.involved.resource_version == event["involvedObject"]["resourceVersion"] != "":
-            return True
-        whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}
-        whole["count"] = seen.count + 1
-        answer = await self._api.request("PUT", path, body=msgspec.json.encode(whole))
-        if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-            return False
-        answer.accepted()
+async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
+    """Increase the count of an existing Event; False if another replica was faster, or the Event is gone."""
+    answer = await api.request("GET", path)
+    if answer.status == HTTPStatus.NOT_FOUND:
+        return False
+    body = answer.accepted()
+    try:
+        seen, whole = _decode_seen(body), _decode_any(body)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"{path}: {error}") from error
+    if seen.involved.resource_version == event["involvedObject"]["resourceVersion"] != "":
         return True
+    whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}
+    whole["count"] = seen.count + 1
+    answer = await api.request("PUT", path, body=msgspec.json.encode(whole))
+    if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+        return False
+    answer.accepted()
+    return True
 
 
 class EventQueue:
     """Writes Events in the background: of each object and reason the newest, however long the API server is away.
 
     Args:
-        events: writes them.
+        api: the API server.
         log: for Events that cannot be written.
     """
 
-    def __init__(self, events: Events, log: FilteringBoundLogger) -> None:
-        self._events = events
+    def __init__(self, api: Api, log: FilteringBoundLogger) -> None:
+        self._api = api
         self._log = log
         self._waiting: dict[tuple[str, ...], tuple[Subject, Type, str, str]] = {}
         self._wake = asyncio.Event()
@@ -145,7 +141,7 @@ class EventQueue:
             key, event = next(iter(self._waiting.items()))
             del self._waiting[key]
             try:
-                await self._events.write(*event)
+                await write_event(self._api, *event)
                 backoff.reset()
                 self._failed = False
             except ApiError as error:

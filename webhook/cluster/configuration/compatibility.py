@@ -68,6 +68,10 @@ class ValidSettings:
     settings: Settings
 
 
+SettingsRead: TypeAlias = tuple[ValidSettings | None, DocumentProblems]
+"""The valid part of a settings document, None if nothing is certain, and its problems."""
+
+
 @dataclass(slots=True)
 class DocumentCache:
     """Caches documents and the results of their probes by text, so that a change costs only what has changed.
@@ -108,36 +112,26 @@ class DocumentCache:
         self._probes, self._used_probes = self._used_probes, {}
 
 
-def read_settings(text: str, source: str) -> ValidSettings | DocumentProblems:
-    """Read a settings document, or return its problems if it is invalid. An empty one sets nothing."""
+def read_settings(text: str, source: str) -> SettingsRead:
+    """Read a settings document. An empty one sets nothing.
+
+    The valid part of an invalid one has the defaults of the invalid keys. Nothing of a text is certain that is not one
+    document, or one of another version.
+    """
     try:
         with problems_of(source):
             documents = parse(text, source) or [Document(source, {}, {})]
             if len(documents) > 1:
-                return (_several(documents),)
-            return ValidSettings(text, documents[0], settings_of(documents[0], None))
+                return None, (_several(documents),)
+            document = documents[0]
+            try:
+                return ValidSettings(text, document, settings_of(document, None)), ()
+            except MappingError as error:
+                unsure = any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems)
+                rest = None if unsure else remainder(Settings, document.data, error.problems)
+                return None if rest is None else ValidSettings(text, document, rest), error.problems
     except MappingError as error:
-        return error.problems
-
-
-def valid_part(text: str, source: str) -> ValidSettings | None:
-    """The settings of an invalid document without the invalid ones, which have their defaults; None if nothing is certain.
-
-    That is so if the text is not one document, or one of another version.
-    """
-    try:
-        documents = parse(text, source)
-    except MappingError:
-        return None
-    if len(documents) != 1:
-        return None
-    try:
-        return ValidSettings(text, documents[0], settings_of(documents[0], None))
-    except MappingError as error:
-        if any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems):
-            return None
-        rest = remainder(Settings, documents[0].data, error.problems)
-        return None if rest is None else ValidSettings(text, documents[0], rest)
+        return None, error.problems
 
 
 def vendor_named_in(text: str) -> str | None:
@@ -419,27 +413,25 @@ def invalid_in(stored: Mapping[str, str], remembered: Mapping[str, str], memo: D
 
 def _is_valid(name: str, text: str, memo: DocumentCache) -> bool:
     if name == SETTINGS_NAME:
-        return isinstance(read_settings(text, _source(name, SETTINGS_KEY, LAST_GOOD)), ValidSettings)
+        return settings_before({name: text}) is not None
     return isinstance(memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD)), ValidMapping)
 
 
-def settings_now(written: ConfigMap) -> ValidSettings | DocumentProblems:
-    """Read the settings of a ConfigMap, or return their problems if they are invalid."""
+def settings_now(written: ConfigMap) -> SettingsRead:
+    """Read the settings of a ConfigMap."""
     text = written.data.get(SETTINGS_KEY)
-    return _missing(written, SETTINGS_KEY) if text is None else read_settings(text, _source(written.name, SETTINGS_KEY))
-
-
-def settings_valid_in(written: ConfigMap) -> ValidSettings | None:
-    """The valid part of the invalid settings of a ConfigMap; see `valid_part`."""
-    text = written.data.get(SETTINGS_KEY)
-    return None if text is None else valid_part(text, _source(written.name, SETTINGS_KEY))
+    if text is None:
+        return None, _missing(written, SETTINGS_KEY)
+    return read_settings(text, _source(written.name, SETTINGS_KEY))
 
 
 def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:
     """The settings that were accepted last; None if there were none, or they are no longer valid."""
     text = last_good.get(SETTINGS_NAME)
-    found = None if text is None else read_settings(text, _source(SETTINGS_NAME, SETTINGS_KEY, LAST_GOOD))
-    return found if isinstance(found, ValidSettings) else None
+    if text is None:
+        return None
+    found, problems = read_settings(text, _source(SETTINGS_NAME, SETTINGS_KEY, LAST_GOOD))
+    return None if problems else found
 
 
 def _read(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | DocumentProblems:

@@ -70,21 +70,6 @@ class Record:
 NOTHING: Final = Record({})
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """Documents to store as last good.
-
-    Attributes:
-        ours: texts that are in force, by the name of their ConfigMap.
-        others: the last good texts of the other ConfigMaps, as far as this replica knows them.
-        marks: identify the probes that were passed.
-    """
-
-    ours: Mapping[str, str]
-    others: Mapping[str, str]
-    marks: frozenset[str]
-
-
 def record_of(stored: ConfigMap) -> Record:
     """The record in a ConfigMap."""
     texts = {name: text for name, text in stored.data.items() if name != MARKS}
@@ -132,8 +117,13 @@ class LastGood:
             return None
         return self._remember(record_of(stored))
 
-    async def write(self, accepted: Accepted) -> Record:
+    async def write(self, accepted: Mapping[str, str], in_force: Collection[str], marks: frozenset[str]) -> Record:
         """Store documents if they are not stored yet, and return the whole record.
+
+        Args:
+            accepted: the last good texts, by the name of their ConfigMap, as far as this replica knows them.
+            in_force: the names of those that are in force; of others, the stored text takes precedence.
+            marks: identify the probes that were passed.
 
         Raises:
             StatusError: the server answers with an error, or other replicas changed the record before each write.
@@ -141,16 +131,16 @@ class LastGood:
         """
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
-            others = {name: current.texts.get(name, text) for name, text in accepted.others.items()}
-            texts = within_limit({**others, **accepted.ours})
-            if texts == current.texts and accepted.marks <= current.marks:
+            stored = {name: text for name, text in current.texts.items() if name in accepted and name not in in_force}
+            texts = within_limit({**accepted, **stored})
+            if texts == current.texts and marks <= current.marks:
                 return current
             if not current.version:
                 bare = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}}
                 self._remember(_read((await apply_bare(self._api, self._path, bare)).accepted()))
                 continue
             owner = await owner_reference(self._api, self._owner)
-            changed = self._object(Record(texts, accepted.marks, current.version), owner)
+            changed = self._object(Record(texts, marks, current.version), owner)
             answer = await replace_object(self._api, self._path, changed)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 return self._remember(_read(answer.accepted()))

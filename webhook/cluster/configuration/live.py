@@ -14,7 +14,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff, Once
+from certs.report import Backoff, Reporter
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.client.reflector import Reflector
@@ -28,7 +28,7 @@ from webhook.cluster.configuration.config_maps import (
     Verdict,
     config_map,
 )
-from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record, VanishedConfigMaps
+from webhook.cluster.configuration.last_good import NOTHING, LastGood, Record, VanishedConfigMaps
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document, policy_of
 from webhook.mapping.model.policy import Policy
 
@@ -217,7 +217,7 @@ class LivePolicy:
         self._notice = partial(events.put, Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", ""))
         self._unstored = asyncio.Event()
         self._lost = VanishedConfigMaps(api, namespace, self._report_lost)
-        self._lasting: Once[str] = Once(self._notice)
+        self._lasting: Reporter[str] = Reporter(lambda told: self._notice(*told))
         self._log = log
         self._in_force = in_force
         self._memo = DocumentCache()
@@ -301,9 +301,9 @@ class LivePolicy:
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
         self._adopted = record
-        if self.outcome is not None and any(
-            record.texts.get(name, text) != text for name, text in self._to_store(self.outcome).others.items()
-        ):
+        accepted = {} if self.outcome is None else self.outcome.accepted
+        in_force = frozenset() if self.outcome is None else self.outcome.in_force
+        if any(record.texts.get(name, text) != text for name, text in accepted.items() if name not in in_force):
             self._compile_again()
         else:
             self._report_invalid(frozenset())
@@ -375,7 +375,7 @@ class LivePolicy:
             self._log.info("policy", digest=outcome.policy.digest, config_maps=len(outcome.verdicts), rejected=rejected)
         self.ready.set()
         self._reporter.take(outcome.verdicts)
-        valid_again = self._faults.invalid & self._to_store(outcome).ours.keys()
+        valid_again = self._faults.invalid & outcome.in_force
         changed = before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks)
         if valid_again or changed or self.lost:
             self._unstored.set()
@@ -391,9 +391,9 @@ class LivePolicy:
 
     async def _store(self) -> Record:
         assert self.outcome is not None  # noqa: S101  (there is something to store)
-        accepted = self._to_store(self.outcome)
-        record = await self._record.write(accepted)
-        left_out = (accepted.ours.keys() | accepted.others.keys()) - record.texts.keys()
+        outcome = self.outcome
+        record = await self._record.write(outcome.accepted, outcome.in_force, outcome.marks)
+        left_out = outcome.accepted.keys() - record.texts.keys()
         self._faults = replace(self._faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
@@ -401,15 +401,6 @@ class LivePolicy:
         # An Event cannot be written before its namespace exists again, and neither can the record.
         self._lasting.report_while(self.lost, "ConfigMapsLost", f"{MAPS_LOST}: {', '.join(sorted(self.lost))}")
         return record
-
-    def _to_store(self, outcome: PolicyOutcome) -> Accepted:
-        ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
-        texts = outcome.accepted
-        return Accepted(
-            {name: text for name, text in texts.items() if name in ours},
-            {name: text for name, text in texts.items() if name not in ours},
-            outcome.marks,
-        )
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:
         """Retry an operation until it succeeds; None if it fails with an error that a retry does not change.

@@ -24,7 +24,6 @@ from webhook.cluster.configuration.compatibility import (
     read_mappings,
     settings_before,
     settings_now,
-    settings_valid_in,
     vendor_named_in,
 )
 from webhook.cluster.configuration.config_maps import (
@@ -98,15 +97,8 @@ def with_settings(
         The policy in force, and the problems of the current settings.
     """
     fallback = before or DEFAULT
-    read = settings_now(written)
-    invalid: DocumentProblems = ()
-    now: ValidSettings | None
-    if isinstance(read, ValidSettings):
-        now = read
-    else:
-        invalid = read
-        now = settings_valid_in(written) if before is None else None
-    if now is None:
+    now, invalid = settings_now(written)
+    if now is None or (invalid and before is not None):
         return combined(fallback, mappings, memo), invalid
     try:
         effective = combined(now, mappings, memo)
@@ -177,6 +169,11 @@ class PolicyOutcome:
     marks: frozenset[str]
     mappings: tuple[Document, ...] = ()
     settings: Document = DEFAULT.document
+
+    @property
+    def in_force(self) -> frozenset[str]:
+        """The names of the ConfigMaps whose documents are in force."""
+        return frozenset(verdict.config_map.name for verdict in self.verdicts if verdict.accepted)
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
@@ -273,10 +270,9 @@ def judge_document(
         it lacks may be in the next ConfigMap of the same ``kubectl apply``.
     """
     name = candidate.name
-    read = (
-        settings_now(candidate) if name == SETTINGS_NAME else read_mappings({name: candidate}, {}, memo).read.get(name)
-    )
-    if isinstance(read, tuple):
+    settings = name == SETTINGS_NAME
+    read = settings_now(candidate)[1] if settings else read_mappings({name: candidate}, {}, memo).read.get(name)
+    if read and isinstance(read, tuple):
         return read, ()
     present = [*(each for each in others if each.name != name), candidate]
     verdicts = policy_of(present, last_good, memo).verdicts

@@ -19,7 +19,15 @@ from structlog.typing import FilteringBoundLogger
 from certs.ca import by_der
 from certs.report import Backoff
 from webhook import __version__
-from webhook.cluster.client.api import Api, Object, ObjectMetadata, StatusError, UnreachableError, owner_reference
+from webhook.cluster.client.api import (
+    RETRY_PAUSES,
+    Api,
+    Object,
+    ObjectMetadata,
+    StatusError,
+    UnreachableError,
+    owner_reference,
+)
 from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.registration.desired import (
     MUTATING,
@@ -27,7 +35,6 @@ from webhook.cluster.registration.desired import (
     VALIDATING,
     ConfigurationKind,
     Desired,
-    ReconcileConfig,
     RegistrationMode,
     Site,
     judged,
@@ -57,6 +64,22 @@ from webhook.cluster.registration.update import (
     update_for,
 )
 from webhook.mapping.model.policy import Policy
+
+QUIET: Final = 60.0
+"""Seconds for which nothing must have changed before something is removed: longer than any replica takes to learn of a
+ConfigMap."""
+
+PERIOD: Final = 600.0
+"""Seconds between two passes if nothing changes. A watch reports changes, so this only makes up for missed ones."""
+
+REPAIR_PAUSES: Final = (1.0, 60.0)
+"""The first and the longest pause between repairs in a row, in seconds."""
+
+NARROW_AT_MOST: Final = 3600.0
+"""Seconds between repairs that remove names, at most."""
+
+CALM: Final = 600.0
+"""Seconds for which no repair must have been made for the next one to count as the first in a row."""
 
 
 class RepairPace:
@@ -121,7 +144,6 @@ class Reconciler:
         mode: RegistrationMode = RegistrationMode.MANAGED,
         owner: str | None = None,
         version: str = __version__,
-        timing: ReconcileConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         is_current: Callable[[], Awaitable[bool]] | None = None,
         opted_in: Callable[[], Sequence[Labels]] = tuple,
@@ -139,7 +161,6 @@ class Reconciler:
             mode: who maintains the webhook configuration.
             owner: the ClusterRole of the release, which owns the webhook configuration.
             version: the version of this program.
-            timing: pauses and time limits.
             clock: monotonic seconds.
             is_current: called before CAs are removed; returns whether other replicas can only be using those of `site`.
             opted_in: returns the labels of each namespace that has opted in, as far as is known.
@@ -154,7 +175,6 @@ class Reconciler:
         self._stored = StoredConfiguration(api, desired.kind)
         self._mode = mode
         self._owner = owner
-        self._timing = timing or ReconcileConfig()
         self._clock = clock
         self._is_current = is_current
         self._opted_in = opted_in
@@ -167,15 +187,14 @@ class Reconciler:
         self._failing_open = False
         self._moved = False
         self._held = False
-        pace = self._timing
         self._changed_at = clock()
         self._seen: tuple[object, ...] | None = None
         self.repairs = dict.fromkeys(Change, 0)
-        self._widening = RepairPace(pace.repair, pace.repair_at_most, pace.calm)
+        self._widening = RepairPace(*REPAIR_PAUSES, CALM)
         # As long as replicas disagree, all names of all of them stay in the end.
-        self._narrowing = RepairPace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most)
+        self._narrowing = RepairPace(QUIET, NARROW_AT_MOST, 2 * NARROW_AT_MOST)
         self.as_desired: bool | None = None
-        self._backoff = Backoff(pace.retry, pace.retry_at_most, random.random)
+        self._backoff = Backoff(*RETRY_PAUSES, random.random)
         self._owned = False
         self._wake = asyncio.Event()
         self._pass = asyncio.Lock()
@@ -228,7 +247,7 @@ class Reconciler:
         Nothing is raised: failures are reported and retried.
         """
         if self._mode is RegistrationMode.OFF:
-            return self._timing.period
+            return PERIOD
         async with self._pass:
             try:
                 wait = await self._attempt()
@@ -255,7 +274,7 @@ class Reconciler:
                 # A configuration written now would outlive its release, and block pods forever.
                 self._reporter.removed(self._owner)
                 self.as_desired = False
-                return self._timing.repair_at_most
+                return REPAIR_PAUSES[1]
             self._owned = self._owned or owner is not None
             writer = replace(
                 self._writer, desired=desired, owner=owner, serving=self._serving(), everywhere=self._everywhere()
@@ -279,7 +298,7 @@ class Reconciler:
                 if repair and (wait := pace.wait(self._clock())) > 0:
                     self.as_desired = not urgent
                     if pace.count_in_a_row(self._clock()) >= CONTESTED:
-                        self._reporter.contested(change, found, faults, self._timing.repair_at_most)
+                        self._reporter.contested(change, found, faults, REPAIR_PAUSES[1])
                     return wait
                 store = self._stored.create if found is None else self._stored.replace
                 written = await store(update.configuration)
@@ -338,7 +357,7 @@ class Reconciler:
     @property
     def _quiet_in(self) -> float:
         """Seconds until neither the policy nor the webhook configuration has changed for a while; 0 or less if so."""
-        return self._timing.quiet - (self._clock() - self._changed_at)
+        return QUIET - (self._clock() - self._changed_at)
 
     def _to_keep(self, found: Object | None, read: Observed) -> Observed:
         """What was read, without foreign terms that keep pods out, and without a newer version's annotation."""
@@ -389,7 +408,7 @@ class Reconciler:
         """Seconds until the next pass, which is sooner if something is waiting for a quiet period."""
         present = self._registered
         pending = present is not None and (present.desired != self.desired or self._has_others(present))
-        wait = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (so that replicas do not read all at once)
+        wait = PERIOD * random.uniform(0.8, 1.0)  # noqa: S311  (so that replicas do not read all at once)
         return min(wait, self._quiet_in) if pending and self._quiet_in > 0 else wait
 
 

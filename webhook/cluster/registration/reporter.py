@@ -2,10 +2,9 @@
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from certs.report import Once
+from certs.report import Report, Reporter
 from webhook.cluster.client.api import Object
 from webhook.cluster.client.events import shortened
 from webhook.cluster.registration.desired import IGNORE, MUTATING, NAME, ConfigurationKind, Terms
@@ -28,22 +27,14 @@ class RegistrationEvent(enum.Enum):
     FAILING_OPEN = "pods do not wait for an answer"
     FAILED = "failed"
 
-
-@dataclass(frozen=True, slots=True)
-class RegistrationReport:
-    """One report: a log line, and for warnings an Event on the configuration."""
-
-    kind: RegistrationEvent
-    message: str
-
     @property
     def warning(self) -> bool:
         """Whether an operator should look at it."""
-        return self.kind not in {
-            RegistrationEvent.WRITTEN,
-            RegistrationEvent.FOREIGN,
-            RegistrationEvent.REMOVED,
-        }
+        return self not in {RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN, RegistrationEvent.REMOVED}
+
+
+RegistrationReport: TypeAlias = Report[RegistrationEvent]
+"""One report: a log line, and for warnings an Event on the configuration."""
 
 
 class RegistrationReporter:
@@ -57,8 +48,8 @@ class RegistrationReporter:
     def __init__(self, report: Callable[[RegistrationReport], None], kind: ConfigurationKind = MUTATING) -> None:
         self._kind = kind
         self._subject = f"the {kind.noun} {NAME}"
-        self._lasting: Once[RegistrationEvent] = Once(
-            lambda kind, message: report(RegistrationReport(kind, shortened(message, MAX_MESSAGE)))
+        self._lasting: Reporter[RegistrationEvent] = Reporter(
+            lambda told: report(Report(told.kind, shortened(told.message, MAX_MESSAGE)))
         )
 
     def passed(self, error: Exception | None = None) -> None:
