@@ -85,7 +85,7 @@ def test_least_document_is_compiled() -> None:
 
 def test_a_percentage_has_no_value_for_a_variable() -> None:
     """Even where the library does not need the limit; all of a device needs no variable."""
-    made = replace(shim(), needs=())
+    made = replace(shim(), document=shim().document.model_copy(update={"needs": []}))
     amounts = (Percent(50), ALL, UNLIMITED)
     assert [made.unmet(Request(1, memory, UNLIMITED)) for memory in amounts] == ["memory", None, None]
 

@@ -293,7 +293,7 @@ def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
         allocation.slot,
         settled.target,
         DeviceRequest(tuple(settled.claim.values()), settled.request.whole),
-        source.name if source.together and settled.translated else None,
+        source.name if source.document.one_device and settled.translated else None,
         None if claimed is None or claimed.template is None else (claimed.template, claimed.request),
     )
 
@@ -314,7 +314,9 @@ def _report_hints(plan: Plan) -> None:
             if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
             selects = {name: kind.removeprefix("not_") for kind, name in allocation.source.document.selects}
-            if any(each.selects == selects.get(key) for each in allocation.vendor.keys.values() if each.selects):
+            if any(
+                each.selects == selects.get(key) for each in allocation.vendor.document.keys.values() if each.selects
+            ):
                 continue  # a selector of the claim
             if allocation.source.owned.hint(key) and not allocation.vendor.owned.hint(key):
                 message = (

@@ -108,7 +108,7 @@ def _strip_owned(plan: Plan) -> None:
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
         for key in marks:
             owners = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
-            if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
+            if owners and not any(plan.context.user in vendor.document.owned_by for vendor in owners):
                 _strip(plan, edits, key, what, owners)
 
 

@@ -267,7 +267,7 @@ def _lease_text(seen: Scheduler) -> str:
 def _injecting(facts: ClusterFacts) -> list[Shim]:
     """The shims that are injected from a folder of the node."""
     shims = [vendor.shim for vendor in possible_targets(facts) if vendor.shim is not None]
-    return [shim for shim in shims if shim.mode == "inject" and _paths([shim])]
+    return [shim for shim in shims if shim.document.mode == "inject" and _paths([shim])]
 
 
 def _paths(shims: Iterable[Shim]) -> set[str]:

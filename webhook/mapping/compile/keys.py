@@ -129,6 +129,7 @@ def compile_key(
     _check_claim(path, model, dimensions, claim, problems)
     return Key(
         name=name,
+        document=model,
         place=place,
         spellings=spellings,
         kind=kind,
@@ -142,21 +143,10 @@ def compile_key(
         written=model.written,
         listed=model.list,
         twin=twin,
-        row_of=model.row_of,
         ceiling=_ceiling(path, model, problems),
         # An extension may have renamed the resource: then no plain device plugin serves it.
         plain=tuple(Template(name) for name in texts(model.plain) if name in texts(model.resource)),
         other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
-        absent=model.absent,
-        why=model.why,
-        retired=model.retired,
-        unreported=model.unreported,
-        claimed=model.claim,
-        counted=model.counted,
-        selects=model.selects,
-        replaced=tuple(model.replace.items()),
-        unset=model.unset,
-        omitted=model.omitted,
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )

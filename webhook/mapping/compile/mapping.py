@@ -46,7 +46,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         name: compile_key(name, key, document.variables, problems, document.claim)
         for name, key in document.keys.items()
     }
-    used = {variable for key in keys.values() for variable in (*key.variables, key.row_of)}
+    used = {variable for key in keys.values() for variable in (*key.variables, key.document.row_of)}
     marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
     variables = compile_variables(document.variables, used, marks, inherited, problems)
     _check_names(keys, problems)
@@ -107,22 +107,13 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         by_dimension=by_dimension,
         annotation_keys=not any(key.of_container for key in keys.values()),
         defaults=defaults,
-        translate_to=document.translate_to,
-        drop=tuple(document.drop),
-        containers=document.containers,
-        together=document.one_device,
-        serves_init_containers=document.init_containers == "served",
-        denies_init_containers=document.init_containers == "denied",
-        copies=document.copies,
         inactive=document.inactive,
         target=document.target,
         place=document.place,
         shim=shim,
         guard=guard,
         owned=owned,
-        owned_by=tuple(document.owned_by),
         lets_through=lets_through,
-        privileged_allowed=document.privileged == "allow",
         claim=document.claim,
         overridden=overridden,
     )

@@ -220,7 +220,8 @@ def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
             if key.name in condition.keys
             for text in condition.texts
         }
-        chosen = vendor.variables[key.row_of].rows if key.row_of is not None and key.row_of in vendor.variables else {}
+        picked = vendor.variables.get(key.document.row_of or "")
+        chosen = {} if picked is None else picked.rows
         return [None, *sorted(texts | chosen.keys()), "other"]
     if key.kind == "other":
         return [None, 1]

@@ -387,12 +387,8 @@ def _shim(model: schema.Shim) -> Shim:
     ]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
-        mode=model.mode,
+        document=model,
         mounted_by=None if model.mounted_by is None else (key, value),
-        limit=model.limit or "plugin",
-        forms=None if model.forms is None else frozenset(model.forms),
-        needs=tuple(model.needs),
-        deny_unmet=model.unmet == "deny",
         deliveries=deliveries,
         by_architecture=by_architecture,
         library_path=tuple(library_path.prefix) if own_path is None else (),

@@ -259,7 +259,7 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Fiel
 
 def _unseen(rules: Sequence[GuardRule], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
     """The variables of rules that ``envFrom`` could set: an entry of `env`, such as each of the shim's, comes before it."""
-    written = NameSet.of(() if shim is None or shim.mode == "plugin" else shim.names)
+    written = NameSet.of(() if shim is None or shim.document.mode == "plugin" else shim.names)
     names = [
         name
         for rule in rules
@@ -391,7 +391,7 @@ def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
     # The shim's own mount there is let through, as its own values of variables are.
     paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts} - {PRELOAD_FILE}
     for name in rule.names:
-        for path in sorted(NameSet.of([name]).among(paths if shim.mode == "inject" else ())):
+        for path in sorted(NameSet.of([name]).among(paths if shim.document.mode == "inject" else ())):
             message = f"{name} catches {path}, where the shim itself mounts"
             yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
 

@@ -46,7 +46,7 @@ def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> Non
         Denied: they do not, so that the pod would stay Pending.
     """
     for name in vendor.unreported & key_values.keys():
-        entry, why = key_values[name], vendor.keys[name].unreported
+        entry, why = key_values[name], vendor.keys[name].document.unreported
         instead = " ".join((why or "").split())
         message = f"no node of {vendor.system} reports {entry.key}, so the pod would stay Pending: {instead}"
         raise deny(Reason.UNREPORTED, message, container=container, field=entry.key, value=entry.text)
@@ -174,7 +174,7 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
     key_values = {entry.key_name: replace(entry, text="1", number=1)}
     for dimension in ("memory", "cores"):
         for key in vendor.keys.values():
-            if key.dimensions != (dimension,) or key.place != "resource" or key.retired is not None:
+            if key.dimensions != (dimension,) or key.place != "resource" or key.document.retired is not None:
                 continue
             share = share_meant(key, entry.number)
             if share is None:

@@ -260,7 +260,7 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     key = reader.form.keys[entry.key_name]
     if key.unit is None:
         raise reader.deny(
-            Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.why}", entry
+            Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.document.why}", entry
         )
     per_device = _per_device(reader, key, entry, devices) if key.total else entry.number
     number = reader.legal(key, entry, per_device)
@@ -315,7 +315,7 @@ def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> Non
         raise reader.deny(Reason.TOO_LARGE, f"{entry} is {value} of a device: write 1 to {most}", entry)
     if type(value) is Size and value.bytes > reader.largest_card:
         message = _too_large(key, entry, value, reader.largest_card)
-        differs = reader.vendor.document.keys[key.name].differs
+        differs = key.document.differs
         if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
             message = f"{message}; {' '.join(differs.split())}"
         raise reader.deny(Reason.TOO_LARGE, message, entry)
@@ -394,7 +394,7 @@ def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, 
     """
     vendor, form = reader.vendor, reader.form
     if unknown is not None:
-        if vendor.keys[unknown.key_name].row_of is not None:
+        if vendor.keys[unknown.key_name].document.row_of is not None:
             raise _no_row(reader, unknown, home=home)
         # A default does not know the size of a name.
         defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
@@ -464,7 +464,7 @@ def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     vendor, binding = reader.vendor, dict(entry.binding)
     message = f"{entry}: {without_row(vendor, entry)}"
     of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
-    if home and vendor.keys[entry.key_name].row_of is None and not of_another_model:
+    if home and vendor.keys[entry.key_name].document.row_of is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
 
