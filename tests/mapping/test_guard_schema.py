@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
 from webhook.mapping.model.shim import Shim
@@ -28,14 +28,17 @@ def shim(**env: str) -> Shim:
         "preload": {"prefix": ["/opt/a.so"]},
         "env": {"ACME_MEMORY": "{memory}m", **env},
     }
-    made, problems = compile_shim(schema.Shim.model_validate(document), [], ("shim",))
-    assert problems == []
+    problems = Problems()
+    made = compile_shim(schema.Shim.model_validate(document), [], problems)
+    assert problems.found == []
     return made
 
 
 def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
     """The guard of a document with these rules."""
-    return compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
+    problems = Problems()
+    made = compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, problems)
+    return made, problems.found
 
 
 def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
@@ -187,7 +190,8 @@ def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Own
     """What is compiled from lists of owned keys and hints."""
     variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
     entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
-    return compile_owned(entries, hints, variables, ("owned",))
+    problems = Problems()
+    return compile_owned(entries, hints, variables, (), problems), problems.found
 
 
 @pytest.mark.parametrize(
@@ -261,8 +265,9 @@ def test_mistake_in_keys_is_reported_with_its_place(
 def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
     """Better when compiled than in the middle of an admission."""
     variables = {"bad": schema.Variable.model_validate({"values": "["})}
-    _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
-    assert [problem.path for problem in problems] == [("owned", 0)]
+    problems = Problems()
+    compile_owned(["a.io/{bad}"], [], variables, (), problems)
+    assert [problem.path for problem in problems.found] == [("owned", 0)]
 
 
 @given(text=st.text(alphabet="ab*", max_size=6), name=st.text(alphabet="ab", max_size=8))
@@ -379,7 +384,9 @@ def test_lists_name_no_lists() -> None:
     """One level, and each entry by itself in order."""
     for guard_list in guard_lists().values():
         assert all(entry.named is None for entry in guard_list.guard)
-        assert compile_guards(guard_list.guard, None, ("guard",))[1] == []
+        problems = Problems()
+        compile_guards(guard_list.guard, None, problems)
+        assert problems.found == []
 
 
 def test_whole_devices_know_only_rules_that_say_so() -> None:

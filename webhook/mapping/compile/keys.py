@@ -1,12 +1,12 @@
 """Compiles the keys of a document."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Final, cast
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem
+from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Texts, texts
 from webhook.mapping.model.vendor import CONTAINER, COUNT, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
@@ -17,62 +17,8 @@ from webhook.mapping.notation import (
     parse_unit,
 )
 from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Dimension, Request
-
-T = TypeVar("T")
-
-
-class Problems:
-    """Collects the problems of one document: compilation continues after each, so that all are reported at once."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._found: list[Problem] = []
-
-    def add(self, path: FieldPath, message: str, hint: str | None = None) -> None:
-        """Add a problem."""
-        self._found.append(Problem(message, path, hint))
-
-    def extend(self, problems: list[Problem]) -> None:
-        """Add the problems of another part of the compiler."""
-        self._found.extend(problems)
-
-    @property
-    def found(self) -> tuple[Problem, ...]:
-        """All problems, each once, with their source."""
-        return tuple(dict.fromkeys(replace(problem, source=self._source) for problem in self._found))
-
-    def stop_if_any(self) -> None:
-        """Stop if there are problems.
-
-        Raises:
-            MappingError: all problems.
-        """
-        if self._found:
-            raise MappingError(self.found)
-
-    def parsed(self, path: FieldPath, written: schema.WrittenNumbers | None, parse: Callable[[Any], T]) -> T | None:
-        """Parse what is written; None if that is nothing, or no such value."""
-        try:
-            return None if written is None else parse(written)
-        except ValueError as error:
-            self.add(path, str(error))
-            return None
-
-    def number(self, path: FieldPath, written: schema.Amount | None) -> Number:
-        """Parse a quantity above 0; without one, 1."""
-        if written is None:
-            return 1
-        try:
-            number = parse_quantity(str(written))
-        except QuantityError as error:
-            self.add(path, str(error))
-            return 1
-        if number <= 0:
-            self.add(path, f"{written} is not above 0")
-        return number
-
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 """An attribute of a device, without the domain of its driver: ``k8s.io/api/resource/v1/types.go``, FullyQualifiedName."""

@@ -14,7 +14,7 @@ from operator import or_
 from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
+from webhook.mapping.document.problem import Problem, Problems, nearest_known
 from webhook.mapping.document.validation import GuardList, guard_lists
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
@@ -227,34 +227,30 @@ class Guards:
         return any(rule.hides and name in rule.listed and value in (rule.harmless or ()) for rule in self.rules)
 
 
-def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: FieldPath) -> tuple[Guards, list[Problem]]:
-    """Compile the guard of a document; the result is usable only if there are no problems.
+def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, problems: Problems) -> Guards:
+    """Compile the guard of a document; the result is usable only without problems.
 
     Args:
         models: the entries of the document.
         shim: the vendor's shim: none of its own values may be caught.
-        path: the path of the list in the document.
+        problems: collects problems.
     """
     lists = guard_lists()
     rules: list[GuardRule] = []
-    problems: list[Problem] = []
     for index, written in enumerate(models):
         found = [*_list_problems(written, lists)]
         for model in () if found else (written,) if written.named is None else lists[written.named].guard:
             rule = guard_rule(model)
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
-        problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
+        problems.extend(found, "guard", index)
     listed = {place: [rule.listed for rule in rules if rule.place == place] for place in PLACES}
     places = {place: reduce(or_, sets) for place, sets in listed.items() if sets}
     marks = {mark for rule in rules for mark in rule.marks}
     names = {max(name.split("*"), key=len).encode() for rule in rules if rule.anywhere for name in rule.names}
     unseen = _unseen(rules, shim, whole=True)
     beside_share = [name for name in _unseen(rules, shim, whole=False) if name not in unseen]
-    guards = Guards(
-        tuple(rules), places, _with_escape(marks), _with_escape(names), (*unseen, *beside_share), len(unseen)
-    )
-    return guards, problems
+    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names), (*unseen, *beside_share), len(unseen))
 
 
 def _unseen(rules: Sequence[GuardRule], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
@@ -273,26 +269,25 @@ def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:
     return (b"\\", *sorted(marks)) if marks else ()
 
 
-def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: FieldPath) -> Iterator[Problem]:
+def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]]) -> Iterator[Problem]:
     """Report guarded keys that the vendor itself writes into pods: a second pass would deny the first.
 
     Args:
         guards: the guard of the vendor.
         keys: the annotations and labels among its keys and in its `place`.
-        path: the path of the guard in the document.
     """
     for place, names in keys.items():
         for name in names:
             if guards.guarded(name, place):
                 message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
-                yield Problem(message, path, "remove it; to deny values of a key, write a form with `deny`")
+                yield Problem(message, ("guard",), "remove it; to deny values of a key, write a form with `deny`")
 
 
-def guards_own_class(guards: Guards, runtime_class: str | None, path: FieldPath) -> Iterator[Problem]:
+def guards_own_class(guards: Guards, runtime_class: str | None) -> Iterator[Problem]:
     """Report that the guard denies the runtime class that the mapping itself writes."""
     if runtime_class and guards.catch("runtimeClassName", runtime_class, place="field") is not None:
         message = f"the runtimeClassName {runtime_class} is guarded, but the mapping itself writes it"
-        yield Problem(message, path, "remove one of them")
+        yield Problem(message, ("guard",), "remove one of them")
 
 
 def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Claim, OwnedLabel, Place, Variable
 from webhook.mapping.document.schema import Key as DocumentKey
 from webhook.mapping.document.schema import Mapping as Document
@@ -59,29 +59,28 @@ def compile_owned(
     owned: Sequence[str | OwnedLabel],
     hints: Sequence[str],
     variables: Mapping[str, Variable],
-    path: FieldPath,
-    *,
-    belongs: Sequence[str] = (),
-) -> tuple[Owned, list[Problem]]:
-    """Compile the owned keys, hints and belongings of a document; the result is usable only if there are no problems.
+    belongs: Sequence[str],
+    problems: Problems,
+) -> Owned:
+    """Compile the owned keys, hints and belongings of a document; the result is usable only without problems.
 
     Args:
         owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
         hints: annotation patterns, likewise.
         variables: the document's variables.
-        path: the path of `owned` in the document; `hints` and `belongs` are its neighbors.
         belongs: patterns of names, and ``key=value``.
+        problems: collects problems.
     """
-    annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
-    labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
-    hint_keys = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
-    names = {(*path[:-1], "belongs", i): entry for i, entry in enumerate(belongs)}
-    problems: list[Problem] = []
-    compiled = [_keys(group, variables, problems) for group in (annotations, labels, hint_keys, names)]
-    return Owned(*compiled), problems
+    groups: tuple[dict[FieldPath, str], ...] = (
+        {("owned", i): entry for i, entry in enumerate(owned) if isinstance(entry, str)},
+        {("owned", i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)},
+        {("hints", i): entry for i, entry in enumerate(hints)},
+        {("belongs", i): entry for i, entry in enumerate(belongs)},
+    )
+    return Owned(*(_keys(group, variables, problems) for group in groups))
 
 
-def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: list[Problem]) -> NameSet:
+def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: Problems) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     names: list[str] = []
     expressions: list[Expression] = []
@@ -89,16 +88,16 @@ def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], prob
         unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
         for name in unknown:
             hint = "add it under `variables`, or write `*`"
-            problems.append(Problem(f"the variable {{{name}}} is not defined", path, hint))
+            problems.add(path, f"the variable {{{name}}} is not defined", hint)
         if _LITERAL.search(_VARIABLE.sub("", key)) is None:
-            problems.append(Problem(f"{key!r} matches every key", path, "write a part of the key itself"))
+            problems.add(path, f"{key!r} matches every key", "write a part of the key itself")
         if unknown:
             continue
         if "{" in key:
             try:
                 expressions.append(expression(_expression(key, variables)))
             except PatternError as error:
-                problems.append(Problem(f"a variable's pattern cannot be read: {error}", path))
+                problems.add(path, f"a variable's pattern cannot be read: {error}")
         else:
             names.append(key)
     return NameSet.of(names, expressions)
