@@ -200,7 +200,7 @@ def _source_rule(policy: Policy) -> Iterator[tuple[str, str]]:
 def _never_left(vendor: Vendor, policy: Policy, *, with_memory: bool = False) -> bool:
     """Whether no request of a vendor is left unchanged; `with_memory`: none that specifies memory."""
     memory = set(vendor.by_dimension["memory"])
-    leaving = [form for form in vendor.forms if form.leave is not None]
+    leaving = [form for form in vendor.forms if form.document.leave is not None]
     return (
         not vendor.document.allowed_with
         and not any(vendor.name in other.document.allowed_with for other in policy.vendors.values())

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 def requesting_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end; most of their requests are such as the vendor takes."""
-    forms = [form for form in vendor.forms if form.deny is None]
+    forms = [form for form in vendor.forms if form.document.deny is None]
     while True:
         numbers = drawn(vendor, random_.choice(forms), random_)
         if numbers:

@@ -113,7 +113,9 @@ def test_first_rule_that_catches_is_given() -> None:
         {"env": "A_*", "unless": ["3"]},
         {"env": "A_X", "unless": [], "action": "strip"},
     )
-    actions = [rule.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])]
+    actions = [
+        rule.document.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])
+    ]
     assert actions == ["allow", "deny", "strip"]
 
 
@@ -316,7 +318,7 @@ def test_a_named_list_stands_where_it_is_named() -> None:
     )
     rule = made.catch("CUDA_REDIRECT", "/x")
     assert rule is not None
-    assert rule.action == "allow"
+    assert rule.document.action == "allow"
     assert [rule.names for rule in made.rules][-1] == ("Z",)
     assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
     _, problems = compiled({"list": "hami-core"}, with_shim=shim(CUDA_DISABLE_CONTROL="true"))
@@ -353,7 +355,7 @@ def test_a_source_that_is_named(
 ) -> None:
     """An exception for a source is for that kind and name alone; other entries take what is not known to lift."""
     rule = SOURCED.catch(name, value, source)
-    assert (rule.action if rule is not None else None) == action
+    assert (rule.document.action if rule is not None else None) == action
 
 
 def test_places_are_apart() -> None:
@@ -393,7 +395,7 @@ def test_whole_devices_know_only_rules_that_say_so() -> None:
     """A rule without `whole` is passed over, and the next looked at."""
     made = guards({"env": "X", "unless": [], "action": "strip"}, {"env": "X", "lifts": ["all"], "whole": True})
     found = [made.catch("X", value, whole=whole) for value, whole in [("all", False), ("all", True), ("0", True)]]
-    assert [rule.action if rule is not None else None for rule in found] == ["strip", "deny", None]
+    assert [rule.document.action if rule is not None else None for rule in found] == ["strip", "deny", None]
 
 
 @pytest.mark.parametrize(

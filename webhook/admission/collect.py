@@ -484,4 +484,4 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
 def _left(container: ContainerRequest) -> bool:
     """Whether the container's keys make a form that is left unchanged."""
     form = form_of(container.vendor, container.key_values)
-    return form is not None and form.leave is not None
+    return form is not None and form.document.leave is not None

@@ -25,6 +25,7 @@ from webhook.admission.shape import apply_shape
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import DeviceRequest
@@ -121,7 +122,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     acts = bool(resolution.settled) or any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
-        or vendor.guard.meets(mounts_of(slot.container))
+        or has_mark(mounts_of(slot.container), vendor.guard.marks)
         for slot, vendor, _ in _left_alone(seen, resolution, policy)
     )
     if not acts and not hides:

@@ -85,9 +85,9 @@ class Settled(Struct):
 
 def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
     """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
-    if form.unlimited is None:
+    if form.document.unlimited is None:
         return []
-    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.unlimited.split()), container.name)]
+    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.document.unlimited.split()), container.name)]
 
 
 def default_text(dimension: Dimension, default: Default) -> str:

@@ -319,7 +319,7 @@ def _denied(choice: ForeignVariable, facts: ClusterFacts) -> Iterator[bool]:
     excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
     for vendor in possible_targets(facts):
         rule = vendor.guard.catch(choice.env, choice.value)
-        yield rule is not None and rule.action not in {"allow", "warn"} and choice.value not in excepted
+        yield rule is not None and rule.document.action not in {"allow", "warn"} and choice.value not in excepted
 
 
 _BARE: Final = (

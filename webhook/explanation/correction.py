@@ -102,7 +102,7 @@ def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: F
     denying = _denying_form(keys, denial)
     yield from _as_share(container, keys, denial)
     # A form denies numbers only if its message names a greater one.
-    if denying is None or "{above}" in (denying.deny or ""):
+    if denying is None or "{above}" in (denying.document.deny or ""):
         yield from _with_legal_numbers(container, keys, policy, denial)
     yield from _with_count(container, keys, denying, missing=denial.reason is Reason.ZERO_DEVICES)
     if denying is not None:
@@ -112,7 +112,7 @@ def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: F
 def _denying_form(keys: _Keys, denial: Finding) -> Form | None:
     """Return the form that caused a denial; None if another rule did."""
     form = form_of(keys.vendor, keys.all)
-    caused = denial.reason is Reason.UNSUPPORTED_BY_VENDOR and form is not None and form.deny is not None
+    caused = denial.reason is Reason.UNSUPPORTED_BY_VENDOR and form is not None and form.document.deny is not None
     return form if caused else None
 
 

@@ -332,10 +332,12 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
     """The text of a form that makes no request."""
-    does = "denied" if form.deny is not None else "left unchanged"
+    does = "denied" if form.document.deny is not None else "left unchanged"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
-    sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
+    sentence = PLACEHOLDER.sub(
+        lambda match: shown.get(match[1], match[0]), form.document.deny or form.document.leave or ""
+    )
     return f"{does} {where}: {sentence}" if where else f"{does}: {sentence}"
 
 

@@ -314,12 +314,7 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
 
 
 def _digest_of(mappings: Mapping[str, str], settings: Settings) -> str:
-    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order.
-
-    Args:
-        mappings: the text of each document, by vendor.
-        settings: the settings in force.
-    """
+    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order."""
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
     whole = {"mappings": mappings, "lists": _text_of_lists(), "settings": dumped}
     return hashlib.sha256(_text_of(whole).encode()).hexdigest()[:12]

@@ -231,7 +231,7 @@ class FormCompiler:
         devices: int | Derived | None = None
         if isinstance(form.devices, schema.Derived):
             if form.devices.key not in keys:
-                self._problems.add((*path, "devices", "key"), f"no key is called {form.devices.key!r}", _listing(keys))
+                self._problems.unknown((*path, "devices", "key"), "key", form.devices.key, keys)
             devices = Derived(form.devices.key, form.devices.per, form.devices.round)
         elif form.devices is not None:
             devices = form.devices
@@ -240,8 +240,7 @@ class FormCompiler:
         compiled = Form(
             name=form.name or f"form {index + 1}",
             when=when,
-            deny=form.deny,
-            leave=form.leave,
+            document=form,
             devices=devices,
             memory=self._problems.parsed((*path, "memory"), form.memory, parse_memory),
             cores=self._problems.parsed((*path, "cores"), form.cores, parse_cores),
@@ -255,11 +254,9 @@ class FormCompiler:
                 for name, key in keys.items()
             },
             own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
-            write=form.write,
-            unlimited=form.unlimited,
         )
         for name in form.keys.keys() - keys.keys():
-            self._problems.add((*path, "keys", name), f"no key is called {name!r}", _listing(keys))
+            self._problems.unknown((*path, "keys", name), "key", name, keys)
         if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
@@ -285,7 +282,7 @@ class FormCompiler:
         key, effect = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._keys and (name not in VALUES or key == "leave"):
-                self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._keys))
+                self._problems.unknown((*path, key), "key", name, self._keys)
         if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name", "unlimited"} or (
             form.deny is not None and form.leave is not None
         ):
@@ -301,12 +298,8 @@ class FormCompiler:
                 self._problems.add(path, "a dimension can be `absent` or `present`", "for numbers, name a key")
             return Condition(by_dimension[name], absent, present)  # type: ignore[index]
         if name not in keys:
-            self._problems.add(path, f"no key is called {name!r}", _listing(keys))
+            self._problems.unknown(path, "key", name, keys)
             return Condition((), absent, present)
         if keys[name].kind == "text":
             return Condition((name,), absent, present, None, tuple(dict.fromkeys(map(str, numbers))))
         return Condition((name,), absent, present, self._problems.parsed(path, numbers or None, parse_numbers))
-
-
-def _listing(keys: Mapping[str, Key]) -> str:
-    return f"keys are {', '.join(keys)}"

@@ -71,7 +71,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     owned = compile_owned(document.owned, document.all_hints, document.variables, belongs, problems)
     for variable, counted in document.environment.items():
         if counted is not None and counted not in keys:
-            problems.add(("environment", variable), f"no key is called {counted!r}", f"keys are {', '.join(keys)}")
+            problems.unknown(("environment", variable), "key", counted, keys)
     for key in keys.values():
         if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
@@ -185,11 +185,10 @@ def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collecti
             path: FieldPath = ("variables", name, "rows", value)
             for where, numbers in (("values", row.values), ("all", row.all)):
                 for key in numbers.keys() - keys:
-                    problems.add((*path, where, key), f"no key is called {key!r}", f"keys are {', '.join(keys)}")
+                    problems.unknown((*path, where, key), "key", key, keys)
             for key, values in row.values.items():
                 for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
-                    listed = f"forms are {', '.join(forms)}"
-                    problems.add((*path, "values", key, form), f"no form is called {form!r}", listed)
+                    problems.unknown((*path, "values", key, form), "form", form, forms)
 
 
 def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> None:

@@ -76,7 +76,7 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
     """Return why a reading cannot be written back, or None; rounded requests and names with a size are exempt."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
     sized_names = any(variable.rows for variable in vendor.variables.values())
-    if vendor.inactive or not vendor.target or not reading.form.write or rounded or sized_names:
+    if vendor.inactive or not vendor.target or not reading.form.document.write or rounded or sized_names:
         return None
     if any(not variable.write and _needed(vendor, variable.name) for variable in vendor.variables.values()):
         return None

@@ -78,6 +78,10 @@ class Problems:
         """Add the problems of a part of the document, which is at a path."""
         self.found.extend(replace(problem, path=(*path, *problem.path)) for problem in problems)
 
+    def unknown(self, path: FieldPath, kind: str, name: str, known: Iterable[str]) -> None:
+        """Add the problem of a name that none of these has."""
+        self.add(path, f"no {kind} is called {name!r}", f"{kind}s are {', '.join(known)}")
+
     def parsed(self, path: FieldPath, written: Any, parse: Callable[[Any], T]) -> T | None:
         """Parse what is written; None if that is nothing, or no such value."""
         try:

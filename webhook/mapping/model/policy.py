@@ -30,15 +30,9 @@ ANY_FAMILY: Final = "any"
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
-def _cards(cards: Mapping[str, Amount], largest_card: int) -> tuple[dict[str, int], list[Problem]]:
-    """Return the bytes of each device by its name, and what is wrong with them.
-
-    Args:
-        cards: the setting.
-        largest_card: bytes; 0 if the setting is invalid.
-    """
+def _cards(cards: Mapping[str, Amount], largest_card: int, problems: list[Problem]) -> dict[str, int]:
+    """Return the bytes of each device by its name; `largest_card` is 0 if that setting is invalid."""
     sizes: dict[str, int] = {}
-    problems: list[Problem] = []
     for name, written in cards.items():
         path = ("cards", name)
         text = str(written)
@@ -57,7 +51,7 @@ def _cards(cards: Mapping[str, Amount], largest_card: int) -> tuple[dict[str, in
             problems.append(Problem(message, path, "write less, or raise `largestCard`", SETTINGS))
         else:
             sizes[name] = size
-    return sizes, problems
+    return sizes
 
 
 def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
@@ -512,8 +506,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     problems = contradictions(vendors, settings, read)
     largest = _largest_card(settings.largest_card, problems)
     smallest = _bytes(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
-    cards, wrong = _cards(settings.cards, largest)
-    problems += wrong
+    cards = _cards(settings.cards, largest, problems)
     if problems:
         raise MappingError(problems)
     return Policy(

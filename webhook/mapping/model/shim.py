@@ -200,16 +200,13 @@ class Delivery:
         """Whether only the Pod Security level ``privileged`` permits it."""
         return self.kind == "hostPath"
 
-    def meets(self, raw: bytes) -> bool:
-        """Return whether an undecoded list of volumes or mounts may hold one of its names or paths.
 
-        Like `WatchedVariables.among`, a fast check without false negatives.
-        """
-        text = bytes(raw)
-        for mark in self.marks:  # noqa: SIM110  (a generator takes three times as long)
-            if mark in text:
-                return True
-        return False
+def has_mark(raw: bytes, marks: tuple[bytes, ...]) -> bool:
+    """Return whether undecoded JSON has one of the marks of a delivery or a guard: fast, and never wrongly False."""
+    for mark in marks:  # noqa: SIM110  (a generator takes three times as long)
+        if mark in raw:
+            return True
+    return False
 
 
 NO_DELIVERY: Final = Delivery("none")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Claim, OwnedLabel, Place, Variable
+from webhook.mapping.document.schema import Form as DocumentForm
 from webhook.mapping.document.schema import Key as DocumentKey
 from webhook.mapping.document.schema import Mapping as Document
 from webhook.mapping.notation import Expression, NameSet, Numbers, PatternError, expression, literal
@@ -326,6 +327,7 @@ class Form:
 
     Attributes:
         when: conditions on the numbers in the pod; all must hold.
+        document: the form in the document, for what is not compiled.
         devices, memory, cores: the values of the form itself; keys of that dimension are then ignored.
         absent: the meaning of a missing dimension.
         keys: the keys of the mapping, with the changes of this form.
@@ -333,29 +335,25 @@ class Form:
         reads: it makes a request, and neither denies nor leaves unchanged.
         needed: keys that a condition of their own requires.
         written: by dimension, the keys that may be written in this form, those needed first.
-        unlimited: the warning that the vendor enforces no limit in this form; None if it does.
         literals: the dimensions that the form itself defines.
     """
 
     name: str
     when: tuple[Condition, ...]
-    deny: str | None
-    leave: str | None
+    document: DocumentForm
     devices: int | Derived | None
     memory: Memory | None
     cores: Cores | None
     absent: Request
     keys: Mapping[str, Key]
     own_values: frozenset[str]
-    write: bool
-    unlimited: str | None = None
     reads: bool = field(init=False)
     needed: frozenset[str] = field(init=False)
     written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
     literals: frozenset[Dimension] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reads", self.deny is None and self.leave is None)
+        object.__setattr__(self, "reads", self.document.deny is None and self.document.leave is None)
         needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
         forbidden = {key for when in self.when if when.only_absent for key in when.keys}
         able = sorted(

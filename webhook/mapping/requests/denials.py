@@ -35,7 +35,7 @@ class LeftAlone(Denied):
 
 def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> LeftAlone:
     """Return the message of a form with ``leave``, with the spellings of the pod."""
-    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.leave or "")
+    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.document.leave or "")
     return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
 
 
@@ -76,7 +76,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
             return _nearest([numbers.floor(entry.number) for numbers in legal], max_first=True)
         return _nearest([numbers.ceil(entry.number) for numbers in legal], max_first=False)
 
-    message = PLACEHOLDER.sub(fill, form.deny or "")
+    message = PLACEHOLDER.sub(fill, form.document.deny or "")
     return deny(
         Reason.UNSUPPORTED_BY_VENDOR,
         message,

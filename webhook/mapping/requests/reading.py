@@ -358,11 +358,11 @@ def read(
         return _read_form(reader, unknown, defaults, home=home)
 
     form = form_of(vendor, key_values)
-    if form is not None and form.leave is not None:
+    if form is not None and form.document.leave is not None:
         raise left_alone(vendor, form, key_values, container)
     if home and vendor.unreported:
         check_reported(vendor, key_values, container)
-    if form is not None and form.deny is None:
+    if form is not None and form.document.deny is None:
         return filled_in(vendor, key_values, form, defaults, read_form, home=home)
     reading = completed(vendor, key_values, defaults, read_form, home=home)
     if reading is not None:
@@ -381,17 +381,7 @@ def read(
 
 
 def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, home: bool) -> Reading:
-    """Read keys in a form.
-
-    Args:
-        reader: the keys and their form.
-        unknown: the key whose value has no row, although its variable has rows.
-        defaults: the defaults to fill in by value.
-        home: the request stays in these keys.
-
-    Raises:
-        Denied: a number is not allowed, or a dimension is missing.
-    """
+    """Read keys in a form; `unknown` is the key whose value has no row, although its variable has rows."""
     vendor, form = reader.vendor, reader.form
     if unknown is not None:
         if vendor.keys[unknown.key_name].document.row_of is not None:

@@ -110,7 +110,7 @@ def write(
     reasons: list[str] = []
     contradictions: list[str] = []
     for form in target.forms:
-        if not form.reads or not (form.write or named):
+        if not form.reads or not (form.document.write or named):
             continue
         contradiction = _contradiction(form, request)
         if contradiction is not None:
@@ -266,11 +266,7 @@ def _count_implied(form: Form, key: Key, devices: int, defaults: Defaults) -> bo
 
 
 def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
-    """Check that a dimension which no key can express may be omitted with the same meaning.
-
-    Raises:
-        NoEquivalent: it may not.
-    """
+    """Check that a dimension which no key can express may be omitted with the same meaning."""
     value = getattr(request, dimension)
     meant = fill_absent(
         Request(
