@@ -200,7 +200,7 @@ def _source_rule(policy: Policy) -> Iterator[tuple[str, str]]:
 def _never_left(vendor: Vendor, policy: Policy, *, with_memory: bool = False) -> bool:
     """Whether no request of a vendor is left unchanged; `with_memory`: none that specifies memory."""
     memory = set(vendor.by_dimension["memory"])
-    leaving = [form for form in vendor.forms if form.leave is not None]
+    leaving = [form for form in vendor.forms if form.document.leave is not None]
     return (
         not vendor.document.allowed_with
         and not any(vendor.name in other.document.allowed_with for other in policy.vendors.values())
@@ -244,7 +244,7 @@ def _home_rules(vendor: Vendor, policy: Policy) -> Iterator[tuple[str, str]]:
         default = _SCHEDULER.format(names=list_text([DEFAULT_SCHEDULER, ""]))
         yield f"{_any_of(memory)} && {default}", f"a request for {vendor.system} lacks its scheduler {place.scheduler}"
     for field, marks in (("annotations", vendor.owned.annotations), ("labels", vendor.owned.labels)):
-        if found := _marked(field, marks, vendor.owned_by):
+        if found := _marked(field, marks, vendor.document.owned_by):
             yield f"{_any_of(memory)} && {found}", f"{field} of the pod belong to the scheduler of {vendor.system}"
     yield from _shim_rule(vendor, policy, memory)
     devices = _names_of(vendor, policy, "devices", plain=True)
@@ -270,7 +270,9 @@ def _shim_rule(vendor: Vendor, policy: Policy, memory: Collection[str]) -> Itera
         for template in key.templates
         if template.text in memory
     }
-    if shim is None or shim.mode != "inject" or shim.forms is not None or "cores" in shim.needs or not sized:
+    if shim is None or not sized:
+        return
+    if shim.document.mode != "inject" or shim.document.forms is not None or "cores" in shim.document.needs:
         return
     deliveries = list(itertools.takewhile(lambda each: each.kind != "none", shim.deliveries))
     certain = [each for each in deliveries if each.kind != "image" or policy.settings.image_volumes]

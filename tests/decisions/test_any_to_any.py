@@ -253,7 +253,7 @@ def check_templates(stored: Json, decision: Decision, got: Request, before: Cont
         assert found is not None
         assert found.vendor is target
         key_values = {entry.key_name: entry for entry in found.requests["gpu"]}
-        uncounted = any(not key.counted for key in target.keys.values())
+        uncounted = any(not key.document.counted for key in target.keys.values())
         counted = replace(got, cores=UNLIMITED) if uncounted and not got.whole else got
         assert read(target, key_values, {}, policy.largest_card, "main").request == counted
 

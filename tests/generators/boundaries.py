@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 def boundary_pods(source: Vendor, target: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end in the source's terms; not all of their requests are such as it takes."""
-    forms = [form for form in source.forms if form.deny is None]
+    forms = [form for form in source.forms if form.document.deny is None]
     while True:
         form = random_.choice(forms)
         numbers = drawn(source, form, random_)

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 def requesting_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end; most of their requests are such as the vendor takes."""
-    forms = [form for form in vendor.forms if form.deny is None]
+    forms = [form for form in vendor.forms if form.document.deny is None]
     while True:
         numbers = drawn(vendor, random_.choice(forms), random_)
         if numbers:
@@ -57,7 +57,7 @@ def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Numbe
         if not wanted:
             continue
         if key.kind == "text":
-            rows = vendor.variables[key.row_of].rows if key.row_of else {}
+            rows = vendor.variables[key.document.row_of].rows if key.document.row_of else {}
             texts = sorted(rows) or sorted(condition.texts if condition is not None else ())
             found |= {name: random_.choice(texts)} if texts else {}
         elif key.kind == "amount":

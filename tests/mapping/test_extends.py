@@ -1,13 +1,14 @@
 """`extends`: only what differs from a built-in document is written."""
 
+from importlib import resources
 from typing import Any
 
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.document.validation import resolve_extends
-from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import merge_documents
+from webhook.mapping.load import builtin, load_policy, prepare
 from webhook.request import Size
 
 BASE = Document(
@@ -19,7 +20,7 @@ BASE = Document(
 
 def merged(changes: dict[str, Any]) -> tuple[dict[str, Any], set[tuple[str | int, ...]]]:
     """What a document makes of the base, and which paths it changed."""
-    found = resolve_extends(Document("own", {"extends": "base", **changes}, {}), {"base": BASE})
+    found = merge_documents(Document("own", {"extends": "base", **changes}, {}), {"base": BASE})
     return dict(found.data), set(found.overridden)
 
 
@@ -47,6 +48,13 @@ def test_maps_merge_lists_are_replaced_null_removes(
     before = repr(BASE.data)
     assert merged(changes) == ({**BASE.data, **expected}, overridden)
     assert repr(BASE.data) == before
+
+
+def test_built_in_documents_may_extend_others_as_users_do() -> None:
+    """With other resource names under another vendor name, and variables that exist."""
+    for file in (resources.files("webhook.mapping") / "builtin").iterdir():
+        for document in parse(file.read_text(), file.name) if file.name.endswith(".yaml") else ():
+            assert prepare(document).vendor.name == file.name.removesuffix(".yaml")
 
 
 def test_three_lines_survive_an_upgrade() -> None:

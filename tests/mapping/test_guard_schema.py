@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
 from webhook.mapping.model.shim import Shim
@@ -28,14 +28,17 @@ def shim(**env: str) -> Shim:
         "preload": {"prefix": ["/opt/a.so"]},
         "env": {"ACME_MEMORY": "{memory}m", **env},
     }
-    made, problems = compile_shim(schema.Shim.model_validate(document), [], ("shim",))
-    assert problems == []
+    problems = Problems()
+    made = compile_shim(schema.Shim.model_validate(document), [], problems)
+    assert problems.found == []
     return made
 
 
 def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
     """The guard of a document with these rules."""
-    return compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
+    problems = Problems()
+    made = compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, problems)
+    return made, problems.found
 
 
 def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
@@ -110,7 +113,9 @@ def test_first_rule_that_catches_is_given() -> None:
         {"env": "A_*", "unless": ["3"]},
         {"env": "A_X", "unless": [], "action": "strip"},
     )
-    actions = [rule.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])]
+    actions = [
+        rule.document.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])
+    ]
     assert actions == ["allow", "deny", "strip"]
 
 
@@ -194,7 +199,8 @@ def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Own
     """What is compiled from lists of owned keys and hints."""
     variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
     entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
-    return compile_owned(entries, hints, variables, ("owned",))
+    problems = Problems()
+    return compile_owned(entries, hints, variables, (), problems), problems.found
 
 
 @pytest.mark.parametrize(
@@ -268,8 +274,9 @@ def test_mistake_in_keys_is_reported_with_its_place(
 def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
     """Better when compiled than in the middle of an admission."""
     variables = {"bad": schema.Variable.model_validate({"values": "["})}
-    _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
-    assert [problem.path for problem in problems] == [("owned", 0)]
+    problems = Problems()
+    compile_owned(["a.io/{bad}"], [], variables, (), problems)
+    assert [problem.path for problem in problems.found] == [("owned", 0)]
 
 
 @given(text=st.text(alphabet="ab*", max_size=6), name=st.text(alphabet="ab", max_size=8))
@@ -318,7 +325,7 @@ def test_a_named_list_stands_where_it_is_named() -> None:
     )
     rule = made.catch("CUDA_REDIRECT", "/x")
     assert rule is not None
-    assert rule.action == "allow"
+    assert rule.document.action == "allow"
     assert [rule.names for rule in made.rules][-1] == ("Z",)
     assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
     _, problems = compiled({"list": "hami-core"}, with_shim=shim(CUDA_DISABLE_CONTROL="true"))
@@ -355,7 +362,7 @@ def test_a_source_that_is_named(
 ) -> None:
     """An exception for a source is for that kind and name alone; other entries take what is not known to lift."""
     rule = SOURCED.catch(name, value, source)
-    assert (rule.action if rule is not None else None) == action
+    assert (rule.document.action if rule is not None else None) == action
 
 
 def test_places_are_apart() -> None:
@@ -386,14 +393,16 @@ def test_lists_name_no_lists() -> None:
     """One level, and each entry by itself in order."""
     for guard_list in guard_lists().values():
         assert all(entry.named is None for entry in guard_list.guard)
-        assert compile_guards(guard_list.guard, None, ("guard",))[1] == []
+        problems = Problems()
+        compile_guards(guard_list.guard, None, problems)
+        assert problems.found == []
 
 
 def test_whole_devices_know_only_rules_that_say_so() -> None:
     """A rule without `whole` is passed over, and the next looked at."""
     made = guards({"env": "X", "unless": [], "action": "strip"}, {"env": "X", "lifts": ["all"], "whole": True})
     found = [made.catch("X", value, whole=whole) for value, whole in [("all", False), ("all", True), ("0", True)]]
-    assert [rule.action if rule is not None else None for rule in found] == ["strip", "deny", None]
+    assert [rule.document.action if rule is not None else None for rule in found] == ["strip", "deny", None]
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def became(target: Vendor, request: Request) -> Rendering:
     try:
         got = write(target, request, target.defaults, CARD, "main").reading.request
     except NoEquivalent:
-        if target.drop and request.cores is not UNLIMITED:
+        if target.document.drop and request.cores is not UNLIMITED:
             without = became(target, msgspec.structs.replace(request, cores=UNLIMITED))
             return Rendering.DENIED if without is Rendering.DENIED else Rendering.DROPS
         return Rendering.DENIED

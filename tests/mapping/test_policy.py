@@ -7,7 +7,7 @@ import pytest
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.admission import Context, Namespace, decide
 from webhook.mapping.document.settings import Settings
-from webhook.mapping.load import builtin_vendors, load_policy
+from webhook.mapping.load import load_policy, vendors_with
 from webhook.mapping.model.policy import compile_policy, shared_names
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -168,7 +168,7 @@ def test_owner_decides_who_is_in_force() -> None:
 def test_what_takes_long_is_made_before_the_first_pod() -> None:
     """In a policy for use; of the many that are only tried while documents are combined, it is never made."""
     assert {"near", "read_keys"} <= vars(policy(ACME)).keys()
-    assert "near" not in vars(compile_policy(builtin_vendors(), Settings(), ""))
+    assert "near" not in vars(compile_policy(vendors_with({}), Settings(), ""))
 
 
 def test_who_stands_by_without_a_dispute_owns_nothing() -> None:

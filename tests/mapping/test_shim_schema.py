@@ -10,7 +10,7 @@ import pytest
 
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.model.shim import NO_DELIVERY, Shim
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
@@ -42,7 +42,8 @@ def compiled(changes: dict[FieldPath, Any] | None = None) -> tuple[Shim, list[Pr
             del part[path[-1]]
         else:
             part[path[-1]] = value
-    return compile_shim(schema.Shim.model_validate(document), ["share", "whole"], ("shim",))
+    problems = Problems()
+    return compile_shim(schema.Shim.model_validate(document), ["share", "whole"], problems), problems.found
 
 
 def shim(changes: dict[FieldPath, Any] | None = None) -> Shim:
@@ -74,8 +75,9 @@ def test_good_document_is_compiled() -> None:
 def test_least_document_is_compiled() -> None:
     """A vendor whose plugin does everything needs a search path only."""
     model = schema.Shim.model_validate({"limit": "plugin", "libraryPath": {"prefix": ["/a"]}})
-    made, problems = compile_shim(model, [], ("shim",))
-    assert problems == []
+    problems = Problems()
+    made = compile_shim(model, [], problems)
+    assert problems.found == []
     assert made.deliveries == (NO_DELIVERY,)
     assert made.names == {"LD_LIBRARY_PATH"}
     assert made.serves(None)
@@ -85,7 +87,7 @@ def test_least_document_is_compiled() -> None:
 
 def test_a_percentage_has_no_value_for_a_variable() -> None:
     """Even where the library does not need the limit; all of a device needs no variable."""
-    made = replace(shim(), needs=())
+    made = replace(shim(), document=shim().document.model_copy(update={"needs": []}))
     amounts = (Percent(50), ALL, UNLIMITED)
     assert [made.unmet(Request(1, memory, UNLIMITED)) for memory in amounts] == ["memory", None, None]
 

@@ -7,8 +7,7 @@ import pytest
 
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.document.validation import Merged
-from webhook.mapping.load import build_policy, vendor_of
+from webhook.mapping.load import build_policy, prepare
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.reading import read
@@ -32,7 +31,7 @@ LARGEST = 1024**4
 def vendor(text: str) -> Vendor:
     """The vendor that a document describes."""
     (document,) = parse(text, "acme.yaml")
-    return vendor_of(Merged(document.data, document))
+    return prepare(document).vendor
 
 
 def policy(*texts: str, settings: str = "") -> Policy:

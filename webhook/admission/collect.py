@@ -196,7 +196,7 @@ def container_in(
 
 def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
     """Whether keys of `vendor` may be in a container beside those of `other`."""
-    return vendor.copies == other.name or vendor.name in other.document.allowed_with
+    return vendor.document.copies == other.name or vendor.name in other.document.allowed_with
 
 
 def check_number_requesting(containers: Sized) -> None:
@@ -289,7 +289,7 @@ def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], 
     if named:
         return [position_of[name] for name in named]
     key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
-    if key is not None and key.absent == "only" and len(regular) > 1:
+    if key is not None and key.document.absent == "only" and len(regular) > 1:
         message = (
             f"no key names which of {len(regular)} containers requests the GPU: "
             f"add the annotation {key.spellings[0].text}"
@@ -314,10 +314,10 @@ def _join_copies(
     """
     for name, copied in applies_to.items():
         vendor = policy.vendors[name]
-        original = applies_to.get(vendor.copies or "")
+        original = applies_to.get(vendor.document.copies or "")
         if not copied or not original or original == copied:
             continue
-        source = policy.vendors[vendor.copies or ""]
+        source = policy.vendors[vendor.document.copies or ""]
         if any(source.keys[owner.key_name].kind == "container" for _, owner, _, _ in by_vendor[source.name]):
             first, second = (
                 ", ".join(keys.containers[position].name for position in positions) for positions in (original, copied)
@@ -459,16 +459,18 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
             continue
         vendor = group[0].vendor
         # What another system serves under the vendor's names is no request of the vendor.
-        served = [container for container in group if not _left(container)] if vendor.containers == "one" else group
+        served = (
+            [container for container in group if not _left(container)] if vendor.document.containers == "one" else group
+        )
         if len(served) < 2:  # noqa: PLR2004  (one container, as above)
             continue
         names = ", ".join(container.name for container in served)
-        if vendor.containers == "one":
+        if vendor.document.containers == "one":
             message = (
                 f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
             )
             raise deny(Reason.ONE_CONTAINER_ONLY, message)
-        if vendor.containers == "shared":
+        if vendor.document.containers == "shared":
             continue  # a count of the pod is for all of them
         for entry in group[0].key_values.values():
             key = vendor.keys[entry.key_name]
@@ -483,4 +485,4 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
 def _left(container: ContainerRequest) -> bool:
     """Whether the container's keys make a form that is left unchanged."""
     form = form_of(container.vendor, container.key_values)
-    return form is not None and form.leave is not None
+    return form is not None and form.document.leave is not None

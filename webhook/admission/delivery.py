@@ -11,7 +11,7 @@ import msgspec
 from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL, Plan
 from webhook.admission.overrides import selected_architectures
-from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, inside
+from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
 from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
 from webhook.quantity import Number, QuantityError, parse_quantity
@@ -142,12 +142,12 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
         if delivery.installer is not None:
             _add_installer(plan, delivery, delivery.installer, delivered)
     lists = [plan.pod.spec.volumes, *[slot.container.volume_mounts for slot in plan.slots]]
-    if len(deliveries) == 1 and not deliveries[0].meets(b"".join(lists)):
+    if len(deliveries) == 1 and not has_mark(b"".join(lists), deliveries[0].marks):
         plan.edits.volumes.extend(deliveries[0].volumes)
         for slot, delivery in delivered:
             plan.edits.container(slot).mounts.extend(delivery.mounts)
         return
-    volumes = plan.volumes() if any([delivery.meets(bytes(lists[0])) for delivery in deliveries]) else {}
+    volumes = plan.volumes() if any([has_mark(bytes(lists[0]), delivery.marks) for delivery in deliveries]) else {}
     for delivery in deliveries:
         for entry in delivery.volumes:
             _add_volume(plan, volumes.get(entry["name"], []), entry)
@@ -163,7 +163,7 @@ def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliverie
             continue
         own = by_container.get(slot.path)
         raw = bytes(slot.container.volume_mounts)
-        if any([delivery.meets(raw) for delivery in deliveries]):
+        if any([has_mark(raw, delivery.marks) for delivery in deliveries]):
             _mount_beside(plan, slot, own, libraries)
         elif own is not None:
             plan.edits.container(slot).mounts.extend(own.mounts)

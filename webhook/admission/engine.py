@@ -25,6 +25,7 @@ from webhook.admission.shape import apply_shape
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import DeviceRequest
@@ -121,7 +122,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     acts = bool(resolution.settled) or any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
-        or vendor.guard.meets(mounts_of(slot.container))
+        or has_mark(mounts_of(slot.container), vendor.guard.marks)
         for slot, vendor, _ in _left_alone(seen, resolution, policy)
     )
     if not acts and not hides:
@@ -293,7 +294,7 @@ def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
         allocation.slot,
         settled.target,
         DeviceRequest(tuple(settled.claim.values()), settled.request.whole),
-        source.name if source.together and settled.translated else None,
+        source.name if source.document.one_device and settled.translated else None,
         None if claimed is None or claimed.template is None else (claimed.template, claimed.request),
     )
 
@@ -314,7 +315,9 @@ def _report_hints(plan: Plan) -> None:
             if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
             selects = {name: kind.removeprefix("not_") for kind, name in allocation.source.document.selects}
-            if any(each.selects == selects.get(key) for each in allocation.vendor.keys.values() if each.selects):
+            if any(
+                each.selects == selects.get(key) for each in allocation.vendor.document.keys.values() if each.selects
+            ):
                 continue  # a selector of the claim
             if allocation.source.owned.hint(key) and not allocation.vendor.owned.hint(key):
                 message = (

@@ -7,6 +7,7 @@ from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import KEPT_PLACES, Action, GuardPlace, GuardRule, ValueSource
+from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import MapEdits, Slot
@@ -89,7 +90,7 @@ def _guard_others(plan: Plan) -> None:
             if slot.path in served:
                 continue
             raw = bytes(slot.container.env)
-            if any([mark in raw for mark in marks]):
+            if has_mark(raw, marks):
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
@@ -108,7 +109,7 @@ def _strip_owned(plan: Plan) -> None:
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
         for key in marks:
             owners = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
-            if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
+            if owners and not any(plan.context.user in vendor.document.owned_by for vendor in owners):
                 _strip(plan, edits, key, what, owners)
 
 
@@ -250,7 +251,7 @@ def _removes(plan: Plan, rule: GuardRule, caught: _Caught, denial: str, *, share
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
     """Apply the guard to variables and mounts of one container; without a share, only to those that show devices."""
-    if vendor.guard.marks and vendor.guard.meets(mounts_of(slot.container)):
+    if vendor.guard.marks and has_mark(mounts_of(slot.container), vendor.guard.marks):
         _guard_mounts(plan, slot, vendor, share=share)
     if vendor.guard.rules and plan.watched(slot):
         _guard_variables(plan, slot, vendor, request, share=share)
@@ -387,9 +388,9 @@ def _action(plan: Plan, rule: GuardRule) -> Action:
     """The action for what a rule catches: the namespace's, or else the rule's own."""
     action = _action_set(plan)
     if action == "audit":
-        return "allow" if rule.action == "allow" else "warn"
+        return "allow" if rule.document.action == "allow" else "warn"
     if action is None or (action == "strip" and rule.place in KEPT_PLACES):
-        return rule.action
+        return rule.document.action
     return action
 
 
@@ -428,11 +429,11 @@ def _possible_effect(*, share: bool) -> str:
 
 def _denial(caught: _Caught, rule: GuardRule, limit: str | None, *, requested: bool, share: bool) -> str:
     # If devices are requested, a value that hides them is no remedy.
-    harmless = None if requested and rule.hides else rule.harmless
+    harmless = None if requested and rule.document.hides else rule.harmless
     if caught.value is None:
         effect = _possible_effect(share=share).replace("may", "could")
         message = f"{caught.shown} gets its value only when the container starts, and it {effect}: "
-        remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
+        remedy = _remedy(harmless, "remove it" if rule.document.hides else "write the value itself, or remove it")
     else:
         message = f"the value of {caught.shown} {_effect(share=share)}: "
         remedy = _remedy(harmless)

@@ -84,7 +84,7 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     if chosen is not None and enforced and decide(old, context, policy).vendors:
         message = f"{chosen} counts when a pod is created, and this one has devices: leave it, or create the pod again"
         return denied(Finding(Reason.OWNED_CHANGED, message, field=chosen))
-    owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
+    owns_something = any(context.user in vendor.document.owned_by for vendor in policy.vendors.values())
     for before, after in ((old, new), (new, old)):
         decision = decide(after, context, policy)
         if decision.denial is not None and not decision.allowed and not owns_something:

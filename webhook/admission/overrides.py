@@ -307,8 +307,8 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
     for name, origin in ((overrides.pod_target, "pod"), (overrides.namespace_target, "namespace")):
         if name is not None:
             return _annotated(vendor, name, origin, policy)
-    if vendor.translate_to is not None:
-        target = policy.vendors[vendor.translate_to]
+    if vendor.document.translate_to is not None:
+        target = policy.vendors[vendor.document.translate_to]
         return target, _other_family(vendor, target)
     if vendor.name in policy.settings.served:
         return vendor, None
@@ -330,7 +330,7 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
         return "pod"
     if overrides.namespace_target is not None:
         return "namespace"
-    if vendor.translate_to is not None:
+    if vendor.document.translate_to is not None:
         return "mapping"
     if vendor.name in policy.settings.served:
         return "served"

@@ -168,7 +168,7 @@ def place_pod(plan: Plan) -> None:
 
 def _check_privileged(allocation: Allocation) -> None:
     security = allocation.slot.container.security_context
-    if security is not None and security.privileged and not allocation.vendor.privileged_allowed:
+    if security is not None and security.privileged and allocation.vendor.document.privileged == "deny":
         raise deny(
             Reason.PRIVILEGED,
             "a privileged container sees every device, so its share cannot be enforced: "

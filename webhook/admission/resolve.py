@@ -84,7 +84,9 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
         Denied: the target has claims, and cannot put these on one device.
     """
     together = [
-        container for container in settled if container.requested.vendor.together and not container.target.together
+        container
+        for container in settled
+        if container.requested.vendor.document.one_device and not container.target.document.one_device
     ]
     if len(together) < 2:  # noqa: PLR2004  (one container has its device anyway)
         return
@@ -203,22 +205,22 @@ def check_several(settled: Sequence[Settled], policy: Policy) -> None:
     if len(settled) == 1:
         return
     for vendor, group in _grouped((container.requested.vendor, container) for container in settled):
-        if vendor.containers == "equal":
+        if vendor.document.containers == "equal":
             requests = [(container, str(container.reading.request)) for container in group]
             _check_equal(vendor, requests, Reason.ONE_CONTAINER_ONLY)
             _check_sum(vendor, group, policy)
         moved = next((container for container in group if container.translated), None)
-        if vendor.containers == "shared" and moved is not None:
+        if vendor.document.containers == "shared" and moved is not None:
             message = f"{vendor.name} allocates once for {_names(group)} together, {moved.target.name} would for each"
             raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: keep the request of one container")
     for vendor, group in _grouped((container.target, container) for container in settled):
         moved = next((container for container in group if container.translated), None)
         if moved is None:
             continue
-        if vendor.containers == "equal":
+        if vendor.document.containers == "equal":
             requests = [(container, str(container.request)) for container in group]
             _check_equal(vendor, requests, Reason.NO_EQUIVALENT)
-        if vendor.containers == "shared":
+        if vendor.document.containers == "shared":
             message = (
                 f"{vendor.name} would allocate once for {_names(group)} together, but each has a request of its own"
             )
@@ -358,8 +360,10 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
 
 def _check_init(container: Settled) -> None:
     source, target = container.requested.vendor, container.target
-    if source.denies_init_containers or (container.translated and not target.serves_init_containers):
-        name = source.name if source.denies_init_containers else target.name
+    if source.document.init_containers == "denied" or (
+        container.translated and target.document.init_containers != "served"
+    ):
+        name = source.name if source.document.init_containers == "denied" else target.name
         message = f"{name} does not serve init containers: move the request to a container"
         raise container.requested.deny(Reason.INIT_NOT_SERVED, message)
 
@@ -384,7 +388,7 @@ def _name_container(container: Settled, regular: list[str]) -> None:
     """Name the container that requests, if the target would assign keys of the pod to another one."""
     key = next((key for key in container.target.keys.values() if key.kind == "container"), None)
     name = container.requested.name
-    if key is None or (regular[:1] == [name] and (key.absent == "first" or len(regular) == 1)):
+    if key is None or (regular[:1] == [name] and (key.document.absent == "first" or len(regular) == 1)):
         return
     container.keys.append((key, key.spellings[0].text, name))
 
@@ -441,8 +445,8 @@ def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy:
             read_back is None
             or read_back.corrections
             or read_back.spelled is not None
-            or (len(settled) > 1 and target.containers != "any")
-            or (before.init and target.denies_init_containers)
+            or (len(settled) > 1 and target.document.containers != "any")
+            or (before.init and target.document.init_containers == "denied")
             or before.perhaps
             or not all([name in container.resources for name, _, _ in before.resources])
             or not _reads(target, container.resources, policy)

@@ -85,9 +85,9 @@ class Settled(Struct):
 
 def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
     """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
-    if form.unlimited is None:
+    if form.document.unlimited is None:
         return []
-    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.unlimited.split()), container.name)]
+    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.document.unlimited.split()), container.name)]
 
 
 def default_text(dimension: Dimension, default: Default) -> str:
@@ -566,7 +566,7 @@ class _Settler:
             keys = ", ".join(str(entry) for entry in container.key_values.values())
             message = f"{keys} requests whole devices, which {target.name} cannot express: left to the device plugin"
             raise LeftAlone(Finding(Reason.NO_EQUIVALENT, message, container.name))
-        for dimension in target.drop:
+        for dimension in target.document.drop:
             amount = getattr(request, dimension)
             if amount is UNLIMITED:
                 continue
@@ -694,8 +694,8 @@ class _Settler:
         target = self._target
         for key_name, entry in written.keys.items():
             key = target.keys[key_name]
-            if key.retired is not None:
-                message = f"{entry} was written, a retired key: {' '.join(key.retired.split())}"
+            if key.document.retired is not None:
+                message = f"{entry} was written, a retired key: {' '.join(key.document.retired.split())}"
                 settled.findings.append(
                     Finding(Reason.KEY_RETIRED, message, self._container.name, entry.key, entry.text)
                 )
@@ -720,10 +720,13 @@ class _Settler:
         """
         selects = self._container.vendor.document.selects
         for key in self._target.keys.values():
-            if key.selects is None:
+            if key.document.selects is None:
                 continue
             values: list[str] = []
-            for sign, name in (("", getattr(selects, key.selects)), ("!", getattr(selects, f"not_{key.selects}"))):
+            for sign, name in (
+                ("", getattr(selects, key.document.selects)),
+                ("!", getattr(selects, f"not_{key.document.selects}")),
+            ):
                 text = self._overrides.annotations.get(name, "") if name is not None else ""
                 listed = [value for part in text.split(",") if (value := part.strip())]
                 if len(listed) > MAX_SELECTED or not all(map(_SELECTED.fullmatch, listed)):
@@ -731,7 +734,7 @@ class _Settler:
                         f"{name}: a claim selects by at most {MAX_SELECTED} names of letters, digits, spaces and ._:/+-"
                     )
                     raise self._container.deny(Reason.NO_EQUIVALENT, f"{message}, with commas between them")
-                values += [f"{sign}{value.lower() if key.selects == 'model' else value}" for value in listed]
+                values += [f"{sign}{value.lower() if key.document.selects == 'model' else value}" for value in listed]
             if values:
                 yield KeyValue(key.name, key.spellings[0].text, ",".join(dict.fromkeys(values)))
 

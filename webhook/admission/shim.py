@@ -134,7 +134,9 @@ def inject_shim(plan: Plan) -> None:
 def _report_uncounted(plan: Plan, allocation: Allocation) -> None:
     """Warn of the limits that the driver of claims has no capacity for: without the library nothing enforces them."""
     request, vendor = allocation.request, allocation.vendor
-    for dimension in [dimension for key in vendor.keys.values() if not key.counted for dimension in key.dimensions]:
+    for dimension in [
+        dimension for key in vendor.keys.values() if not key.document.counted for dimension in key.dimensions
+    ]:
         amount = getattr(request, dimension)
         if amount is not None and amount is not UNLIMITED:
             message = f"{vendor.name} cannot limit {dimension} without its shim: the request of {amount} has no effect"
@@ -144,7 +146,7 @@ def _report_uncounted(plan: Plan, allocation: Allocation) -> None:
 def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     """Edit the environment of one container, and return the delivery that brings the library into it."""
     container = allocation.slot.name
-    if shim.mode == "plugin":
+    if shim.document.mode == "plugin":
         plan.deliveries[container] = "plugin"
         return NO_DELIVERY
     request = sized_request(plan, allocation.vendor, allocation.request) if plan.policy.cards else allocation.request
@@ -155,7 +157,7 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     delivery, why = choose_delivery(plan, shim, container)
     plan.deliveries[container] = delivery.kind
     undelivered = delivery.kind == "none"
-    if undelivered and shim.limit == "env":
+    if undelivered and shim.document.limit == "env":
         enforced = (
             "the device plugin enforces the limit"
             if allocation.vendor.claim is None
@@ -194,7 +196,7 @@ def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need
     container = allocation.slot.name
     message = f"no limit for the shim follows from {_amount_text(allocation.request, unmet)} before the device is known"
     remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
-    if shim.deny_unmet:
+    if shim.document.unmet == "deny":
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     plan.deliveries[container] = "plugin"
     note = f"{message}; the device plugin enforces it: {remedy} to use the shim"

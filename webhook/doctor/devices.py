@@ -222,7 +222,10 @@ def _conditions(
             holds = partial(may_hold, expression, driver=driver)
             yield holds, f"is of the DeviceClass {demand.device_class}"
         for key, text in demand.texts:
-            yield partial(_is_selected, driver=driver, key=key, text=text), f"has a {key.claimed} as selected: {text}"
+            yield (
+                partial(_is_selected, driver=driver, key=key, text=text),
+                f"has a {key.document.claim} as selected: {text}",
+            )
     if distinct is not None:
         yield lambda device: device.attribute(driver, distinct) is not None, f"has the attribute {distinct}"
     if len(demands) > 1:
@@ -230,7 +233,7 @@ def _conditions(
 
 
 def _is_selected(device: Device, driver: str, key: Key, text: str) -> bool:
-    value = device.attribute(driver, key.claimed or "")
+    value = device.attribute(driver, key.document.claim or "")
     return isinstance(value, str) and selects_value(key, text, value)
 
 

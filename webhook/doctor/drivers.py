@@ -60,7 +60,7 @@ def _lacking(vendor: Vendor, classes: Collection[str], slices: Iterable[Resource
             yield f"there is no DeviceClass {name}"
     devices = [each.device for each in offers(slices, claim.driver)]
     shared = [device for device in devices if device.allow_multiple_allocations]
-    needed = {key.claimed for key in vendor.keys.values() if key.capacity}
+    needed = {key.document.claim for key in vendor.keys.values() if key.capacity}
     if not devices:
         yield f"the driver {claim.driver} offers no device: is it running?"
     elif needed and not shared:  # whole devices and slices have one owner
@@ -82,7 +82,7 @@ def _without_partitions(vendor: Vendor, facts: ClusterFacts, classes: Collection
 def trial_template(vendors: Iterable[Vendor]) -> tuple[str, ClaimTemplate] | None:
     """Return the first vendor whose claims have capacities, and the template of its smallest request; None without one."""
     for vendor in vendors:
-        keys = [key for key in vendor.keys.values() if key.capacity or key.claimed == COUNT]
+        keys = [key for key in vendor.keys.values() if key.capacity or key.document.claim == COUNT]
         if any(key.capacity for key in keys):
             entries = tuple(KeyValue(key.name, key.spellings[0].text, claim_text(key, 1), 1) for key in keys)
             return vendor.name, template_of(vendor, {REQUEST: DeviceRequest(entries, whole=False)})

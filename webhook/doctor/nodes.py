@@ -268,7 +268,7 @@ def _lease_text(seen: Scheduler) -> str:
 def _injecting(facts: ClusterFacts) -> list[Shim]:
     """The shims that are injected from a folder of the node."""
     shims = [vendor.shim for vendor in possible_targets(facts) if vendor.shim is not None]
-    return [shim for shim in shims if shim.mode == "inject" and _paths([shim])]
+    return [shim for shim in shims if shim.document.mode == "inject" and _paths([shim])]
 
 
 def _paths(shims: Iterable[Shim]) -> set[str]:
@@ -320,7 +320,7 @@ def _denied(choice: ForeignVariable, facts: ClusterFacts) -> Iterator[bool]:
     excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
     for vendor in possible_targets(facts):
         rule = vendor.guard.catch(choice.env, choice.value)
-        yield rule is not None and rule.action not in {"allow", "warn"} and choice.value not in excepted
+        yield rule is not None and rule.document.action not in {"allow", "warn"} and choice.value not in excepted
 
 
 _BARE: Final = (

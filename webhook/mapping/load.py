@@ -24,7 +24,6 @@ from webhook.mapping.document.validation import (
     merge_documents,
     placed,
     remainder,
-    resolve_extends,
     unknown_variables,
     validated,
 )
@@ -49,33 +48,20 @@ class Prepared:
     vendor: Vendor
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A document, compiled as far as possible, with all its problems.
-
-    Attributes:
-        prepared: to check it against other documents; None if nothing could be compiled.
-        problems: its problems; it is usable only without any.
-    """
-
-    prepared: Prepared | None
-    problems: tuple[Problem, ...] = ()
-
-
 def prepare(document: Document) -> Prepared:
     """Merge, validate and compile a document; it is not yet probed, nor checked against others.
 
     Raises:
         MappingError: all problems of the document.
     """
-    draft = drafted(document)
-    if draft.prepared is None or draft.problems:
-        raise MappingError(draft.problems)
-    return draft.prepared
+    prepared, problems = drafted(document)
+    if prepared is None or problems:
+        raise MappingError(problems)
+    return prepared
 
 
-def drafted(document: Document) -> Draft:
-    """Prepare a document as far as possible, and collect all its problems; see `prepare`."""
+def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
+    """Prepare a document as far as possible, and collect all its problems: it is usable only without any."""
     try:
         with problems_of(document.source, document.lines.get((), 1)):
             merged = merge_documents(document, builtin())
@@ -83,12 +69,12 @@ def drafted(document: Document) -> Draft:
             unknown = unknown_variables(merged, builtin())
             vendor, further = _draft_of(merged)
     except MappingError as error:
-        return Draft(None, error.problems)
+        return None, error.problems
     unknown_paths = {problem.path for problem in unknown}
     problems = (*unknown, *(problem for problem in further if problem.path not in unknown_paths))
     if vendor is None or inherited:
-        return Draft(None, (*inherited, *problems))
-    return Draft(Prepared(merged, vendor), problems)
+        return None, (*inherited, *problems)
+    return Prepared(merged, vendor), problems
 
 
 def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
@@ -116,18 +102,6 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
     return vendor, tuple(problems)
 
 
-def vendor_of(merged: Merged) -> Vendor:
-    """Compile one merged document.
-
-    Raises:
-        MappingError: every problem of the document, with path, line and hint.
-    """
-    vendor, problems = _draft_of(merged)
-    if vendor is None or problems:
-        raise MappingError(problems)
-    return vendor
-
-
 def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
     """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
     document = prepared.merged.document
@@ -149,7 +123,7 @@ class _BuiltIn(Mapping[str, Document]):
         if vendor not in _built_in_files():
             raise KeyError(vendor)
         document = _built_in(vendor)
-        return replace(document, data=dict(resolve_extends(document, self).data))
+        return replace(document, data=dict(merge_documents(document, self).data))
 
     def __iter__(self) -> Iterator[str]:
         return iter(_built_in_files())
@@ -176,18 +150,10 @@ def builtin() -> Mapping[str, Document]:
     return _BuiltIn()
 
 
-def builtin_vendors() -> Mapping[str, Vendor]:
-    """Return the vendors of the built-in documents, by name."""
-    return {name: vendor for name, (vendor, _) in _compiled().items()}
-
-
 @cache
 def _compiled() -> Mapping[str, tuple[Vendor, str]]:
     """Return the vendor of each built-in document, and the text of its data."""
-    return {
-        name: (vendor_of(Merged(document.data, document)), _text_of(document.data))
-        for name, document in builtin().items()
-    }
+    return {name: (prepare(document).vendor, _text_of(document.data)) for name, document in builtin().items()}
 
 
 _NAMING: Final = frozenset({"translateTo", "copies", "claim", "target", "served", "owners"})
@@ -240,10 +206,10 @@ def build_policy(
         MappingError: all problems of each document, and of all documents together.
     """
     drafts = [(document, drafted(document)) for document in documents]
-    problems = [problem for _, draft in drafts for problem in draft.problems]
-    partial = partial or any(draft.prepared is None for _, draft in drafts)
-    faulty = {draft.prepared.vendor.name for _, draft in drafts if draft.prepared is not None and draft.problems}
-    own = _by_vendor(drafts, problems)
+    problems = [problem for _, (_, found) in drafts for problem in found]
+    partial = partial or any(prepared is None for _, (prepared, _) in drafts)
+    faulty = {prepared.vendor.name for _, (prepared, found) in drafts if prepared is not None and found}
+    own = _by_vendor([(document, prepared) for document, (prepared, _) in drafts], problems)
     chosen, wrong = _drafted_settings(settings, target)
     problems += wrong
     policy: Policy | None = None
@@ -268,15 +234,15 @@ def build_policy(
     return policy
 
 
-def _by_vendor(drafts: Iterable[tuple[Document, Draft]], problems: list[Problem]) -> dict[str, Prepared]:
+def _by_vendor(drafts: Iterable[tuple[Document, Prepared | None]], problems: list[Problem]) -> dict[str, Prepared]:
     """Return the prepared documents by vendor; add a problem for each second document of one vendor."""
     found: dict[str, Prepared] = {}
-    for document, draft in drafts:
-        if draft.prepared is None:
+    for document, prepared in drafts:
+        if prepared is None:
             continue
-        name = draft.prepared.vendor.name
-        first = found.setdefault(name, draft.prepared)
-        if first is not draft.prepared:
+        name = prepared.vendor.name
+        first = found.setdefault(name, prepared)
+        if first is not prepared:
             message = f"vendor {name!r} is already described by {first.merged.document.source}"
             problems.append(placed(Problem(message, ("vendor",)), document))
     return found
@@ -294,7 +260,8 @@ def _drafted_settings(document: Document | None, target: str | None) -> tuple[Se
 
 def vendors_with(own: Mapping[str, Prepared]) -> dict[str, Vendor]:
     """Return all vendors: the built-in ones, overridden by those of `own`."""
-    return {**builtin_vendors(), **{name: prepared.vendor for name, prepared in own.items()}}
+    built_in = {name: vendor for name, (vendor, _) in _compiled().items()}
+    return {**built_in, **{name: prepared.vendor for name, prepared in own.items()}}
 
 
 def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
@@ -347,12 +314,7 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
 
 
 def _digest_of(mappings: Mapping[str, str], settings: Settings) -> str:
-    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order.
-
-    Args:
-        mappings: the text of each document, by vendor.
-        settings: the settings in force.
-    """
+    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order."""
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
     whole = {"mappings": mappings, "lists": _text_of_lists(), "settings": dumped}
     return hashlib.sha256(_text_of(whole).encode()).hexdigest()[:12]

@@ -296,7 +296,7 @@ class _Corners:
         written, dropped = self._write(request), []
         if isinstance(written, Written):
             return Rendering.EXACT if written.reading.request == request else Rendering.ROUNDS, "", written
-        for dimension in self.vendor.drop:
+        for dimension in self.vendor.document.drop:
             if getattr(request, dimension) is not UNLIMITED:
                 request = replace(request, **{dimension: UNLIMITED})
                 dropped.append(dimension)

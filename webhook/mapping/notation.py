@@ -24,6 +24,13 @@ from webhook.quantity import MAX_VALUE, MIB, Number, QuantityError, number_text,
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
 
 
+def _quantity(written: str | int, instead: str) -> Number:
+    try:
+        return parse_quantity(str(written))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write {instead}") from None
+
+
 def parse_memory(written: str | int) -> Memory | None:
     """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0.
 
@@ -34,10 +41,7 @@ def parse_memory(written: str | int) -> Memory | None:
         return ALL
     if written == "unlimited":
         return UNLIMITED
-    try:
-        size = parse_quantity(str(written))
-    except QuantityError as error:
-        raise ValueError(f"{error}: write `all`, `unlimited` or a size such as `4Gi`") from None
+    size = _quantity(written, "`all`, `unlimited` or a size such as `4Gi`")
     if size < 0:
         raise ValueError(f"{written} is below zero")
     return Size(size) if size else None
@@ -54,10 +58,7 @@ def parse_default_memory(written: str | int) -> Memory | None:
     text = str(written)
     if not text[-1:].isalpha():
         raise ValueError("a bare number is ambiguous: write a size such as 4Gi, or all")
-    try:
-        size = parse_quantity(text)
-    except QuantityError as error:
-        raise ValueError(f"{error}: write `all` or a size such as `4Gi`") from None
+    size = _quantity(text, "`all` or a size such as `4Gi`")
     if size < MIB:
         raise ValueError(f"{text} is less than 1Mi: write a size such as 4Gi, or all")
     return Size(size)
@@ -71,10 +72,7 @@ def parse_cores(written: str | int) -> Cores | None:
     """
     if written == "unlimited":
         return UNLIMITED
-    try:
-        percent = parse_quantity(str(written).removesuffix("%"))
-    except QuantityError as error:
-        raise ValueError(f"{error}: write `unlimited` or a percentage from 0 to 100") from None
+    percent = _quantity(str(written).removesuffix("%"), "`unlimited` or a percentage from 0 to 100")
     if not 0 <= percent <= ALL.value:
         raise ValueError(f"{written} is not a percentage from 0 to 100")
     return Percent(percent) if percent else None
@@ -88,10 +86,8 @@ def parse_unit(written: str | int) -> tuple[Number, bool]:
     """
     text = str(written)
     sized = not text.endswith("%")
-    try:
-        unit = simplest(Fraction(parse_quantity(text.removesuffix("%"))))
-    except QuantityError as error:
-        raise ValueError(f"{error}: write a size such as `256Mi`, or a percentage of a device such as `1%`") from None
+    instead = "a size such as `256Mi`, or a percentage of a device such as `1%`"
+    unit = simplest(Fraction(_quantity(text.removesuffix("%"), instead)))
     if unit <= 0:
         raise ValueError(f"{written} is not above 0")
     return unit, sized

@@ -260,7 +260,7 @@ def _cells(vendor: Vendor, key: Key) -> tuple[str, str, str]:
     other = {"text": "a name", "container": "the container", "other": "other"}
     kind = other.get(key.kind) or " and ".join(key.dimensions)
     place = "" if key.place == "resource" else f"{key.place} "
-    return place, kind if key.retired is None else f"{kind}; retired", _unit(vendor, key)
+    return place, kind if key.document.retired is None else f"{kind}; retired", _unit(vendor, key)
 
 
 def _unit(vendor: Vendor, key: Key) -> str:

@@ -1,12 +1,12 @@
 """Compiles the keys of a document."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Final, cast
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem
+from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Texts, texts
 from webhook.mapping.model.vendor import CONTAINER, COUNT, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
@@ -17,62 +17,8 @@ from webhook.mapping.notation import (
     parse_unit,
 )
 from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Dimension, Request
-
-T = TypeVar("T")
-
-
-class Problems:
-    """Collects the problems of one document: compilation continues after each, so that all are reported at once."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._found: list[Problem] = []
-
-    def add(self, path: FieldPath, message: str, hint: str | None = None) -> None:
-        """Add a problem."""
-        self._found.append(Problem(message, path, hint))
-
-    def extend(self, problems: list[Problem]) -> None:
-        """Add the problems of another part of the compiler."""
-        self._found.extend(problems)
-
-    @property
-    def found(self) -> tuple[Problem, ...]:
-        """All problems, each once, with their source."""
-        return tuple(dict.fromkeys(replace(problem, source=self._source) for problem in self._found))
-
-    def stop_if_any(self) -> None:
-        """Stop if there are problems.
-
-        Raises:
-            MappingError: all problems.
-        """
-        if self._found:
-            raise MappingError(self.found)
-
-    def parsed(self, path: FieldPath, written: schema.WrittenNumbers | None, parse: Callable[[Any], T]) -> T | None:
-        """Parse what is written; None if that is nothing, or no such value."""
-        try:
-            return None if written is None else parse(written)
-        except ValueError as error:
-            self.add(path, str(error))
-            return None
-
-    def number(self, path: FieldPath, written: schema.Amount | None) -> Number:
-        """Parse a quantity above 0; without one, 1."""
-        if written is None:
-            return 1
-        try:
-            number = parse_quantity(str(written))
-        except QuantityError as error:
-            self.add(path, str(error))
-            return 1
-        if number <= 0:
-            self.add(path, f"{written} is not above 0")
-        return number
-
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 """An attribute of a device, without the domain of its driver: ``k8s.io/api/resource/v1/types.go``, FullyQualifiedName."""
@@ -129,6 +75,7 @@ def compile_key(
     _check_claim(path, model, dimensions, claim, problems)
     return Key(
         name=name,
+        document=model,
         place=place,
         spellings=spellings,
         kind=kind,
@@ -142,21 +89,10 @@ def compile_key(
         written=model.written,
         listed=model.list,
         twin=twin,
-        row_of=model.row_of,
         ceiling=_ceiling(path, model, problems),
         # An extension may have renamed the resource: then no plain device plugin serves it.
         plain=tuple(Template(name) for name in texts(model.plain) if name in texts(model.resource)),
         other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
-        absent=model.absent,
-        why=model.why,
-        retired=model.retired,
-        unreported=model.unreported,
-        claimed=model.claim,
-        counted=model.counted,
-        selects=model.selects,
-        replaced=tuple(model.replace.items()),
-        unset=model.unset,
-        omitted=model.omitted,
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )
@@ -295,7 +231,7 @@ class FormCompiler:
         devices: int | Derived | None = None
         if isinstance(form.devices, schema.Derived):
             if form.devices.key not in keys:
-                self._problems.add((*path, "devices", "key"), f"no key is called {form.devices.key!r}", _listing(keys))
+                self._problems.unknown((*path, "devices", "key"), "key", form.devices.key, keys)
             devices = Derived(form.devices.key, form.devices.per, form.devices.round)
         elif form.devices is not None:
             devices = form.devices
@@ -304,8 +240,7 @@ class FormCompiler:
         compiled = Form(
             name=form.name or f"form {index + 1}",
             when=when,
-            deny=form.deny,
-            leave=form.leave,
+            document=form,
             devices=devices,
             memory=self._problems.parsed((*path, "memory"), form.memory, parse_memory),
             cores=self._problems.parsed((*path, "cores"), form.cores, parse_cores),
@@ -319,11 +254,9 @@ class FormCompiler:
                 for name, key in keys.items()
             },
             own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
-            write=form.write,
-            unlimited=form.unlimited,
         )
         for name in form.keys.keys() - keys.keys():
-            self._problems.add((*path, "keys", name), f"no key is called {name!r}", _listing(keys))
+            self._problems.unknown((*path, "keys", name), "key", name, keys)
         if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
@@ -349,7 +282,7 @@ class FormCompiler:
         key, effect = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._keys and (name not in VALUES or key == "leave"):
-                self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._keys))
+                self._problems.unknown((*path, key), "key", name, self._keys)
         if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name", "unlimited"} or (
             form.deny is not None and form.leave is not None
         ):
@@ -365,12 +298,8 @@ class FormCompiler:
                 self._problems.add(path, "a dimension can be `absent` or `present`", "for numbers, name a key")
             return Condition(by_dimension[name], absent, present)  # type: ignore[index]
         if name not in keys:
-            self._problems.add(path, f"no key is called {name!r}", _listing(keys))
+            self._problems.unknown(path, "key", name, keys)
             return Condition((), absent, present)
         if keys[name].kind == "text":
             return Condition((name,), absent, present, None, tuple(dict.fromkeys(map(str, numbers))))
         return Condition((name,), absent, present, self._problems.parsed(path, numbers or None, parse_numbers))
-
-
-def _listing(keys: Mapping[str, Key]) -> str:
-    return f"keys are {', '.join(keys)}"

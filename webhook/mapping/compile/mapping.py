@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from webhook.labels import PREFIX
-from webhook.mapping.compile.keys import FormCompiler, Problems, compile_key
+from webhook.mapping.compile.keys import FormCompiler, compile_key
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, Problems
 from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_class, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.vendor import Default, Key, Owned, Template, Vendor, compile_owned
@@ -28,17 +28,18 @@ def draft_vendor(
 
     Args:
         document: validated by the schema.
-        source: its source, for messages.
+        source: its source.
         overridden: the paths in which it differs from the document that it extends.
     """
-    problems = Problems(source)
+    problems = Problems()
+    vendor = None
     try:
-        return _vendor(document, source, overridden, problems), problems.found
+        vendor = _vendor(document, source, overridden, problems)
     except Exception:
         # An error after a problem most probably follows from it.
-        if problems.found:
-            return None, problems.found
-        raise
+        if not problems.found:
+            raise
+    return vendor, tuple(dict.fromkeys(problems.found))
 
 
 def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPath], problems: Problems) -> Vendor:
@@ -46,7 +47,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         name: compile_key(name, key, document.variables, problems, document.claim)
         for name, key in document.keys.items()
     }
-    used = {variable for key in keys.values() for variable in (*key.variables, key.row_of)}
+    used = {variable for key in keys.values() for variable in (*key.variables, key.document.row_of)}
     marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
     variables = compile_variables(document.variables, used, marks, inherited, problems)
     _check_names(keys, problems)
@@ -64,18 +65,13 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     for name in {name for name in form_names if form_names.count(name) > 1}:
         problems.add(("forms",), f"two forms are called {name!r}")
     _check_rows(document, keys, form_names, problems)
-    shim = None
-    if document.shim is not None:
-        shim, found = compile_shim(document.shim, form_names, ("shim",))
-        problems.extend(found)
-    guard, found = compile_guards(document.guard, shim, ("guard",))
-    problems.extend(found)
+    shim = None if document.shim is None else compile_shim(document.shim, form_names, problems)
+    guard = compile_guards(document.guard, shim, problems)
     belongs = (*document.belongs, *_placed(document.place))
-    owned, found = compile_owned(document.owned, document.all_hints, document.variables, ("owned",), belongs=belongs)
-    problems.extend(found)
+    owned = compile_owned(document.owned, document.all_hints, document.variables, belongs, problems)
     for variable, counted in document.environment.items():
         if counted is not None and counted not in keys:
-            problems.add(("environment", variable), f"no key is called {counted!r}", f"keys are {', '.join(keys)}")
+            problems.unknown(("environment", variable), "key", counted, keys)
     for key in keys.values():
         if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
@@ -83,7 +79,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
-    problems.extend(list(_uncounted_without_shim(document)))
+    problems.extend(_uncounted_without_shim(document))
     _check_shared_names(document, problems)
     _check_owned(owned, keys, problems)
     _check_placed(document.place, owned, problems)
@@ -92,10 +88,9 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
             ("configMaps",),
             f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
         )
-    problems.extend([*guards_own_keys(guard, _own_keys(document, keys), ("guard",))])
-    problems.extend([*guards_own_class(guard, document.place.runtime_class_name, ("guard",))])
-    lets_through, found = compile_lets_through(document, keys)
-    problems.extend(found)
+    problems.extend(guards_own_keys(guard, _own_keys(document, keys)))
+    problems.extend(guards_own_class(guard, document.place.runtime_class_name))
+    lets_through = compile_lets_through(document, keys, problems)
     return Vendor(
         name=document.vendor,
         family=document.family,
@@ -107,22 +102,13 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         by_dimension=by_dimension,
         annotation_keys=not any(key.of_container for key in keys.values()),
         defaults=defaults,
-        translate_to=document.translate_to,
-        drop=tuple(document.drop),
-        containers=document.containers,
-        together=document.one_device,
-        serves_init_containers=document.init_containers == "served",
-        denies_init_containers=document.init_containers == "denied",
-        copies=document.copies,
         inactive=document.inactive,
         target=document.target,
         place=document.place,
         shim=shim,
         guard=guard,
         owned=owned,
-        owned_by=tuple(document.owned_by),
         lets_through=lets_through,
-        privileged_allowed=document.privileged == "allow",
         claim=document.claim,
         overridden=overridden,
     )
@@ -176,7 +162,7 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
     Raises:
         MappingError: they do.
     """
-    too_many = Problems("")
+    too_many = Problems()
     templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (
         (("keys",), templates),
@@ -187,9 +173,9 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
         if count > MAX_NAMES:
             message = f"the values of their variables make {count} names"
             too_many.add(path, message, f"at most {MAX_NAMES} are allowed")
+    problems.extend(too_many.found)
     if too_many.found:
-        problems.extend([*too_many.found])
-        problems.stop_if_any()
+        raise MappingError(problems.found)
 
 
 def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collection[str], problems: Problems) -> None:
@@ -199,11 +185,10 @@ def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collecti
             path: FieldPath = ("variables", name, "rows", value)
             for where, numbers in (("values", row.values), ("all", row.all)):
                 for key in numbers.keys() - keys:
-                    problems.add((*path, where, key), f"no key is called {key!r}", f"keys are {', '.join(keys)}")
+                    problems.unknown((*path, where, key), "key", key, keys)
             for key, values in row.values.items():
                 for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
-                    listed = f"forms are {', '.join(forms)}"
-                    problems.add((*path, "values", key, form), f"no form is called {form!r}", listed)
+                    problems.unknown((*path, "values", key, form), "form", form, forms)
 
 
 def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> None:

@@ -76,7 +76,7 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
     """Return why a reading cannot be written back, or None; rounded requests and names with a size are exempt."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
     sized_names = any(variable.rows for variable in vendor.variables.values())
-    if vendor.inactive or not vendor.target or not reading.form.write or rounded or sized_names:
+    if vendor.inactive or not vendor.target or not reading.form.document.write or rounded or sized_names:
         return None
     if any(not variable.write and _needed(vendor, variable.name) for variable in vendor.variables.values()):
         return None
@@ -220,7 +220,8 @@ def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
             if key.name in condition.keys
             for text in condition.texts
         }
-        chosen = vendor.variables[key.row_of].rows if key.row_of is not None and key.row_of in vendor.variables else {}
+        picked = vendor.variables.get(key.document.row_of or "")
+        chosen = {} if picked is None else picked.rows
         return [None, *sorted(texts | chosen.keys()), "other"]
     if key.kind == "other":
         return [None, 1]

@@ -3,12 +3,11 @@
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from itertools import starmap
 from typing import Final
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.model.shim import (
     INDEX,
     KEPT_LIBRARY_PATH,
@@ -42,25 +41,21 @@ _FILE_HINT: Final = "write a relative path such as `ld.so.preload`"
 _LIB: Final = "/$LIB/"
 
 
-def compile_shim(model: schema.Shim, forms: Collection[str], path: FieldPath) -> tuple[Shim, list[Problem]]:
-    """Compile the shim of a document; the result is usable only if there are no problems.
+def compile_shim(model: schema.Shim, forms: Collection[str], problems: Problems) -> Shim:
+    """Compile the shim of a document; the result is usable only without problems.
 
     Args:
         model: the part of the document.
         forms: the names of the vendor's forms.
-        path: its path in the document.
+        problems: collects problems.
     """
-    found = [*_architecture_problems(model), *shim_problems(_in_architecture(model), forms)]
-    return _shim(model), [replace(problem, path=(*path, *problem.path)) for problem in found]
+    problems.extend(_architecture_problems(model), "shim")
+    problems.extend(_problems(_in_architecture(model), forms), "shim")
+    return _shim(model)
 
 
-def shim_problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Problem]:
-    """Report everything that is wrong with a shim, with paths relative to it.
-
-    Args:
-        model: the part of the document.
-        forms: the names of the vendor's forms.
-    """
+def _problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Problem]:
+    """Report everything that is wrong with a shim, with paths relative to it."""
     for check in (
         _limit_problems,
         _delivery_problems,
@@ -387,12 +382,8 @@ def _shim(model: schema.Shim) -> Shim:
     ]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
-        mode=model.mode,
+        document=model,
         mounted_by=None if model.mounted_by is None else (key, value),
-        limit=model.limit or "plugin",
-        forms=None if model.forms is None else frozenset(model.forms),
-        needs=tuple(model.needs),
-        deny_unmet=model.unmet == "deny",
         deliveries=deliveries,
         by_architecture=by_architecture,
         library_path=tuple(library_path.prefix) if own_path is None else (),

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from webhook.mapping.compile.keys import Problems
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath
+from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Amount, texts
 from webhook.mapping.model.vendor import CONTAINER, NamePart, Row
 from webhook.mapping.notation import Numbers, PatternError, check_pattern, parse_cores, parse_memory, parse_numbers

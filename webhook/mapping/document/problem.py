@@ -5,11 +5,15 @@ MappingError            a document is invalid, or several contradict each other
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.text import without_middle
+
+T = TypeVar("T")
 
 FieldPath = tuple[str | int, ...]
 
@@ -58,6 +62,46 @@ class MappingError(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """Collects the problems of one document: compilation continues after each, so that all are reported at once."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, path: FieldPath, message: str, hint: str | None = None) -> None:
+        """Add a problem."""
+        self.found.append(Problem(message, path, hint))
+
+    def extend(self, problems: Iterable[Problem], *path: str | int) -> None:
+        """Add the problems of a part of the document, which is at a path."""
+        self.found.extend(replace(problem, path=(*path, *problem.path)) for problem in problems)
+
+    def unknown(self, path: FieldPath, kind: str, name: str, known: Iterable[str]) -> None:
+        """Add the problem of a name that none of these has."""
+        self.add(path, f"no {kind} is called {name!r}", f"{kind}s are {', '.join(known)}")
+
+    def parsed(self, path: FieldPath, written: Any, parse: Callable[[Any], T]) -> T | None:
+        """Parse what is written; None if that is nothing, or no such value."""
+        try:
+            return None if written is None else parse(written)
+        except ValueError as error:
+            self.add(path, str(error))
+            return None
+
+    def number(self, path: FieldPath, written: str | int | None) -> Number:
+        """Parse a quantity above 0; without one, 1."""
+        if written is None:
+            return 1
+        try:
+            number = parse_quantity(str(written))
+        except QuantityError as error:
+            self.add(path, str(error))
+            return 1
+        if number <= 0:
+            self.add(path, f"{written} is not above 0")
+        return number
 
 
 @contextmanager

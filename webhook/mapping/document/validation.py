@@ -237,22 +237,8 @@ class Merged:
     overridden: frozenset[FieldPath] = frozenset()
 
 
-def resolve_extends(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """Merge a document over the built-in one that it extends.
-
-    Raises:
-        MappingError: it extends an unknown document, inherits resource names under another vendor name, or configures an
-            unknown variable.
-    """
-    merged = merge_documents(document, builtin)
-    problems = [*inherited_names(merged, builtin), *unknown_variables(merged, builtin)]
-    if problems:
-        raise MappingError(problems)
-    return merged
-
-
 def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """Merge a document like `resolve`, but check nothing except what it extends.
+    """Merge a document over the built-in one that it extends; `inherited_names` and `unknown_variables` check the result.
 
     Raises:
         MappingError: it extends an unknown document.
@@ -262,9 +248,8 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         hint = nearest_known(str(base), builtin)
-        raise MappingError(
-            [_problem_at(document, (EXTENDS,), f"{without_middle(repr(base))} is not a built-in mapping", hint)]
-        )
+        problem = Problem(f"{without_middle(repr(base))} is not a built-in mapping", (EXTENDS,), hint)
+        raise MappingError([placed(problem, document)])
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[FieldPath] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
@@ -307,7 +292,7 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
     hint = (
         "give each a new `resource`, or remove the key with `null`; or remove `vendor` to replace the built-in mapping"
     )
-    return [_problem_at(document, ("keys",), message, hint)]
+    return [placed(Problem(message, ("keys",), hint), document)]
 
 
 def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
@@ -321,11 +306,13 @@ def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[P
         return []
     defined, own_keys = builtin[base].data.get("variables", {}), str(document.data.get("keys"))
     return [
-        _problem_at(
+        placed(
+            Problem(
+                f"{base} has no variable called {without_middle(repr(name))}",
+                ("variables", name),
+                nearest_known(name, defined) if defined else "remove it",
+            ),
             document,
-            ("variables", name),
-            f"{base} has no variable called {without_middle(repr(name))}",
-            nearest_known(name, defined) if defined else "remove it",
         )
         for name, variable in variables.items()
         if name not in defined and f"{{{name}}}" not in own_keys and _defines_nothing(variable)
@@ -334,7 +321,3 @@ def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[P
 
 def _defines_nothing(variable: object) -> bool:
     return variable is None or (isinstance(variable, dict) and not {"values", "rows"} & variable.keys())
-
-
-def _problem_at(document: Document, path: FieldPath, message: str, hint: str | None) -> Problem:
-    return Problem(message, path, hint, document.source, document.lines.get(path, document.lines.get(())))

@@ -14,7 +14,7 @@ from operator import or_
 from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
+from webhook.mapping.document.problem import Problem, Problems, nearest_known
 from webhook.mapping.document.validation import GuardList, guard_lists
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
@@ -59,26 +59,16 @@ class GuardRule:
     Attributes:
         place: what is guarded.
         names: the names or paths, in which ``*`` matches any text.
-        truthy: true-like values lift.
-        lifting: these values lift, in any case, ``*`` for any text; None if `harmless` or `sources` decides.
-        harmless: all values but exactly these lift; None if `lifting` or `sources` decides.
+        document: the entry of the document, or of its list, for what is not compiled.
+        harmless: all values but exactly these lift; None if the entry's `lifts` or `sources` decides.
         sources: patterns for the names of sources, by kind; None if the value decides.
-        action: what is done with a key that lifts.
-        whole: the rule holds for containers with whole devices, too.
-        hides: the harmless values hide the requested devices from their container.
-        anywhere: it lifts the limit of a share in any container of the pod.
     """
 
     place: GuardPlace
     names: tuple[str, ...]
-    truthy: bool
-    lifting: frozenset[str] | None
+    document: schema.Guard
     harmless: frozenset[str] | None
     sources: Mapping[str, re.Pattern[str]] | None
-    action: Action
-    whole: bool
-    hides: bool = False
-    anywhere: bool = False
 
     @cached_property
     def listed(self) -> NameSet:
@@ -87,13 +77,13 @@ class GuardRule:
 
     @cached_property
     def lifting_values(self) -> NameSet:
-        """What lifts, to look a value up."""
-        return NameSet.of(self.lifting or ())
+        """What lifts, to look a value up in lower case."""
+        return NameSet.of(map(str.casefold, self.document.lifts or ()))
 
     @property
     def exception(self) -> bool:
         """Whether the rule allows a source: values from there lift nothing."""
-        return self.action == "allow" and self.sources is not None
+        return self.document.action == "allow" and self.sources is not None
 
     def catches(self, value: str | None, source: ValueSource | None) -> bool:
         """Return whether the rule catches a key with this value, or with a value from this source.
@@ -116,9 +106,9 @@ class GuardRule:
 
     def lifts(self, value: str) -> bool:
         """Return whether this value lifts the limit."""
-        if self.truthy:
+        if self.document.lifts == "truthy":
             return truthy(value)
-        if self.lifting is not None:
+        if self.document.lifts is not None:
             return value.casefold() in self.lifting_values
         return self.harmless is None or value not in self.harmless
 
@@ -134,14 +124,9 @@ def guard_rule(model: schema.Guard) -> GuardRule:
     return GuardRule(
         place=place,
         names=schema.texts(names),
-        truthy=model.lifts == "truthy",
-        lifting=frozenset(value.casefold() for value in model.lifts) if isinstance(model.lifts, list) else None,
+        document=model,
         harmless=None if model.unless is None else frozenset(model.unless),
         sources=sources,
-        action=model.action,
-        whole=model.whole,
-        hides=model.hides,
-        anywhere=model.anywhere,
     )
 
 
@@ -185,13 +170,6 @@ class Guards:
     unseen: tuple[str, ...] = ()
     unseen_beside_whole: int = 0
 
-    def meets(self, raw: bytes) -> bool:
-        """Return whether an undecoded list may have a guarded mount; like `WatchedVariables.among`, never wrongly False."""
-        for mark in self.marks:  # noqa: SIM110  (a generator takes three times as long)
-            if mark in raw:
-                return True
-        return False
-
     def guarded(self, name: str, place: GuardPlace = "env") -> bool:
         """Return whether a rule lists this variable, annotation, label or path."""
         return place in self.places and name in self.places[place]
@@ -217,53 +195,52 @@ class Guards:
             place: the kind of key.
         """
         rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
-        held = (rule for rule in rules if (rule.whole or not whole) and (rule.anywhere or not other))
+        held = (rule for rule in rules if (rule.document.whole or not whole) and (rule.document.anywhere or not other))
         return next((rule for rule in held if rule.catches(value, source)), None)
 
     def hides(self, name: str, value: str | None) -> bool:
         """Return whether a variable with this value hides the requested devices from its container."""
         if value is None or not self.guarded(name):
             return False
-        return any(rule.hides and name in rule.listed and value in (rule.harmless or ()) for rule in self.rules)
+        return any(
+            rule.document.hides and name in rule.listed and value in (rule.harmless or ()) for rule in self.rules
+        )
 
 
-def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: FieldPath) -> tuple[Guards, list[Problem]]:
-    """Compile the guard of a document; the result is usable only if there are no problems.
+def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, problems: Problems) -> Guards:
+    """Compile the guard of a document; the result is usable only without problems.
 
     Args:
         models: the entries of the document.
         shim: the vendor's shim: none of its own values may be caught.
-        path: the path of the list in the document.
+        problems: collects problems.
     """
     lists = guard_lists()
     rules: list[GuardRule] = []
-    problems: list[Problem] = []
     for index, written in enumerate(models):
         found = [*_list_problems(written, lists)]
         for model in () if found else (written,) if written.named is None else lists[written.named].guard:
             rule = guard_rule(model)
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
-        problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
+        problems.extend(found, "guard", index)
     listed = {place: [rule.listed for rule in rules if rule.place == place] for place in PLACES}
     places = {place: reduce(or_, sets) for place, sets in listed.items() if sets}
     marks = {mark for rule in rules for mark in rule.marks}
-    names = {max(name.split("*"), key=len).encode() for rule in rules if rule.anywhere for name in rule.names}
+    names = {max(name.split("*"), key=len).encode() for rule in rules if rule.document.anywhere for name in rule.names}
     unseen = _unseen(rules, shim, whole=True)
     beside_share = [name for name in _unseen(rules, shim, whole=False) if name not in unseen]
-    guards = Guards(
-        tuple(rules), places, _with_escape(marks), _with_escape(names), (*unseen, *beside_share), len(unseen)
-    )
-    return guards, problems
+    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names), (*unseen, *beside_share), len(unseen))
 
 
 def _unseen(rules: Sequence[GuardRule], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
     """The variables of rules that ``envFrom`` could set: an entry of `env`, such as each of the shim's, comes before it."""
-    written = NameSet.of(() if shim is None or shim.mode == "plugin" else shim.names)
+    written = NameSet.of(() if shim is None or shim.document.mode == "plugin" else shim.names)
     names = [
         name
         for rule in rules
-        if rule.place == "env" and rule.whole == whole and rule.action in {"deny", "strip"} and rule.sources is None
+        if rule.place == "env" and rule.document.whole == whole and rule.sources is None
+        if rule.document.action in {"deny", "strip"}
         for name in rule.names
     ]
     return tuple(name for name in dict.fromkeys(names) if name not in written)
@@ -273,26 +250,25 @@ def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:
     return (b"\\", *sorted(marks)) if marks else ()
 
 
-def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: FieldPath) -> Iterator[Problem]:
+def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]]) -> Iterator[Problem]:
     """Report guarded keys that the vendor itself writes into pods: a second pass would deny the first.
 
     Args:
         guards: the guard of the vendor.
         keys: the annotations and labels among its keys and in its `place`.
-        path: the path of the guard in the document.
     """
     for place, names in keys.items():
         for name in names:
             if guards.guarded(name, place):
                 message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
-                yield Problem(message, path, "remove it; to deny values of a key, write a form with `deny`")
+                yield Problem(message, ("guard",), "remove it; to deny values of a key, write a form with `deny`")
 
 
-def guards_own_class(guards: Guards, runtime_class: str | None, path: FieldPath) -> Iterator[Problem]:
+def guards_own_class(guards: Guards, runtime_class: str | None) -> Iterator[Problem]:
     """Report that the guard denies the runtime class that the mapping itself writes."""
     if runtime_class and guards.catch("runtimeClassName", runtime_class, place="field") is not None:
         message = f"the runtimeClassName {runtime_class} is guarded, but the mapping itself writes it"
-        yield Problem(message, path, "remove one of them")
+        yield Problem(message, ("guard",), "remove one of them")
 
 
 def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
@@ -391,7 +367,7 @@ def _mount_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
     # The shim's own mount there is let through, as its own values of variables are.
     paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts} - {PRELOAD_FILE}
     for name in rule.names:
-        for path in sorted(NameSet.of([name]).among(paths if shim.mode == "inject" else ())):
+        for path in sorted(NameSet.of([name]).among(paths if shim.document.mode == "inject" else ())):
             message = f"{name} catches {path}, where the shim itself mounts"
             yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
 
@@ -404,8 +380,7 @@ def _host_path_problems(rule: GuardRule, shim: Shim) -> Iterator[Problem]:
 
 def _catches(rule: GuardRule, variable: ShimVariable) -> bool:
     """Return whether the shim can write one of the values that the rule lists as lifting."""
-    if rule.truthy:
-        return any(variable.can_be(value) for value in TRUE_LIKE)
-    if rule.lifting is not None:
-        return any(variable.can_be(value) for value in rule.lifting)
+    lifts = TRUE_LIKE if rule.document.lifts == "truthy" else rule.document.lifts
+    if lifts is not None:
+        return any(map(variable.can_be, lifts))
     return bool(rule.harmless) and variable.template not in (rule.harmless or ())

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from webhook.labels import CLAIM
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.near_misses import advised_names
 from webhook.mapping.model.vendor import Key, LetsThrough, Template
@@ -42,12 +42,13 @@ class _MatchName(NamedTuple):
     path: FieldPath
 
 
-def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> tuple[LetsThrough, list[Problem]]:
-    """Compile the names that let a pod through; the result is usable only if there are no problems.
+def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
+    """Compile the names that let a pod through; the result is usable only without problems.
 
     Args:
         document: validated, including its variables.
         keys: the compiled keys; their names can be listed.
+        problems: collects problems.
     """
     variables = document.variables
     named = {place: list(_names_in(keys, variables, place)) for place in ("resource", "label", "annotation")}
@@ -88,22 +89,19 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
             )
         ),
     )
-    problems = [
-        *(problem for name in devices for problem in _resource_problems(name)),
-        *(problem for name in foreign["resource"] for problem in _foreign_problems(name)),
-        *(problem for name in prefixes for problem in _prefix_problems(name)),
-        *(
-            problem
-            for name in dict.fromkeys([*listed_keys, *owned, *marks, *foreign["key"]])
-            for problem in _key_problems(name)
-        ),
-    ]
+    for check, names in (
+        (_resource_problems, devices),
+        (_foreign_problems, foreign["resource"]),
+        (_prefix_problems, prefixes),
+        (_key_problems, dict.fromkeys([*listed_keys, *owned, *marks, *foreign["key"]])),
+    ):
+        problems.extend(problem for name in names for problem in check(name))
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
         most = marks if len(marks) > len(devices) + len(listed_keys) else [*devices, *listed_keys]
         path = most[0].path[:1] if most[0].path[0] != "match" else ("match", "keys")
-        problems.append(Problem(f"the names that let pods through would be {beyond}", path, "leave out some of them"))
-    return made, problems
+        problems.add(path, f"the names that let pods through would be {beyond}", "leave out some of them")
+    return made
 
 
 def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_MatchName]:

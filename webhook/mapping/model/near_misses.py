@@ -325,7 +325,7 @@ def _amounts(vendor: Vendor) -> _Amounts:
     sizes: dict[Dimension, str] = {}
     percentages: dict[Dimension, str] = {}
     for key in keys:
-        if len(key.dimensions) != 1 or key.retired is not None or key.spellings[0].variables:
+        if len(key.dimensions) != 1 or key.document.retired is not None or key.spellings[0].variables:
             continue
         group = sizes if key.sized or key.dimensions != ("memory",) else percentages
         group.setdefault(key.dimensions[0], key.spellings[0].text)

@@ -30,15 +30,9 @@ ANY_FAMILY: Final = "any"
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
-def _cards(cards: Mapping[str, Amount], largest_card: int) -> tuple[dict[str, int], list[Problem]]:
-    """Return the bytes of each device by its name, and what is wrong with them.
-
-    Args:
-        cards: the setting.
-        largest_card: bytes; 0 if the setting is invalid.
-    """
+def _cards(cards: Mapping[str, Amount], largest_card: int, problems: list[Problem]) -> dict[str, int]:
+    """Return the bytes of each device by its name; `largest_card` is 0 if that setting is invalid."""
     sizes: dict[str, int] = {}
-    problems: list[Problem] = []
     for name, written in cards.items():
         path = ("cards", name)
         text = str(written)
@@ -57,7 +51,7 @@ def _cards(cards: Mapping[str, Amount], largest_card: int) -> tuple[dict[str, in
             problems.append(Problem(message, path, "write less, or raise `largestCard`", SETTINGS))
         else:
             sizes[name] = size
-    return sizes, problems
+    return sizes
 
 
 def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
@@ -277,12 +271,12 @@ def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
     for vendor in vendors.values():
         others = vendors.keys() - {vendor.name}
         partitions = None if vendor.claim is None else vendor.claim.partitions
-        if vendor.translate_to is not None and vendor.translate_to not in vendors:
-            yield _unknown(vendor.translate_to, ("translateTo",), vendor.source, vendors)
+        if vendor.document.translate_to is not None and vendor.document.translate_to not in vendors:
+            yield _unknown(vendor.document.translate_to, ("translateTo",), vendor.source, vendors)
         if partitions is not None and partitions not in claiming:
             yield _unknown(partitions, ("claim", "partitions"), vendor.source, claiming, "vendor with claims")
-        if vendor.copies is not None and vendor.copies not in others:
-            yield _unknown(vendor.copies, ("copies",), vendor.source, others, "other vendor")
+        if vendor.document.copies is not None and vendor.document.copies not in others:
+            yield _unknown(vendor.document.copies, ("copies",), vendor.source, others, "other vendor")
         for name in vendor.document.allowed_with:
             if name not in others:
                 yield _unknown(name, ("allowedWith", name), vendor.source, others, "other vendor")
@@ -309,23 +303,23 @@ def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Probl
     """Report targets that are themselves translated: a translated request must be final."""
     home = vendors.get(settings.target or "")
     for vendor in vendors.values():
-        target = vendors.get(vendor.translate_to or "")
+        target = vendors.get(vendor.document.translate_to or "")
         if target is None:
             continue
         path = ("translateTo",)
         if not target.target:
             yield Problem(f"{target.name} is read only and never written", path, None, vendor.source)
-        elif target.translate_to is not None and target.name != vendor.name:
-            message = f"{target.name} is itself translated to {target.translate_to}"
-            yield Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source)
+        elif target.document.translate_to is not None and target.name != vendor.name:
+            message = f"{target.name} is itself translated to {target.document.translate_to}"
+            yield Problem(message, path, f"write `translateTo: {target.document.translate_to}`", vendor.source)
         elif settings.target not in {None, target.name} and target.same_family(home or target):
             message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
             yield Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source)
     if home is not None and not home.target:
         yield Problem(f"{home.name} is read only and never written", ("target",), None, SETTINGS)
-    elif home is not None and home.translate_to not in {None, home.name}:
-        message = f"{home.name} is itself translated to {home.translate_to}"
-        yield Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS)
+    elif home is not None and home.document.translate_to not in {None, home.name}:
+        message = f"{home.name} is itself translated to {home.document.translate_to}"
+        yield Problem(message, ("target",), f"write `target: {home.document.translate_to}`", SETTINGS)
 
 
 def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
@@ -512,8 +506,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     problems = contradictions(vendors, settings, read)
     largest = _largest_card(settings.largest_card, problems)
     smallest = _bytes(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
-    cards, wrong = _cards(settings.cards, largest)
-    problems += wrong
+    cards = _cards(settings.cards, largest, problems)
     if problems:
         raise MappingError(problems)
     return Policy(

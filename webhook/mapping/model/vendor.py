@@ -12,8 +12,10 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webhook.mapping.document.problem import FieldPath, Problem
+from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Claim, OwnedLabel, Place, Variable
+from webhook.mapping.document.schema import Form as DocumentForm
+from webhook.mapping.document.schema import Key as DocumentKey
 from webhook.mapping.document.schema import Mapping as Document
 from webhook.mapping.notation import Expression, NameSet, Numbers, PatternError, expression, literal
 from webhook.quantity import Number
@@ -58,29 +60,28 @@ def compile_owned(
     owned: Sequence[str | OwnedLabel],
     hints: Sequence[str],
     variables: Mapping[str, Variable],
-    path: FieldPath,
-    *,
-    belongs: Sequence[str] = (),
-) -> tuple[Owned, list[Problem]]:
-    """Compile the owned keys, hints and belongings of a document; the result is usable only if there are no problems.
+    belongs: Sequence[str],
+    problems: Problems,
+) -> Owned:
+    """Compile the owned keys, hints and belongings of a document; the result is usable only without problems.
 
     Args:
         owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
         hints: annotation patterns, likewise.
         variables: the document's variables.
-        path: the path of `owned` in the document; `hints` and `belongs` are its neighbors.
         belongs: patterns of names, and ``key=value``.
+        problems: collects problems.
     """
-    annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
-    labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
-    hint_keys = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
-    names = {(*path[:-1], "belongs", i): entry for i, entry in enumerate(belongs)}
-    problems: list[Problem] = []
-    compiled = [_keys(group, variables, problems) for group in (annotations, labels, hint_keys, names)]
-    return Owned(*compiled), problems
+    groups: tuple[dict[FieldPath, str], ...] = (
+        {("owned", i): entry for i, entry in enumerate(owned) if isinstance(entry, str)},
+        {("owned", i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)},
+        {("hints", i): entry for i, entry in enumerate(hints)},
+        {("belongs", i): entry for i, entry in enumerate(belongs)},
+    )
+    return Owned(*(_keys(group, variables, problems) for group in groups))
 
 
-def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: list[Problem]) -> NameSet:
+def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: Problems) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     names: list[str] = []
     expressions: list[Expression] = []
@@ -88,16 +89,16 @@ def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], prob
         unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
         for name in unknown:
             hint = "add it under `variables`, or write `*`"
-            problems.append(Problem(f"the variable {{{name}}} is not defined", path, hint))
+            problems.add(path, f"the variable {{{name}}} is not defined", hint)
         if _LITERAL.search(_VARIABLE.sub("", key)) is None:
-            problems.append(Problem(f"{key!r} matches every key", path, "write a part of the key itself"))
+            problems.add(path, f"{key!r} matches every key", "write a part of the key itself")
         if unknown:
             continue
         if "{" in key:
             try:
                 expressions.append(expression(_expression(key, variables)))
             except PatternError as error:
-                problems.append(Problem(f"a variable's pattern cannot be read: {error}", path))
+                problems.add(path, f"a variable's pattern cannot be read: {error}")
         else:
             names.append(key)
     return NameSet.of(names, expressions)
@@ -214,6 +215,7 @@ class Key:
     """A resource name, label, annotation, node selector or part of a claim that carries a part of a request, with its unit.
 
     Attributes:
+        document: the key in the document, for what is not compiled.
         place: the kind of name; node selectors are never written.
         spellings: the names; the first is written.
         kind: ``amount`` has `dimensions`; ``other`` and ``text`` are compared in forms; ``container`` names the container
@@ -225,27 +227,16 @@ class Key:
         rounding: how the vendor rounds other numbers; None: it denies them.
         listed: the value has one entry for each container, by position.
         twin: a second name: either is read, both are written.
-        row_of: the variable whose row the text names.
         ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
         plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
         other_names: unknown resource names that may mean this key: beside one, no default is filled in for it.
-        absent: which container requests if a ``container`` key is missing.
-        why: why the unit has to be configured.
-        retired: why current versions of the system no longer read it.
-        unreported: why no node reports the resource, so that a pod with it would stay Pending.
-        claimed: of a claim: `count`, or the name of the capacity; of a text the attribute that has to be equal.
-        counted: of a capacity: the driver has it; otherwise only the shim limits it, and the claim is without it.
-        selects: of an attribute: what annotations in others' `selects` name; several values have commas between them, those
-            that a device must not have a `!` before them.
-        replaced: of an attribute: parts of the value, with what the driver spells in their place.
-        unset: of a capacity: the number that is written without a request of it, and means none; None: nothing is written.
-        omitted: of a capacity: the number that a claim without it gets; None: what the form says.
         per_container: the name contains the name of a container.
         variables: the variables of the name, except the container.
         makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
     """
 
     name: str
+    document: DocumentKey
     place: KeyPlace
     spellings: tuple[Template, ...]
     kind: KeyKind
@@ -259,27 +250,16 @@ class Key:
     written: Literal["integer", "decimal", "quantity"] = "integer"
     listed: bool = False
     twin: Template | None = None
-    row_of: str | None = None
     ceiling: tuple[str, Number] | None = None
     plain: tuple[Template, ...] = ()
     other_names: re.Pattern[str] | None = None
-    absent: Literal["first", "only"] | None = None
-    why: str | None = None
-    retired: str | None = None
-    unreported: str | None = None
-    claimed: str | None = None
-    counted: bool = True
-    selects: Literal["model", "uuid"] | None = None
-    replaced: tuple[tuple[str, str], ...] = ()
-    unset: int | None = None
-    omitted: int | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
     makes_request: bool = field(init=False)
 
     def __post_init__(self) -> None:
         if self.kind == "text":
-            makes_request = self.row_of is not None and self.per_container
+            makes_request = self.document.row_of is not None and self.per_container
         else:
             makes_request = self.kind == "amount" and (self.of_container or self.per_container)
         object.__setattr__(self, "makes_request", makes_request)
@@ -292,7 +272,7 @@ class Key:
     @property
     def capacity(self) -> bool:
         """Whether it is the capacity of a claim, that its driver counts."""
-        return self.claimed is not None and self.claimed != COUNT and self.kind == "amount" and self.counted
+        return self.document.claim not in {None, COUNT} and self.kind == "amount" and self.document.counted
 
     @property
     def templates(self) -> tuple[Template, ...]:
@@ -347,6 +327,7 @@ class Form:
 
     Attributes:
         when: conditions on the numbers in the pod; all must hold.
+        document: the form in the document, for what is not compiled.
         devices, memory, cores: the values of the form itself; keys of that dimension are then ignored.
         absent: the meaning of a missing dimension.
         keys: the keys of the mapping, with the changes of this form.
@@ -354,29 +335,25 @@ class Form:
         reads: it makes a request, and neither denies nor leaves unchanged.
         needed: keys that a condition of their own requires.
         written: by dimension, the keys that may be written in this form, those needed first.
-        unlimited: the warning that the vendor enforces no limit in this form; None if it does.
         literals: the dimensions that the form itself defines.
     """
 
     name: str
     when: tuple[Condition, ...]
-    deny: str | None
-    leave: str | None
+    document: DocumentForm
     devices: int | Derived | None
     memory: Memory | None
     cores: Cores | None
     absent: Request
     keys: Mapping[str, Key]
     own_values: frozenset[str]
-    write: bool
-    unlimited: str | None = None
     reads: bool = field(init=False)
     needed: frozenset[str] = field(init=False)
     written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
     literals: frozenset[Dimension] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reads", self.deny is None and self.leave is None)
+        object.__setattr__(self, "reads", self.document.deny is None and self.document.leave is None)
         needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
         forbidden = {key for when in self.when if when.only_absent for key in when.keys}
         able = sorted(
@@ -490,21 +467,12 @@ class Vendor:
     by_dimension: Mapping[Dimension, tuple[str, ...]]
     annotation_keys: bool
     defaults: Mapping[Dimension, Default]
-    translate_to: str | None
-    drop: tuple[Dimension, ...]
-    containers: Literal["any", "one", "equal", "shared"]
-    together: bool
-    serves_init_containers: bool
     inactive: bool
     target: bool
     place: Place
     shim: "Shim | None"
     guard: "Guards"
     owned: "Owned"
-    privileged_allowed: bool
-    denies_init_containers: bool = False
-    copies: str | None = None
-    owned_by: tuple[str, ...] = ()
     lets_through: LetsThrough = LetsThrough()
     claim: Claim | None = None
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
@@ -520,7 +488,7 @@ class Vendor:
             expressed.update({"memory"} if row.memory is not None else ())
             expressed.update({"cores"} if row.cores is not None else ())
         object.__setattr__(self, "expressed", frozenset(expressed))
-        unreported = frozenset(name for name, key in self.keys.items() if key.unreported is not None)
+        unreported = frozenset(name for name, key in self.keys.items() if key.document.unreported is not None)
         object.__setattr__(self, "unreported", unreported)
         sources = self.document.sources
         object.__setattr__(self, "system", self.document.system or (sources[0].system if sources else self.name))

@@ -36,7 +36,7 @@ class LeftAlone(Denied):
 
 def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> LeftAlone:
     """Return the message of a form with ``leave``, with the spellings of the pod."""
-    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.leave or "")
+    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.document.leave or "")
     return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
 
 
@@ -47,7 +47,7 @@ def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> Non
         Denied: they do not, so that the pod would stay Pending.
     """
     for name in vendor.unreported & key_values.keys():
-        entry, why = key_values[name], vendor.keys[name].unreported
+        entry, why = key_values[name], vendor.keys[name].document.unreported
         instead = " ".join((why or "").split())
         message = f"no node of {vendor.system} reports {entry.key}, so the pod would stay Pending: {instead}"
         raise deny(Reason.UNREPORTED, message, container=container, field=entry.key, value=entry.text)
@@ -77,7 +77,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
             return _nearest([numbers.floor(entry.number) for numbers in legal], max_first=True)
         return _nearest([numbers.ceil(entry.number) for numbers in legal], max_first=False)
 
-    text = form.deny or ""
+    text = form.document.deny or ""
     instead: list[Instead] = []
     if entry is not None and "{above}" in text:  # else no number is too small
         above = [number for numbers in legal if (number := numbers.ceil(entry.number)) is not None]
@@ -194,7 +194,7 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
     key_values = {entry.key_name: replace(entry, text="1", number=1)}
     for dimension in ("memory", "cores"):
         for key in vendor.keys.values():
-            if key.dimensions != (dimension,) or key.place != "resource" or key.retired is not None:
+            if key.dimensions != (dimension,) or key.place != "resource" or key.document.retired is not None:
                 continue
             share = share_meant(key, entry.number)
             if share is None:

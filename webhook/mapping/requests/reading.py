@@ -270,7 +270,7 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     key = reader.form.keys[entry.key_name]
     if key.unit is None:
         raise reader.deny(
-            Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.why}", entry
+            Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.document.why}", entry
         )
     per_device = _per_device(reader, key, entry, devices) if key.total else entry.number
     number = reader.legal(key, entry, per_device)
@@ -328,7 +328,7 @@ def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> Non
     if type(value) is Size and value.bytes > reader.largest_card:
         meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
         message = _too_large(key, entry, value, reader.largest_card, meant)
-        differs = reader.vendor.document.keys[key.name].differs
+        differs = key.document.differs
         if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
             message = f"{message}; {' '.join(differs.split())}"
         raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
@@ -371,11 +371,11 @@ def read(
         return _read_form(reader, unknown, defaults, home=home)
 
     form = form_of(vendor, key_values)
-    if form is not None and form.leave is not None:
+    if form is not None and form.document.leave is not None:
         raise left_alone(vendor, form, key_values, container)
     if home and vendor.unreported:
         check_reported(vendor, key_values, container)
-    if form is not None and form.deny is None:
+    if form is not None and form.document.deny is None:
         return filled_in(vendor, key_values, form, defaults, read_form, home=home)
     reading = completed(vendor, key_values, defaults, read_form, home=home)
     if reading is not None:
@@ -394,20 +394,10 @@ def read(
 
 
 def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, home: bool) -> Reading:
-    """Read keys in a form.
-
-    Args:
-        reader: the keys and their form.
-        unknown: the key whose value has no row, although its variable has rows.
-        defaults: the defaults to fill in by value.
-        home: the request stays in these keys.
-
-    Raises:
-        Denied: a number is not allowed, or a dimension is missing.
-    """
+    """Read keys in a form; `unknown` is the key whose value has no row, although its variable has rows."""
     vendor, form = reader.vendor, reader.form
     if unknown is not None:
-        if vendor.keys[unknown.key_name].row_of is not None:
+        if vendor.keys[unknown.key_name].document.row_of is not None:
             raise _no_row(reader, unknown, home=home)
         # A default does not know the size of a name.
         defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
@@ -477,7 +467,7 @@ def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     vendor, binding = reader.vendor, dict(entry.binding)
     message = f"{entry}: {without_row(vendor, entry)}"
     of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
-    if home and vendor.keys[entry.key_name].row_of is None and not of_another_model:
+    if home and vendor.keys[entry.key_name].document.row_of is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
 

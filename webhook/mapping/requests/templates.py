@@ -79,7 +79,7 @@ def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
     numbers = {entry.key_name: entry for entry in request.entries}
-    counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claimed == COUNT]
+    counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].document.claim == COUNT]
     selectors = [
         {"cel": {"expression": expression}}
         for name, entry in numbers.items()
@@ -103,25 +103,25 @@ def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
     capacities: dict[str, str] = {}
     for key in vendor.keys.values():
-        if not key.capacity or key.claimed is None:
+        if not key.capacity or key.document.claim is None:
             continue
         entry = numbers.get(key.name)
         if entry is not None:
-            capacities[key.claimed] = claim_text(key, entry.number)
-        elif key.unset is not None:
-            capacities[key.claimed] = str(key.unset)
+            capacities[key.document.claim] = claim_text(key, entry.number)
+        elif key.document.unset is not None:
+            capacities[key.document.claim] = str(key.document.unset)
     return capacities
 
 
 def selectors_of(driver: str, key: Key, text: str) -> list[str]:
     """Return the CEL expressions for devices whose attribute is as the text of its key says; no value can leave its quotes."""
-    attribute = f"device.attributes['{driver}'].{key.claimed}"
-    if key.selects is None:
+    attribute = f"device.attributes['{driver}'].{key.document.claim}"
+    if key.document.selects is None:
         return [f"{attribute} == {_quoted(_replaced(key, text))}"]
 
     def any_of(values: list[str]) -> str:
         quoted = map(_quoted, values)
-        if key.selects == "uuid":
+        if key.document.selects == "uuid":
             return " || ".join(f"{attribute} == {value}" for value in quoted)
         return " || ".join(f"{attribute}.lowerAscii().contains({value})" for value in quoted)
 
@@ -131,11 +131,11 @@ def selectors_of(driver: str, key: Key, text: str) -> list[str]:
 
 def selects_value(key: Key, text: str, value: str) -> bool:
     """Return whether the expressions of `selectors_of` hold for a device whose attribute has a value."""
-    if key.selects is None:
+    if key.document.selects is None:
         return value == _replaced(key, text)
 
     def any_of(values: list[str]) -> bool:
-        return value in values if key.selects == "uuid" else any(part in value.lower() for part in values)
+        return value in values if key.document.selects == "uuid" else any(part in value.lower() for part in values)
 
     wanted, others = _wanted_and_others(key, text)
     return (not wanted or any_of(wanted)) and not any_of(others)
@@ -150,7 +150,7 @@ def _wanted_and_others(key: Key, text: str) -> tuple[list[str], list[str]]:
 
 def _replaced(key: Key, text: str) -> str:
     spelled = text
-    for part, driver_spells in key.replaced:
+    for part, driver_spells in key.document.replace.items():
         spelled = spelled.replace(part, driver_spells)
     return spelled or text  # every name contains an empty one
 
@@ -301,7 +301,7 @@ def _read(vendor: Vendor, exactly: _Exactly) -> tuple[KeyValue, ...] | None:
     entries: list[KeyValue] = []
     for key in vendor.keys.values():
         name = key.spellings[0].text
-        if key.claimed == COUNT:
+        if key.document.claim == COUNT:
             entries.append(KeyValue(key.name, name, str(exactly.count), exactly.count))
             continue
         if key.kind == "text":
@@ -309,22 +309,22 @@ def _read(vendor: Vendor, exactly: _Exactly) -> tuple[KeyValue, ...] | None:
             entries.extend([KeyValue(key.name, name, text)] if text else [])
             expressions.difference_update(selectors_of(claim.driver, key, text) if text else ())
             continue
-        if not key.counted:
+        if not key.document.counted:
             continue
-        written = requested.pop(key.claimed or "", requested.pop(f"{claim.driver}/{key.claimed}", None))
+        written = requested.pop(key.document.claim or "", requested.pop(f"{claim.driver}/{key.document.claim}", None))
         try:
-            number = key.omitted if written is None else claim_number(key, str(written))
+            number = key.document.omitted if written is None else claim_number(key, str(written))
         except QuantityError:
             return None
-        if number is not None and (written is None or number != key.unset):
+        if number is not None and (written is None or number != key.document.unset):
             entries.append(KeyValue(key.name, name, claim_text(key, number), number))
     return None if requested or expressions else tuple(entries)
 
 
 def _text_in(driver: str, vendor: Vendor, key: Key, expressions: Iterable[str]) -> str:
     """Return the text of an attribute's key from which expressions were written; empty if none was."""
-    if key.row_of is not None:
-        rows = vendor.variables[key.row_of].rows
+    if key.document.row_of is not None:
+        rows = vendor.variables[key.document.row_of].rows
         return next((name for name in rows if selectors_of(driver, key, name)[0] in expressions), "")
     texts: list[str] = []
     for expression in sorted(expressions, key=lambda each: each.startswith("!")):

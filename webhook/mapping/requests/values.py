@@ -69,7 +69,7 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
             continue
         for entry in key_values.values():
             chosen = name_in(vendor, entry, variable)
-            if chosen is None or not (variable.rows or vendor.keys[entry.key_name].row_of == variable.name):
+            if chosen is None or not (variable.rows or vendor.keys[entry.key_name].document.row_of == variable.name):
                 continue
             row = variable.rows.get(chosen)
             return (row, None) if row is not None else (None, entry)
@@ -78,7 +78,11 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
 
 def name_in(vendor: Vendor, entry: KeyValue, variable: NamePart) -> str | None:
     """Return the value of a variable in a key, from its text or its name; None if the key does not contain it."""
-    return entry.text if vendor.keys[entry.key_name].row_of == variable.name else dict(entry.binding).get(variable.name)
+    return (
+        entry.text
+        if vendor.keys[entry.key_name].document.row_of == variable.name
+        else dict(entry.binding).get(variable.name)
+    )
 
 
 def unconfigured_size(vendor: Vendor) -> str | None:

@@ -110,7 +110,7 @@ def write(
     reasons: list[str] = []
     contradictions: list[str] = []
     for form in target.forms:
-        if not form.reads or not (form.write or named):
+        if not form.reads or not (form.document.write or named):
             continue
         contradiction = _contradiction(form, request)
         if contradiction is not None:
@@ -157,7 +157,7 @@ def _write_form(
                 (f"{spelled} would be {exact_text(number)}, more than any resource can hold (2^63 - 1)",)
             )
         key = form.keys[name]
-        text = exact_text(number) if key.claimed is None else claim_text(key, number)
+        text = exact_text(number) if key.document.claim is None else claim_text(key, number)
         key_values[name] = KeyValue(name, spelled, text, number, binding)
     key_values |= {entry.key_name: entry for entry in _texts(form, variables)}
     try:
@@ -181,8 +181,8 @@ def _texts(form: Form, variables: Mapping[str, str]) -> Iterator[KeyValue]:
     A nodeSelector is never written.
     """
     for key in form.keys.values():
-        if key.claimed is not None and key.row_of is not None and key.row_of in variables:
-            yield KeyValue(key.name, key.spellings[0].text, variables[key.row_of])
+        if key.document.claim is not None and key.document.row_of is not None and key.document.row_of in variables:
+            yield KeyValue(key.name, key.spellings[0].text, variables[key.document.row_of])
     for condition in form.when:
         if condition.texts and not condition.absent and form.keys[condition.keys[0]].place != "nodeSelector":
             key = form.keys[condition.keys[0]]
@@ -266,11 +266,7 @@ def _count_implied(form: Form, key: Key, devices: int, defaults: Defaults) -> bo
 
 
 def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
-    """Check that a dimension which no key can express may be omitted with the same meaning.
-
-    Raises:
-        NoEquivalent: it may not.
-    """
+    """Check that a dimension which no key can express may be omitted with the same meaning."""
     value = getattr(request, dimension)
     meant = fill_absent(
         Request(
@@ -283,7 +279,9 @@ def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: 
     if getattr(meant, dimension) != value:
         for key in form.keys.values():
             if dimension in key.dimensions and key.unit is None:
-                raise NoEquivalent((f"the unit of {_spelling_of(target, key, request)} is not configured: {key.why}",))
+                raise NoEquivalent(
+                    (f"the unit of {_spelling_of(target, key, request)} is not configured: {key.document.why}",)
+                )
         raise NoEquivalent((f"no key of {target.name} can express {dimension} {value}",))
 
 
