@@ -237,7 +237,5 @@ SENT: Final[Mapping[str, Iterator[bytes]]] = {f"{pair.source} to {pair.target}":
 @pytest.mark.parametrize("name", SENT)
 def test_counted_as_held(name: str) -> None:
     """What a shape takes is counted, and not much more."""
-    gc.collect()
-    gc.freeze()  # of what other tests have left, each collection would take half a second
     got, counted = min(held(SENT[name]) for _ in range(5))  # other memories may grow meanwhile
     assert got < counted < 3 * got, (got, counted)
