@@ -45,7 +45,7 @@ def pytest_configure() -> None:
     for name in list(os.environ):
         if name.startswith("VGPU_WEBHOOK_"):
             del os.environ[name]
-    gc.set_threshold(700, 10, 100)
+    gc.set_threshold(20_000, 10, 100)
 
 
 @pytest.hookimpl(tryfirst=True)

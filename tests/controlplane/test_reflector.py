@@ -283,9 +283,9 @@ async def test_a_namespace_just_created(plane: OwnPlane) -> None:
     await api.close()
 
 
-@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.deep)])
 async def test_thousands_of_namespaces(plane: OwnPlane, capsys: pytest.CaptureFixture[str], count: int) -> None:
-    """All are held soon, in 10 MiB at most, and nobody else has to wait for it; the benchmark says how it went."""
+    """More than a page of them are held soon, in 10 MiB at most, and nobody waits for it; the benchmark says how it went."""
     api = await connect(plane.kubeconfig)
     await namespaces.fill(api, count)
     await api.close()

@@ -85,6 +85,7 @@ def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         answer(body, POLICY)
     POLICY.forget()
     gc.collect()
+    gc.freeze()  # of what other tests have left, the next collection would take half a second
     tracemalloc.start(1)
     try:
         before, _ = tracemalloc.get_traced_memory()

@@ -55,6 +55,9 @@ OTHER = make_ca("other", NOW - dt.timedelta(days=10))
 LEAF = issue(AUTHORITY, ["webhook.example"], NOW - dt.timedelta(days=10))
 
 
+_DOCUMENTS = DocumentCache()
+
+
 @cache
 def outcome(**texts: str) -> PolicyOutcome:
     """What ConfigMaps come to: `settings`, and mappings by name."""
@@ -63,7 +66,7 @@ def outcome(**texts: str) -> PolicyOutcome:
     maps = [ConfigMap("vgpu-webhook-settings", {"settings.yaml": header + settings}, {})]
     label = {"vgpu-webhook.io/mapping": "true"}
     maps += [ConfigMap(name, {"mapping.yaml": text}, label) for name, text in texts.items()]
-    return policy_of(maps, {}, DocumentCache())
+    return policy_of(maps, {}, _DOCUMENTS)
 
 
 def registered(

@@ -13,11 +13,10 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import libcst
-from mutmut.configuration import config
-from mutmut.mutation.file_mutation import create_mutations
-from mutmut.utils.file_utils import walk_source_files
+if TYPE_CHECKING:  # each process of a test run collects this, and mutmut and libcst take a second to import
+    import libcst
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,8 +52,10 @@ class Mutant:
         return "\n".join(f"    {line}" for line in lines)
 
 
-def mutated(path: Path) -> list[tuple[Path, libcst.Module, libcst.CSTNode, libcst.CSTNode, int]]:
+def mutated(path: Path) -> "list[tuple[Path, libcst.Module, libcst.CSTNode, libcst.CSTNode, int]]":
     """Every mutation of a file: the module, what is replaced in it, by what, and its number."""
+    from mutmut.mutation.file_mutation import create_mutations
+
     source = (ROOT / path).read_text()
     module, mutations, _, _ = create_mutations(str(path), source, None, _excluded(source))
     return [(path, module, each.original_node, each.mutated_node, number) for number, each in enumerate(mutations)]
@@ -67,8 +68,10 @@ def _excluded(source: str) -> set[int]:
     return {number for number, line in enumerate(source.splitlines(), 1) if excluded.search(line)}
 
 
-def made(path: Path, module: libcst.Module, old: libcst.CSTNode, new: libcst.CSTNode, number: int) -> Mutant:
+def made(path: Path, module: "libcst.Module", old: "libcst.CSTNode", new: "libcst.CSTNode", number: int) -> Mutant:
     """A mutation that is carried out."""
+    import libcst
+
     return Mutant(path, number, libcst.ensure_type(module.deep_replace(old, new), libcst.Module).code)
 
 
@@ -80,6 +83,9 @@ def named(name: str) -> Mutant:
 
 def draw(count: int, seed: int) -> tuple[Iterator[Mutant], int]:
     """Some mutants in random order, and how many there are to draw from."""
+    from mutmut.configuration import config
+    from mutmut.utils.file_utils import walk_source_files
+
     paths = sorted(path for path in walk_source_files() if config().should_mutate(path))
     every = [mutation for path in paths for mutation in mutated(path)]
     chosen = random.Random(seed).sample(every, min(count, len(every)))
