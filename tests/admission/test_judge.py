@@ -213,8 +213,9 @@ def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str,
     assert denial is not None
     assert denial.reason is Reason.OWNED_CHANGED
     assert denial.field == f"metadata.annotations[{MARK}]"
-    assert denial.message.startswith(
-        f"{denial.field} belongs to a scheduler, and its user may not change it: leave it, or "
+    assert denial.message == (
+        f"{denial.field} belongs to a scheduler, and its user may not change it: leave it, or list that user under "
+        "`ownedBy` of the mapping"
     )
 
 

@@ -5,7 +5,7 @@ from importlib import resources
 import pytest
 
 from tests.cluster.gpu_pods import keys_of, ordinary_pods, resources_of
-from tests.mapping.vendors import ACME, policy, problems
+from tests.mapping.vendors import ACME, policy, problems, vendor
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, MatchLoad
@@ -182,4 +182,17 @@ def test_more_documents_than_conditions_hold() -> None:
     """The one that no longer fits is reported: the last."""
     texts = [f"{ACME}owned: {keys(300)}\n".replace("acme", f"acme{number}") for number in range(5)]
     policy(*texts[:3])
-    assert {problem.source for problem in problems(*texts)} == {"4.yaml"}
+    assert {(problem.source, problem.path, problem.line) for problem in problems(*texts)} == {("4.yaml", (), 1)}
+
+
+def test_one_prefix_of_a_domain() -> None:
+    """However many resource names there are below it, and none of a domain that varies."""
+    varies = ACME.replace("acme.com/core", "'{zone}.acme.com/core'") + "variables: {zone: {values: '[a-z]+'}}\n"
+    assert vendor(varies).lets_through.prefixes == ("acme.com/",)
+
+
+def test_no_name_of_ordinary_pods_as_one_of_another_system() -> None:
+    """Below a domain that others share, too."""
+    name = ORDINARY.data["resources"][0]
+    (found,) = problems(f"{ACME}known: [{{resource: {name}, advice: nobody reads it}}]\n")
+    assert found.message == f"{name} would hold back pods without a GPU"

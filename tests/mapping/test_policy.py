@@ -82,6 +82,7 @@ CONTRADICTIONS = [
     ),
     ((), "target: nobody\n", "settings.yaml", "target", "no vendor is called 'nobody'", "known are aliyun"),
     ((f"{FAMILY}target: false\n",), "target: other\n", "settings.yaml", "target", "other is read only", ""),
+    ((f"{FAMILY}target: false\n",), "served: [other]\n", "settings.yaml", "served.0", "nothing serves its keys", ""),
     (
         ("extends: vcuda\ntranslateTo: nvidia\n",),
         "target: vcuda\n",

@@ -85,6 +85,12 @@ def test_least_document_is_compiled() -> None:
     assert made.unmet(Request(1, Percent(50), UNLIMITED)) is None
 
 
+def test_a_search_path_of_its_own() -> None:
+    """In its place LD_LIBRARY_PATH is left to the pod: nothing of the shim is written there."""
+    names = shim({("libraryPath",): {"prefix": ["/opt/lib"], "variable": "ACME_PATH"}}).names
+    assert names == {"ACME_PATH", "LD_PRELOAD", "MEMORY", "CORES", "WHO", "FILE"}
+
+
 def test_a_percentage_has_no_value_for_a_variable() -> None:
     """Even where the library does not need the limit; all of a device needs no variable."""
     made = replace(shim(), document=shim().document.model_copy(update={"needs": []}))
