@@ -66,6 +66,11 @@ DECISIONS = (
         *("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/fuzz/test_remembered.py", "tests/explanation"),
         *("tests/decisions/test_remembered_size.py", "tests/decisions/test_shape.py"),
     ),
+    (
+        *(f"tests/mapping/test_{part}.py" for part in ("extends", "load", "numbers", "pattern", "template")),
+        *(f"tests/cluster/test_{part}.py" for part in ("hostile_documents", "policies", "reach")),
+        *("tests/cli/test_check.py", "tests/cli/test_explain.py", "tests/cli/test_vendors.py", "tests/others"),
+    ),
 )
 """The same for every other one, those first that end most mutants in the least time."""
 

@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,8 +13,6 @@ from webhook.cli.options import configured, configured_policy, of_cluster
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from webhook.replica.run import Addresses
     from webhook.server.listener import Endpoint, Routes
     from webhook.server.mutate import Current
@@ -43,7 +41,7 @@ class EndpointType(click.ParamType["Endpoint"]):
 
 ENDPOINT: Final = EndpointType()
 
-_Kind = TypeVar("_Kind", bound="DataclassInstance")
+_Kind = TypeVar("_Kind")
 
 
 @click.command(
@@ -234,8 +232,8 @@ def serve(
 
 
 def _options(kind: type[_Kind], values: Mapping[str, Any], **more: Any) -> _Kind:
-    """Make options of the values that are called like its fields."""
-    names = {field.name for field in fields(kind)} - more.keys()
+    """Make options of the values that are called like its parameters."""
+    names = signature(kind).parameters.keys() - more.keys()
     return kind(**{name: values[name] for name in names}, **more)
 
 
