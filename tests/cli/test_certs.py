@@ -202,6 +202,7 @@ def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi) -> None:
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")
         assert "contains no certificates: either the webhook has not started yet, or it serves a" in result.output
+        assert "there is no webhook configuration" not in result.output
     assert {path for _, path, _ in cluster.requests} == {SECRETS, REGISTRATION}
     cluster.answers[REGISTRATION] = 404
     assert "there is no webhook configuration" in run("certs", "show", "--release-namespace", "gpu").stdout

@@ -303,6 +303,10 @@ def test_config_maps_in_lists(run: Run) -> None:
     result = run("check", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n{items}      plaec: {{}}\n")
     assert result.exit_code == 1
     assert "error: stdin:15: plaec: unknown key 'plaec'" in result.stderr
+    broken = "- {kind: Pod}\n"
+    for more in (f"{broken}{items}      plaec: {{}}\n", f"{items}      plaec: {{}}\n{broken}"):
+        beside = run("check", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n{more}").stderr
+        assert "plaec: unknown key 'plaec'" in beside
 
 
 def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:

@@ -232,6 +232,16 @@ def test_the_policy_in_force(run: Run, tmp_path: Path) -> None:
         assert current.stderr.splitlines()[0] == line
 
 
+@pytest.mark.parametrize("command", ["mutate", "explain", "preview"])
+@pytest.mark.parametrize("option", ["--context", "--kubeconfig"])
+def test_an_empty_name(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, option: str) -> None:
+    """Of a variable that is not set: it never means the built-in policy."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    result = run(command, "-f", "-", option, "", stdin=POD)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "built-in" not in result.stderr
+
+
 def test_a_context_that_is_not_there(run: Run, tmp_path: Path) -> None:
     """An error that names the file and the context."""
     file = kubeconfig(tmp_path, "http://127.0.0.1:1")

@@ -107,8 +107,9 @@ async def test_a_service_with_endpoints(tmp_path: Path) -> None:
     authority = make_ca("now", dt.datetime.now(dt.UTC))
     ours = registered(OUTCOME, authority, service=True)
     endpoints = [
-        {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},
+        {"addresses": ["127.0.0.1"], "conditions": None},
         {"addresses": ["127.0.0.2"], "conditions": {"ready": False}},
+        {"conditions": {"ready": True}},
     ]
     leaf = issue(authority, ["vgpu-webhook.gpu.svc"], dt.datetime.now(dt.UTC))
     async with server(tmp_path, leaf) as port:

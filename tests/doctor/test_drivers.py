@@ -168,3 +168,10 @@ def test_what_is_tried() -> None:
     devices = manifest["spec"]["spec"]["devices"]
     assert devices["requests"][0]["exactly"]["capacity"] == {"requests": {"memory": "1Mi"}}
     assert devices["constraints"][0]["distinctAttribute"] == "gpu.nvidia.com/uuid"
+
+
+def test_selectors_of_another_kind() -> None:
+    """What a later API server adds is no expression, and no reason to end."""
+    classes = [msgspec.convert({"metadata": {"name": DRIVER}, "spec": {"selectors": [{}, {"cel": None}]}}, Item)]
+    seen = replace(facts([claimed(pod("a", 4))], [stored(template_of(pod("a", 4)))]), device_classes=classes)
+    assert result_of(seen, "devices").level is not Level.ERROR

@@ -17,6 +17,7 @@ from tests.depth import few_or_all, partners
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.pods import Explained, explain_pod, finding_data
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, parse_quantity
@@ -219,6 +220,31 @@ def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
     assert correction is not None
     (container,) = correction["manifest"]["spec"]["containers"]
     assert expected.items() <= container["resources"]["limits"].items()
+
+
+@pytest.mark.parametrize(
+    "limits, expected",
+    [
+        ({"enflame.com/gcu": "0.3"}, {"enflame.com/gcu": 1, "enflame.com/gcu-core": 30}),
+        (
+            {"enflame.com/gcu": "0.3", "enflame.com/gcu-memory": "0"},
+            {"enflame.com/gcu": 1, "enflame.com/gcu-memory": "0", "enflame.com/gcu-core": 30},
+        ),
+        (
+            {"tke.cloud.tencent.com/qgpu-core": "1.5", "tke.cloud.tencent.com/qgpu-memory": "2"},
+            {"tke.cloud.tencent.com/qgpu-core": 5, "tke.cloud.tencent.com/qgpu-memory": "2"},
+        ),
+        ({"tencent.com/vcuda-core": "1.5"}, {"tencent.com/vcuda-core": 100}),
+        ({"vke.volcengine.com/mgpu-core": "1.5"}, {"vke.volcengine.com/mgpu-core": 100}),
+    ],
+)
+def test_corrected_fractions(limits: dict[str, str], expected: dict[str, int | str]) -> None:
+    """A share stays one unless memory or cores are requested already; else the least number that its system accepts."""
+    containers = [{"name": "main", "image": "i", "resources": {"limits": limits, "requests": limits}}]
+    pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": containers}}).encode())
+    correction = explain_pod(pod, CONTEXT, load_policy())["correction"]
+    assert correction is not None
+    assert correction["manifest"]["spec"]["containers"][0]["resources"]["limits"] == expected
 
 
 @pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])

@@ -63,8 +63,8 @@ class PolicyOptions:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Those that name a source of the policy."""
-        return tuple(option for option in _SOURCES if getattr(self, option.removeprefix("--")))
+        """Those that name a source of the policy; an empty name, of a variable that is not set, names none that exists."""
+        return tuple(option for option in _SOURCES if getattr(self, option.removeprefix("--")) not in {None, (), False})
 
     @property
     def in_cluster(self) -> bool:

@@ -290,7 +290,9 @@ async def _daemon_sets(api: Api) -> list[Workload]:
 
 async def _nodes_of(api: Api, daemon_set: Workload) -> frozenset[str]:
     """The nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
-    labels = ",".join(f"{key}={value}" for key, value in (daemon_set.spec["selector"].get("matchLabels") or {}).items())
+    labels = ",".join(
+        f"{key}={value}" for key, value in (daemon_set.spec.get("selector", {}).get("matchLabels") or {}).items()
+    )
     path = f"/api/v1/namespaces/{daemon_set.metadata.namespace}/pods"
     pods = await list_objects(api, path, PlacedPod, {"labelSelector": labels})
     return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
@@ -450,13 +452,15 @@ async def _service(
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
     # Of several addresses of an endpoint, the first.
-    endpoints = [(each, part) for part in slices for each in part.get("endpoints") or () if each["addresses"]]
+    endpoints = [(each, part) for part in slices for each in part.get("endpoints") or () if each.get("addresses")]
     # By default, an endpoint gets traffic (``discovery.k8s.io/v1``).
     ready = [
-        (each["addresses"][0], part) for each, part in endpoints if each.get("conditions", {}).get("ready") is not False
+        (each["addresses"][0], part)
+        for each, part in endpoints
+        if (each.get("conditions") or {}).get("ready") is not False
     ]
     backend = Backend(len(ready), len(endpoints) - len(ready))
-    port = next((port for port in found.get("ports", ()) if port["port"] == service.port), None)
+    port = next((port for port in found.get("ports", ()) if port.get("port") == service.port), None)
     if port is None:
         return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
     hosts = [

@@ -131,7 +131,9 @@ def devices(facts: ClusterFacts) -> Result:
     if not claiming(facts):
         return ok("the target writes no resource claims")
     expressions = {
-        each.metadata.name: [selector["cel"]["expression"] for selector in each.spec.get("selectors") or ()]
+        each.metadata.name: [
+            (selector.get("cel") or {}).get("expression", "") for selector in each.spec.get("selectors") or ()
+        ]
         for each in classes
     }
     needed, waiting = _needed(facts)

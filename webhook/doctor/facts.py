@@ -162,7 +162,7 @@ class Workload(View, frozen=True):
     @property
     def host_paths(self) -> tuple[str, ...]:
         """The folders of the node that its pods mount."""
-        volumes = self.spec["template"]["spec"].get("volumes") or ()
+        volumes = self.spec.get("template", {}).get("spec", {}).get("volumes") or ()
         return tuple(volume["hostPath"]["path"] for volume in volumes if volume.get("hostPath"))
 
     @property

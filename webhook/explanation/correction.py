@@ -17,7 +17,7 @@ from webhook.admission.engine import decide
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
-from webhook.quantity import Number
+from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason
 
 MAX_TRIES: Final = 64
@@ -104,12 +104,28 @@ def _containers(slot: Slot, policy: Policy, denial: Finding) -> Iterator[Contain
         }
         yield _replace(container, resources=_replace(container.resources, requests=same))
     resources = container.resources or Resources()
-    requested = {*(resources.limits or ()), *(resources.requests or ())} - {field}
-    alone = not any(map(policy.resources.owners, requested))
+    sized = any(
+        _sizes(name, text, policy)
+        for side in (resources.limits, resources.requests)
+        for name, text in (side or {}).items()
+    )
     for instead in denial.instead:
         # The keys of a share are only for who has requested none; a label is no resource.
-        if (alone or len(instead) == 1) and all(policy.resources.owners(name) for name, _ in instead):
+        if (len(instead) == 1 or not sized) and all(policy.resources.owners(name) for name, _ in instead):
             yield functools.reduce(lambda found, each: _with_number(found, *each), instead, container)
+
+
+def _sizes(name: str, quantity: QuantityText, policy: Policy) -> bool:
+    """Whether a resource requests memory or cores; 0 of them is none."""
+    dimensions = {
+        dimension
+        for owner in policy.resources.owners(name)
+        for dimension in policy.vendors[owner.vendor].keys[owner.key_name].dimensions
+    }
+    try:
+        return not dimensions.isdisjoint({"memory", "cores"}) and parse_quantity(str(quantity)) != 0
+    except QuantityError:
+        return True
 
 
 def _with_number(container: Container, key: str, number: Number | None) -> Container:

@@ -147,13 +147,14 @@ async def certificates_data(where: Location, address: str | None) -> dict[str, A
         foreign = _not_ours(files, place)
         decoded, notes = (decode(files), []) if foreign is None else (Decoded(None), [foreign])
         webhooks: Mapping[str, Object] | None = None  # outside a cluster, or not known
+        absent = False
         try:
             if api is not None:
                 registration = await StoredConfiguration(api).read()
-                webhooks = {} if registration is None else webhooks_of(registration)
+                absent, webhooks = registration is None, webhooks_of(registration or {})
         except ApiError as error:
             notes.append(f"who trusts it is not known: {error}")
-    if webhooks == {}:
+    if absent:
         notes.append(f"there is no webhook configuration {NAME}: the API server does not call the webhook")
     address = address or next(map(_host_and_port, (webhooks or {}).values()), None)
     state, shown = decoded.state, None if address is None else await _served_at(address)

@@ -62,7 +62,7 @@ def in_manifest(manifest: Manifest, text: str) -> tuple[list[FoundDocument], lis
         message = "a plain document among Kubernetes objects: put it into a file of its own, or into a ConfigMap"
         problems.append(Problem(message, source=manifest.source, line=manifest.lines[()]))
     with suppress(ManifestError):  # what is no object is reported with the objects
-        for obj in flattened(kube_object(manifest, manifest.data)):
+        for obj in flattened(kube_object(manifest, manifest.data), lenient=True):
             try:
                 found += _in_config_map(obj, text) if (obj.group, obj.kind) == ("", "ConfigMap") else ()
             except MappingError as error:

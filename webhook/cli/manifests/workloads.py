@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from webhook.cli.manifests.files import Manifest
+from webhook.cli.manifests.files import Manifest, ManifestError
 from webhook.mapping.document.problem import FieldPath, path_text
 from webhook.workloads import (
     Kinds,
@@ -130,8 +131,12 @@ def kube_object(
     return KubeObject(manifest, path, data, identity["kind"], group if slash else "")
 
 
-def list_items(obj: KubeObject) -> list[KubeObject] | None:
+def list_items(obj: KubeObject, *, lenient: bool = False) -> list[KubeObject] | None:
     """The items of a ``List`` or of a list of one kind (``PodList``); None if the object is not a list.
+
+    Args:
+        obj: the object.
+        lenient: leave out items that are no objects.
 
     Raises:
         ManifestError: an item is not an object.
@@ -141,17 +146,22 @@ def list_items(obj: KubeObject) -> list[KubeObject] | None:
         return None
     kind = obj.kind.removesuffix("List")
     version = str(obj.data.get("apiVersion", "")) if kind else ""
-    return [kube_object(obj.manifest, item, (*obj.path, "items", i), kind, version) for i, item in enumerate(items)]
+    found: list[KubeObject] = []
+    passed_over = (ManifestError,) if lenient else ()
+    for i, item in enumerate(items):
+        with suppress(*passed_over):
+            found.append(kube_object(obj.manifest, item, (*obj.path, "items", i), kind, version))
+    return found
 
 
-def flattened(obj: KubeObject) -> Iterator[KubeObject]:
-    """Yield an object, or of a list its items and theirs.
+def flattened(obj: KubeObject, *, lenient: bool = False) -> Iterator[KubeObject]:
+    """Yield an object, or of a list its items and theirs; see `list_items`.
 
     Raises:
         ManifestError: an item is not an object.
     """
-    items = list_items(obj)
-    yield from [obj] if items is None else (inner for item in items for inner in flattened(item))
+    items = list_items(obj, lenient=lenient)
+    yield from [obj] if items is None else (inner for item in items for inner in flattened(item, lenient=lenient))
 
 
 def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds | None = None) -> list[PodPlace]:

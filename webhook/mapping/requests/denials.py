@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook.mapping.model.vendor import Form, Key, Vendor
+from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, name_in
 from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
@@ -57,13 +58,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
     """Return the denial of a form with ``deny``, with the spellings of the pod and the nearest valid numbers."""
     compared = [key_values[key] for condition in form.when for key in condition.keys if key in key_values]
     entry = compared[0] if compared else None
-    legal = [
-        condition.numbers
-        for other in vendor.forms
-        if other.reads
-        for condition in other.when
-        if entry is not None and condition.keys == (entry.key_name,) and condition.numbers is not None
-    ]
+    legal = [] if entry is None else _accepted(vendor, entry.key_name)
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
@@ -80,8 +75,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
     text = form.document.deny or ""
     instead: list[Instead] = []
     if entry is not None and "{above}" in text:  # else no number is too small
-        above = [number for numbers in legal if (number := numbers.ceil(entry.number)) is not None]
-        instead += [instead_of(entry.key, *sorted(above))]
+        instead += [instead_of(entry.key, *_above(vendor, entry))]
     for name in vendor.by_dimension["devices"]:
         if any(name in each.keys and each.absent and not each.present for each in form.when):
             instead += [instead_of(_spelled(vendor, name, key_values), 1)]
@@ -99,6 +93,23 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
         value=entry.text if entry is not None else None,
         instead=tuple(itertools.chain.from_iterable(instead)),
     )
+
+
+def _accepted(vendor: Vendor, key_name: str) -> list[Numbers]:
+    """The numbers of a key that forms accept, for each that says so."""
+    return [
+        condition.numbers
+        for form in vendor.forms
+        if form.reads
+        for condition in form.when
+        if condition.keys == (key_name,) and condition.numbers is not None
+    ]
+
+
+def _above(vendor: Vendor, entry: KeyValue) -> list[Number]:
+    """The next numbers that forms accept, the least first."""
+    accepted = _accepted(vendor, entry.key_name)
+    return sorted({above for numbers in accepted if (above := numbers.ceil(entry.number)) is not None})
 
 
 def without_row(vendor: Vendor, entry: KeyValue) -> str:
@@ -156,7 +167,7 @@ def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> tuple[str, Ins
         percent = number_text(share * (key.unit or 1))
         return f"{entry} is not a whole number: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
     keys = share_keys(vendor, entry) if key.dimensions == ("devices",) else []
-    alone = instead_of(entry.key, whole)
+    alone = instead_of(entry.key, *dict.fromkeys([whole, *_above(vendor, entry)]))
     if keys:
         pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
         percent = number_text(entry.number * 100)
