@@ -151,6 +151,8 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
                 held.vendor,
                 held.request,
                 held.form,
+                copy=None,
+                moved=False,
                 share=not held.request.whole,
             )
             for place, held in allocated

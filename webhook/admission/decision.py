@@ -345,9 +345,9 @@ class Allocation(Struct, frozen=True):
     vendor: Vendor
     request: Request
     form: str | None
-    copy: Vendor | None = None
-    moved: bool = False
-    share: bool = True
+    copy: Vendor | None
+    moved: bool
+    share: bool
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:

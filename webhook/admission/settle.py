@@ -276,7 +276,7 @@ def settle(
     if without:
         namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
     if overrides.bare.whole and container.plain:
-        unchanged = _whole_devices(container, target, overrides, policy, namespace)
+        unchanged = _whole_devices(container, target, overrides, policy)
         if unchanged is not None:
             return unchanged
     try:
@@ -322,11 +322,7 @@ def _is_share(container: ContainerRequest, policy: Policy) -> bool:
 
 
 def _whole_devices(
-    container: ContainerRequest,
-    target: Vendor,
-    overrides: Overrides,
-    policy: Policy,
-    namespace: Mapping[Dimension, Default | None],
+    container: ContainerRequest, target: Vendor, overrides: Overrides, policy: Policy
 ) -> Unchanged | None:
     """Whole devices that stay as they are sent: no one serves their vendor, or a kept scheduler may know no other name."""
     source = container.vendor
@@ -337,7 +333,7 @@ def _whole_devices(
     if kept is None:
         return None
     try:
-        settled = _Settler(container, target, overrides, policy).settle(namespace)
+        settled = _Settler(container, target, overrides, policy).settle({})
         if not (settled.translated or settled.resources or settled.keys or settled.claim):
             return None  # The target's keys are these.
     except (Denied, LeftAlone):

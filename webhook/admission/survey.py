@@ -57,7 +57,7 @@ class ContainerKeys(Struct, frozen=True):
     name: str
     init: bool
     resources: tuple[tuple[str, str | None, str | None], ...]
-    perhaps: tuple[str, ...] = ()
+    perhaps: tuple[str, ...]
     claimed: "Claimed | None" = None
 
 

@@ -129,7 +129,7 @@ def matrix_table(policy: Policy) -> str:
     return "\n".join(lines) + "\n"
 
 
-def matrix_data(policy: Policy, only: str | None = None) -> list[dict[str, Any]]:
+def matrix_data(policy: Policy, only: str | None) -> list[dict[str, Any]]:
     """Return each pair as data: the outcome of all requests together, and why some are denied.
 
     Args:

@@ -192,7 +192,7 @@ async def collect_readiness(
     return await _with_readiness(api, seen, every=every)
 
 
-async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool = False) -> ClusterFacts:
+async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool) -> ClusterFacts:
     """Read what shows which schedulers run, of the targets or of every vendor, and where the known DaemonSets do."""
     awaited = await tried(_awaited(api, seen.policy))
     names = schedulers_of(seen.policy.in_force if every else targets(seen))

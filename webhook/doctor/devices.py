@@ -178,7 +178,7 @@ class Demand:
     device_class: str
     count: int
     capacities: Mapping[str, str]
-    texts: Sequence[tuple[Key, str]] = ()
+    texts: Sequence[tuple[Key, str]]
 
 
 def obstacle(

@@ -230,7 +230,7 @@ class HandshakeResult:
 
     address: str
     handshake: Handshake
-    why: str = ""
+    why: str
     certificate: x509.Certificate | None = None
 
 

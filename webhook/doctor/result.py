@@ -43,7 +43,7 @@ class Result:
 
     level: Level
     message: str
-    details: tuple[str, ...] = ()
+    details: tuple[str, ...]
     hint: str = ""
     at: tuple[FileLine, ...] = ()
 

@@ -68,8 +68,8 @@ class Cell:
     """
 
     outcome: Rendering
-    tried: tuple[Tried, ...] = ()
-    why: tuple[str, ...] = ()
+    tried: tuple[Tried, ...]
+    why: tuple[str, ...]
 
 
 def cell_of(tried: Iterable[Tried]) -> Cell:

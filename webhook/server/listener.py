@@ -253,7 +253,7 @@ def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str
 
 
 def plain_routes(
-    lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck], details: Callable[[], list[str]] = list
+    lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck], details: Callable[[], list[str]]
 ) -> Routes:
     """The routes for probes and Prometheus.
 

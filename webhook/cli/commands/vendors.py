@@ -436,7 +436,7 @@ def _version(source: CheckedSource) -> str:
 MARK: Final = "  # overridden"
 
 
-def as_document(vendor: Vendor, notes: Iterable[str] = ()) -> str:
+def as_document(vendor: Vendor, notes: Iterable[str]) -> str:
     """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides.
 
     Args:

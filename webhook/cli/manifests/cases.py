@@ -101,7 +101,7 @@ def cases_in(places: Sequence[Path]) -> list[Path]:
     return [*found]
 
 
-def judged_case(folder: Path, with_documents: WithDocuments, *, update: bool = False) -> tuple[str, ...]:
+def judged_case(folder: Path, with_documents: WithDocuments, *, update: bool) -> tuple[str, ...]:
     """Run a case, and compare it with what is expected; return what differs.
 
     Args:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from webhook.admission.claims import claims_of
@@ -31,7 +31,7 @@ class ManifestClaims:
     served: Mapping[str, str]
     claims: Mapping[tuple[str, str], tuple[str, ...]]
     sources: Mapping[str, str]
-    specs: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    specs: Mapping[tuple[str, str], Any]
 
     def notes(self, pods: Iterable[Pod], policy: Policy) -> tuple[str, ...]:
         """Describe the claims of pods, as far as they are known."""

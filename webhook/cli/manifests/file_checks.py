@@ -190,7 +190,7 @@ class ReadFiles:
     objects: list[Manifest]
     policy: Policy | None
     problems: Sequence[Problem]
-    strict: bool = True
+    strict: bool
 
     @property
     def valid(self) -> Policy:
@@ -217,7 +217,7 @@ WithDocuments: TypeAlias = Callable[..., Policy]
 """Makes the policy that results from documents: `SourcedPolicy.with_documents`."""
 
 
-def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool = True) -> ReadFiles:
+def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool) -> ReadFiles:
     """Read files, all files of folders, and standard input.
 
     Args:

@@ -206,7 +206,7 @@ def _kubeconfigs(kubeconfig: Path | None, environment: Mapping[str, str], contex
     return named or f"{environment.get('HOME', '~')}/.kube/config"
 
 
-def current_context(kubeconfig: Path | None = None) -> str | None:
+def current_context(kubeconfig: Path | None) -> str | None:
     """The name of the context that `connect` uses where none is named; None for the pod's service account."""
     files = _kubeconfigs(kubeconfig, os.environ, None)
     if files is None:

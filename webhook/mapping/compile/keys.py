@@ -29,7 +29,7 @@ def compile_key(
     model: schema.Key,
     variables: Mapping[str, schema.Variable],
     problems: Problems,
-    claim: schema.Claim | None = None,
+    claim: schema.Claim | None,
 ) -> Key:
     """Compile a key, with its unit; `claim` is the section of that name."""
     path: FieldPath = ("keys", name)

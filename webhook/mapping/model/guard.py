@@ -8,7 +8,7 @@ knows the request, ensures that.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 from typing import Final, Literal, TypeAlias
@@ -163,12 +163,12 @@ class Guards:
         unseen_beside_whole: the number of these.
     """
 
-    rules: tuple[GuardRule, ...] = ()
-    places: Mapping[GuardPlace, NameSet] = field(default_factory=dict)
-    marks: tuple[bytes, ...] = ()
-    anywhere: tuple[bytes, ...] = ()
-    unseen: tuple[str, ...] = ()
-    unseen_beside_whole: int = 0
+    rules: tuple[GuardRule, ...]
+    places: Mapping[GuardPlace, NameSet]
+    marks: tuple[bytes, ...]
+    anywhere: tuple[bytes, ...]
+    unseen: tuple[str, ...]
+    unseen_beside_whole: int
 
     def guarded(self, name: str, place: GuardPlace = "env") -> bool:
         """Return whether a rule lists this variable, annotation, label or path."""

@@ -9,7 +9,7 @@ variables are matched only where a name begins like one of the patterns.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -52,7 +52,7 @@ class _Pattern:
 class Names:
     """The names in one place: exact ones, and patterns."""
 
-    exact: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict)
+    exact: Mapping[str, tuple[Owner, ...]]
     patterns: tuple[_Pattern, ...] = ()
 
     @cached_property

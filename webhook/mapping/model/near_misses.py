@@ -7,7 +7,7 @@ Known names of other systems are never misspelled keys, and some have advice for
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.mapping.document import schema
@@ -160,8 +160,8 @@ class _Amounts:
 class _Keys:
     """Keys by their domains, without these; and the domains of each."""
 
-    below: Mapping[str, Mapping[str, _LocalName]] = field(default_factory=dict)
-    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    below: Mapping[str, Mapping[str, _LocalName]]
+    domains: Mapping[str, tuple[str, ...]]
 
     def in_similar_domain(self, name: str) -> NearMiss | None:
         """Return the key whose domain the name misspells; compare only names that are keys after their slash."""
@@ -184,11 +184,11 @@ class Nearness:
         amounts: by vendor.
     """
 
-    prefixes: tuple[str, ...] = ()
-    resources: _Keys = field(default_factory=_Keys)
-    metadata: _Keys = field(default_factory=_Keys)
-    known: NameSet = field(default_factory=NameSet)
-    amounts: Mapping[str, _Amounts] = field(default_factory=dict)
+    prefixes: tuple[str, ...]
+    resources: _Keys
+    metadata: _Keys
+    known: NameSet
+    amounts: Mapping[str, _Amounts]
 
     def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None.

@@ -240,21 +240,21 @@ class Key:
     place: KeyPlace
     spellings: tuple[Template, ...]
     kind: KeyKind
-    dimensions: tuple[Dimension, ...] = ()
-    unit: Number | None = 1
-    sized: bool = False
-    total: bool = False
-    values: Numbers | None = None
-    step: Number = 1
-    rounding: Literal["up", "down"] | None = None
-    written: Literal["integer", "decimal", "quantity"] = "integer"
-    listed: bool = False
-    twin: Template | None = None
-    ceiling: tuple[str, Number] | None = None
-    plain: tuple[Template, ...] = ()
-    other_names: re.Pattern[str] | None = None
-    per_container: bool = False
-    variables: frozenset[str] = frozenset()
+    dimensions: tuple[Dimension, ...]
+    unit: Number | None
+    sized: bool
+    total: bool
+    values: Numbers | None
+    step: Number
+    rounding: Literal["up", "down"] | None
+    written: Literal["integer", "decimal", "quantity"]
+    listed: bool
+    twin: Template | None
+    ceiling: tuple[str, Number] | None
+    plain: tuple[Template, ...]
+    other_names: re.Pattern[str] | None
+    per_container: bool
+    variables: frozenset[str]
     makes_request: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -296,8 +296,8 @@ class Condition:
     """A condition of a form on a key, or on all keys of a dimension."""
 
     keys: tuple[str, ...]
-    absent: bool = False
-    present: bool = False
+    absent: bool
+    present: bool
     numbers: Numbers | None = None
     texts: tuple[str, ...] = ()
 
@@ -408,10 +408,10 @@ class NamePart:
     name: str
     rows: Mapping[str, Row]
     write: tuple[str, ...]
-    everywhere: bool = False
-    why: str | None = None
-    models: tuple[str, ...] = ()
-    of_other_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    everywhere: bool
+    why: str | None
+    models: tuple[str, ...]
+    of_other_models: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,9 +473,9 @@ class Vendor:
     shim: "Shim | None"
     guard: "Guards"
     owned: "Owned"
-    lets_through: LetsThrough = LetsThrough()
-    claim: Claim | None = None
-    overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
+    lets_through: LetsThrough
+    claim: Claim | None
+    overridden: frozenset[tuple[str | int, ...]]
     expressed: frozenset[Dimension] = field(init=False)
     unreported: frozenset[str] = field(init=False)
     system: str = field(init=False)

@@ -436,8 +436,8 @@ def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, 
         frozenset(specified),
         reader.corrections,
         filled,
-        passed_over=passed_over,
-        findings=tuple(reader.findings),
+        passed_over,
+        tuple(reader.findings),
     )
 
 

@@ -113,20 +113,20 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
         specified: the dimensions that the keys, or their form, specify.
         corrections: keys whose number the vendor raises, with the raised number.
         filled: the dimensions from defaults.
-        added: keys for the defaults, if the request stays in this vendor's keys.
         passed_over: the dimensions whose default no key can express, or would change what is specified.
         findings: ignored keys, corrections and roundings.
+        added: keys for the defaults, if the request stays in this vendor's keys.
         spelled: the request of the keys with `added`, which may round a default up; None: equal to `request`.
     """
 
     form: Form
     request: Request
-    specified: frozenset[Dimension] = frozenset()
-    corrections: Mapping[str, Number] = {}
-    filled: Defaults = {}
+    specified: frozenset[Dimension]
+    corrections: Mapping[str, Number]
+    filled: Defaults
+    passed_over: tuple[Dimension, ...]
+    findings: tuple[Finding, ...]
     added: KeyValues = {}
-    passed_over: tuple[Dimension, ...] = ()
-    findings: tuple[Finding, ...] = ()
     spelled: Request | None = None
 
 
