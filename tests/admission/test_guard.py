@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
+from tests.naming import each_of
 from webhook.admission.decision import Namespace, Plan
 from webhook.admission.guard import MAX_MOUNTS, guard_pod
 from webhook.admission.shim import inject_shim
@@ -33,7 +34,7 @@ def refusal(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, value",
     [
         *(("ACME_OFF", value) for value in ("1", "t", "T", "true", "TRUE", "True", "yes", "Yes", "ON", "on")),
@@ -53,7 +54,7 @@ def test_value_that_lifts_is_refused(name: str, value: str) -> None:
     assert refused.finding.value == value
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, value",
     [
         *(("ACME_OFF", value) for value in ("0", "false", "no", "off", "", "2", "truth", " true", "tRUE")),
@@ -72,8 +73,8 @@ def test_value_that_does_not_lift_is_let_be(name: str, value: str) -> None:
     assert outcome.findings == ()
 
 
-@pytest.mark.parametrize("name", ["ACME_OFF", "ACME_POLICY", "ACME_VISIBLE_DEVICES", "ACME_MEMORY"])
-@pytest.mark.parametrize("how", ["elsewhere", "reference"])
+@each_of("name", ["ACME_OFF", "ACME_POLICY", "ACME_VISIBLE_DEVICES", "ACME_MEMORY"])
+@each_of("how", ["elsewhere", "reference"])
 def test_value_that_is_not_known_is_taken_to_lift(name: str, how: str) -> None:
     """A ConfigMap, or a reference that the kubelet expands, could say anything."""
     entry = elsewhere(name) if how == "elsewhere" else {"name": name, "value": "$(OTHER)"}
@@ -109,8 +110,8 @@ def test_first_rule_that_catches_decides() -> None:
     assert refusal(("ACME_MEMORY_NOTE", "x"), held=held).finding.reason is Reason.GUARDED
 
 
-@pytest.mark.parametrize("action", ["allow", "warn"])
-@pytest.mark.parametrize("place", ["env", "mount", "annotation", "label"])
+@each_of("action", ["allow", "warn"])
+@each_of("place", ["env", "mount", "annotation", "label"])
 def test_what_is_let_be_hides_nothing_behind_it(place: str, action: str) -> None:
     """Every entry is looked at, whatever the rule for the one before it does."""
     names = ("/etc/a", "/etc/b") if place == "mount" else ("A", "B")
@@ -217,7 +218,7 @@ SOURCED = vendor(
 FROM: dict[str, Any] = {"configMapKeyRef": {"name": "p-acme-0", "key": "k"}}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "entry, allowed",
     [
         ({"valueFrom": FROM}, True),
@@ -266,7 +267,7 @@ def keyed(scene: Scene, annotations: dict[str, str], labels: dict[str, str]) -> 
     return run(guard_pod, sent, scene)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "annotations, labels, denied",
     [
         ({"acme.io/policy": "None"}, {}, "annotations[acme.io/policy]"),
@@ -347,10 +348,9 @@ def marked(*held: Held, user: str = "") -> Outcome:
     return run(guard_pod, sent, Scene([*held, *[None] * (2 - len(held))], user=user))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "held",
     [Held(OWNED), Held(OWNED, WHOLE), Held(OWNED, source=vendor("other")), Held(vendor("other"), source=OWNED)],
-    ids=["share", "whole", "target", "source"],
 )
 def test_marks_of_a_scheduler_are_stripped(held: Held) -> None:
     """Source's and target's marks go, whole devices or not; what is not theirs stays."""
@@ -391,7 +391,7 @@ FIELDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "container, spec, found",
     [
         ({}, {"hostPID": True}, "deny"),
@@ -418,7 +418,7 @@ FIELDS: list[dict[str, Any]] = [
         ),
     ],
 )
-@pytest.mark.parametrize("action", [None, "audit", "strip", "allow"])
+@each_of("action", [None, "audit", "strip", "allow"])
 def test_fields_and_paths_of_the_node(
     container: dict[str, Any], spec: dict[str, Any], found: str | None, action: str | None
 ) -> None:
@@ -454,7 +454,7 @@ def mounting(
     return run(guard_pod, sent, Scene([held or Held(vendor(guard=rules))]))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mount, volumes, allowed",
     [
         ({"mountPath": "/acme/lib"}, [], False),

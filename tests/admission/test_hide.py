@@ -8,7 +8,7 @@ import pytest
 from tests.decisions.test_cases import FOLDERS, pod_in
 from tests.depth import few_or_all, in_turn
 from tests.mapping.vendors import policy
-from tests.naming import naming
+from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.hide import HIDING, hiding_of
@@ -82,7 +82,7 @@ def test_what_we_write_ourselves_is_no_request() -> None:
         assert not found.keys.among([key for place in places for key in (*place.labels, *place.annotations)])
 
 
-@pytest.mark.parametrize("status", ["", "{", "[]", '{"hidden": 3}', '{"hidden": [null]}'])
+@each_of("status", ["", "{", "[]", '{"hidden": 3}', '{"hidden": [null]}'])
 def test_a_status_that_is_not_ours(status: str) -> None:
     """It counts as none."""
     pod = {

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import WHOLE, Held, Outcome, Scene, pod, run, vendor
+from tests.naming import each_of
 from webhook.admission.placement import place_pod
 from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Denied, Reason
@@ -29,7 +30,7 @@ def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
 
 
 @pytest.mark.trap(number=29)
-@pytest.mark.parametrize(
+@each_of(
     "current, source, target, after",
     [
         (None, "one", "one", "one"),
@@ -123,7 +124,7 @@ def test_toleration_that_is_there_is_not_added_again(present: dict[str, Any]) ->
     assert placed(pod(tolerations=[present]), Held(vendor(place=place))).patch == ()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         {"value": "no"},
@@ -161,7 +162,7 @@ ZONE = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
 OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "terms, after",
     [
         ([], [{"matchFields": [PIN]}]),
@@ -170,7 +171,6 @@ OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values":
         ([{}, ZONE], [{}, {**ZONE, "matchFields": [PIN]}]),
         ([{"matchFields": [PIN]}], [{"matchFields": [PIN]}]),
     ],
-    ids=["none", "one", "two", "empty", "already"],
 )
 def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any]) -> None:
     """The node is added to every alternative, the pod's other affinities stay, and it is reported."""
@@ -191,7 +191,7 @@ def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any
     assert outcome.reasons == [Reason.NODE_NAME_TO_AFFINITY]
 
 
-@pytest.mark.parametrize("spec", [{}, {"affinity": None}, {"affinity": {}}, {"affinity": {"nodeAffinity": None}}])
+@each_of("spec", [{}, {"affinity": None}, {"affinity": {}}, {"affinity": {"nodeAffinity": None}}])
 def test_node_name_becomes_the_only_affinity(spec: dict[str, Any]) -> None:
     """A pod without an affinity gets one."""
     outcome = placed(pod(nodeName="n1", **spec), Held(vendor()), nodeName="affinity")

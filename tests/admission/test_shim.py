@@ -23,6 +23,7 @@ from tests.admission.scene import (
     run_once,
     vendor,
 )
+from tests.naming import each_of
 from webhook.admission.decision import Namespace, PodSecurityLevel
 from webhook.admission.shim import inject_shim
 from webhook.mapping.model.shim import has_empty_element, preload_list, search_path
@@ -118,7 +119,7 @@ def test_every_container_with_a_share_gets_one_and_the_pod_one_volume() -> None:
     assert outcome.deliveries == dict.fromkeys("isa", "hostPath")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "held",
     [
         Held(ACME, WHOLE),
@@ -126,7 +127,6 @@ def test_every_container_with_a_share_gets_one_and_the_pod_one_volume() -> None:
         Held(vendor(shim={**SHIM, "forms": ["share"]}), form="other"),
         Held(vendor(), source=ACME),
     ],
-    ids=["whole", "no shim", "other form", "translated away"],
 )
 def test_container_gets_none(held: Held) -> None:
     """Only a share, under a mapping with a shim for its form."""
@@ -139,7 +139,7 @@ def test_container_gets_none(held: Held) -> None:
 # Limits
 
 
-@pytest.mark.parametrize(
+@each_of(
     "request_, memory, cores",
     [
         (Request(2, Size(3000 * MIB), Percent(30)), "3000m", "30"),
@@ -155,8 +155,8 @@ def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: st
     assert outcome.env().get("ACME_CORES") == cores
 
 
-@pytest.mark.parametrize("memory", [Percent(50), ALL, UNLIMITED])
-@pytest.mark.parametrize("unmet", ["plugin", "deny"])
+@each_of("memory", [Percent(50), ALL, UNLIMITED])
+@each_of("unmet", ["plugin", "deny"])
 def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
     """Without a size nothing is injected and the plugin serves, with a note; or the mapping refuses."""
     held = Held(vendor(shim={**SHIM, "unmet": unmet}), Request(1, memory, Percent(30)))
@@ -178,7 +178,7 @@ def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
     assert outcome.findings[1].container is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     "memory, cores, serves",
     [
         (Size(MIB), Percent(30), True),
@@ -200,7 +200,7 @@ def test_limit_of_what_is_not_needed(memory: Any, cores: Any, *, serves: bool) -
 HOST, NONE = SHIM["delivery"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "deliveries, label, annotation, setting, default, kind",
     [
         ([HOST, NONE], None, None, None, "privileged", "hostPath"),
@@ -267,7 +267,7 @@ def test_plugin_limit_with_a_delivery_takes_it_along() -> None:
 # LD_LIBRARY_PATH
 
 
-@pytest.mark.parametrize(
+@each_of(
     "present, after, cleaned",
     [
         ("", "/opt/lib", False),
@@ -390,7 +390,7 @@ def test_any_preload_is_led_by_ours(value: str) -> None:
 # LD_PRELOAD
 
 
-@pytest.mark.parametrize(
+@each_of(
     "present, after",
     [
         ("", "/opt/lib/limit.so"),
@@ -458,7 +458,7 @@ def test_what_is_missing_of_earlier_work_is_completed() -> None:
 # Collisions
 
 
-@pytest.mark.parametrize(
+@each_of(
     "volume",
     [
         {"name": "lib", "emptyDir": {}},
@@ -485,7 +485,7 @@ def test_size_that_the_api_server_rewrote_is_the_same() -> None:
     assert injected(pod(volumes=[volume])).spec["volumes"] == [volume, VOLUMES[0]]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mount",
     [
         {"name": "data", "mountPath": "/opt/lib"},
@@ -508,7 +508,7 @@ def test_mount_in_the_way_is_refused(mount: dict[str, Any]) -> None:
     assert mount["name"] in refused.message
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mount",
     [
         {"name": "data", "mountPath": "/opt"},

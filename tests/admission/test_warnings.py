@@ -8,6 +8,7 @@ import pytest
 
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
@@ -42,7 +43,7 @@ def test_pod_without_keys_is_warned_about_except_in_audit(mode: str, count: int)
     assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * count
 
 
-@pytest.mark.parametrize(
+@each_of(
     "labels, reasons",
     [
         ({}, "VGW509,VGW601"),
@@ -89,7 +90,7 @@ def test_hints_with_a_variable_are_told() -> None:
     assert count == ["hami.io/use-BI-V150-uuid"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits, message",
     [
         (
@@ -137,10 +138,8 @@ def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
     assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the keys")
 
 
-@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
-@pytest.mark.parametrize(
-    "level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)]
-)
+@each_of("mode", ["enforce", "warn", "audit"])
+@each_of("level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)])
 def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
     """What the author of a pod cannot change is in the status and the audit log, whatever the mode."""
     namespace = Namespace(

@@ -9,6 +9,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -253,8 +254,8 @@ def test_what_lifts_under_one_vendor_lifts_under_all_with_the_library(
         assert name in decision.denial.message
 
 
-@pytest.mark.parametrize("vendor, path", [(vendor, path) for vendor, paths in ENFORCING.items() for path in paths])
-@pytest.mark.parametrize("as_device", [False, True])
+@each_of("vendor, path", [(vendor, path) for vendor, paths in ENFORCING.items() for path in paths])
+@each_of("as_device", [False, True])
 def test_no_mount_covers_what_the_plugin_mounts(vendor: str, path: str, *, as_device: bool) -> None:
     """However the path is written; not beside it, not below it, and not in a container that requests nothing."""
 
@@ -278,7 +279,7 @@ def test_no_mount_covers_what_the_plugin_mounts(vendor: str, path: str, *, as_de
         assert decided(sent(other, 0), policy()).allowed, other
 
 
-@pytest.mark.parametrize("vendor", WHOLE)
+@each_of("vendor", WHOLE)
 def test_whole_devices_show_no_others(vendor: str) -> None:
     """What a container runtime reads is guarded beside whole devices; with a harmless value, or none, nothing is."""
     for path in ENFORCING.get(vendor, []):
@@ -295,7 +296,7 @@ def test_whole_devices_show_no_others(vendor: str) -> None:
             assert "devices that the container did not request" in decision.denial.message
 
 
-@pytest.mark.parametrize("vendor", sorted(VISIBLE.keys() & SHARES.keys()))
+@each_of("vendor", sorted(VISIBLE.keys() & SHARES.keys()))
 def test_shares_show_no_others(vendor: str) -> None:
     """Nor does a share."""
     for name in VISIBLE[vendor]:
@@ -375,9 +376,9 @@ LEFT_ALONE: Mapping[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("resources", LEFT_ALONE.values(), ids=LEFT_ALONE)
-@pytest.mark.parametrize("kind", ["containers", "initContainers"])
-@pytest.mark.parametrize("beside", [False, True])
+@each_of("resources", LEFT_ALONE.values())
+@each_of("kind", ["containers", "initContainers"])
+@each_of("beside", [False, True])
 def test_containers_that_are_left_alone_show_no_devices(resources: dict[str, str], kind: str, *, beside: bool) -> None:
     """Alone in a pod or beside a share, remembered or not; what would lift a limit is nothing to them."""
 

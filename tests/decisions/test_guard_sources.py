@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, passes, pod_of, policy, sent_for
+from tests.naming import each_of
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 
@@ -32,8 +33,8 @@ def kai(*, hami_core: bool) -> Callable[[dict[str, Any]], None]:
     return mutate
 
 
-@pytest.mark.parametrize("hami_core", [False, True])
-@pytest.mark.parametrize("source", ["kai", "gpu-memory", "koordinator"])
+@each_of("hami_core", [False, True])
+@each_of("source", ["kai", "gpu-memory", "koordinator"])
 def test_what_kai_writes_between_two_passes_is_no_way_out(source: str, *, hami_core: bool) -> None:
     """Its own pods and those that are translated: nothing is denied, and the second pass changes nothing."""
     if source == "koordinator":
@@ -51,7 +52,7 @@ FIELD = {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}
 OF_KAI = {"configMapKeyRef": {"name": "p-x7k2m9q-shared-gpu-0", "key": "NVIDIA_VISIBLE_DEVICES"}}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "vendor, resources, source, allowed",
     [
         ("koordinator", SHARES["koordinator"], MINORS, True),

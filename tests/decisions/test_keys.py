@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
-from tests.naming import naming
+from tests.naming import each_of, naming
 from tests.unprobed import built_in_policy
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
@@ -122,7 +122,7 @@ def _names(case: dict[str, Any]) -> list[str]:
     return [name for place in ("limits", "labels", "annotations") for name in case.get(place, {})]
 
 
-@pytest.mark.parametrize("vendor", SOURCES)
+@each_of("vendor", SOURCES)
 def test_every_known_name_has_a_source(vendor: str) -> None:
     """Each entry of `known` is held by a case of its own, in which its removal or a misspelling of it is seen."""
     names = [name for case in CASES[vendor] if case.get("means") == "known" for name in _names(case)]
@@ -133,7 +133,7 @@ def test_every_known_name_has_a_source(vendor: str) -> None:
     assert held == set(_known(vendor))
 
 
-@pytest.mark.parametrize("vendor", SOURCES)
+@each_of("vendor", SOURCES)
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
     cases = CASES[vendor]

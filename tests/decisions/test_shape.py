@@ -23,7 +23,7 @@ from tests.decisions.test_cases import CASES, FOLDERS, context_in, pod_in, polic
 from tests.depth import one_in
 from tests.fuzz.generate import case_of
 from tests.fuzz.trial import Trial, called, encode
-from tests.naming import naming
+from tests.naming import each_of, naming
 from webhook.admission import Decision, decide, shape
 from webhook.admission.decision import Allocation, Plan
 from webhook.mapping.load import load_policy
@@ -95,7 +95,7 @@ def test_hit_and_miss_decide_the_same(first: int, monkeypatch: pytest.MonkeyPatc
     assert taken > FEWEST, taken
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
+@each_of("pair", PAIRS)
 def test_nothing_but_keys_is_worked_out_again(pair: Pair) -> None:
     """A pod of a known shape takes a tenth fewer calls, and gets the same answer."""
     sent = sent_from(pair)

@@ -3,9 +3,8 @@
 from importlib import resources
 from typing import Any
 
-import pytest
-
 from tests.mapping.vendors import policy
+from tests.naming import each_of
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import merge_documents
 from webhook.mapping.load import builtin, load_policy, prepare
@@ -24,7 +23,7 @@ def merged(changes: dict[str, Any]) -> tuple[dict[str, Any], set[tuple[str | int
     return dict(found.data), set(found.overridden)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "changes, expected, overridden",
     [
         ({}, {}, set()),

@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.naming import each_of
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Problem, Problems
@@ -47,19 +47,19 @@ def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
     return made
 
 
-@pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True", "yes", "YES", "Yes", "on", "ON", "oN"])
+@each_of("value", ["1", "t", "T", "TRUE", "true", "True", "yes", "YES", "Yes", "on", "ON", "oN"])
 def test_true_like_values(value: str) -> None:
     """What Go's strconv.ParseBool takes as true, and a yes or on in any case."""
     assert truthy(value)
 
 
-@pytest.mark.parametrize("value", ["", "0", "false", "tRUE", "y", "Y", "2", "01", " true", "true ", "enable", "oui"])
+@each_of("value", ["", "0", "false", "tRUE", "y", "Y", "2", "01", " true", "true ", "enable", "oui"])
 def test_values_that_are_not_true_like(value: str) -> None:
     """Everything else is not on."""
     assert not truthy(value)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "rule, value, lifts",
     [
         ({"lifts": "truthy"}, "true", True),
@@ -81,7 +81,7 @@ def test_values_that_lift(rule: dict[str, Any], value: str | None, *, lifts: boo
     assert (guards({"env": "X", **rule}).catch("X", value) is not None) == lifts
 
 
-@pytest.mark.parametrize(
+@each_of(
     "pattern, name, caught",
     [
         ("X", "X", True),
@@ -118,7 +118,7 @@ def test_first_rule_that_catches_is_given() -> None:
     assert actions == ["allow", "deny", "strip"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "rule",
     [
         {"env": "ACME_*", "unless": []},
@@ -152,7 +152,7 @@ def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Own
     return compile_owned(entries, hints, variables, (), problems), problems.found
 
 
-@pytest.mark.parametrize(
+@each_of(
     "pattern, key, inside",
     [
         ("a.io/node", "a.io/node", True),
@@ -240,7 +240,7 @@ SOURCED = guards(
 )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, value, source, action",
     [
         ("X", None, ("configMapKeyRef", "p-gpu-0"), "allow"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.explanation.pods import explain_pod
 from webhook.mapping.document.strict_yaml import parse
@@ -53,8 +54,8 @@ def decided(made: Any, by: Policy = POLICY) -> Decision:
     return decide(decode_pod(json.dumps(made).encode()), CONTEXT, by)
 
 
-@pytest.mark.parametrize("target", [None, "nvidia", "volcano"])
-@pytest.mark.parametrize("key", ["cloud.example/sharing", "cloud.example/cut"])
+@each_of("target", [None, "nvidia", "volcano"])
+@each_of("key", ["cloud.example/sharing", "cloud.example/cut"])
 def test_left_alone(key: str, target: str | None) -> None:
     """Nothing is filled in, translated, placed or reported; the sentence is for `explain`."""
     made = pod({CARD: "1"}, selector={key: "by-time"}, target=target)
@@ -113,7 +114,7 @@ forms:
 """
 
 
-@pytest.mark.parametrize(
+@each_of(
     "chip, cards, vram, meant",
     [
         ("small", 1, 3, "4096Mi"),
@@ -133,7 +134,7 @@ def test_numbers_by_form(chip: str, cards: int, vram: int, meant: str) -> None:
     assert decision.status["containers"]["c0"]["request"]["memory"] == meant
 
 
-@pytest.mark.parametrize(
+@each_of(
     "resources, target",
     [
         ({"huawei.com/Ascend910B3-core": "40"}, None),

@@ -58,7 +58,7 @@ def mistaken(document: str, mistake: dict[str, Any]) -> list[str]:
         data = load_yaml(document)
         for path, value in mistake["set"].items():
             put(data, path.split(" "), value)
-        document = yaml.safe_dump(data, sort_keys=False)
+        document = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False)
     return [*[document] * bool(document), *mistake.get("beside", ())]
 
 

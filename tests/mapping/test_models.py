@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, policy, reading, vendor
+from tests.naming import each_of
 from tests.unprobed import built_in_policy
 from webhook.mapping.load import builtin
 from webhook.mapping.model.vendor import Row, Vendor
@@ -59,7 +60,7 @@ def size(number: int) -> Size:
     return Size(number * 1024**3)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "variable, expected",
     [
         (
@@ -108,7 +109,7 @@ def test_what_is_written_holds_the_request_on_every_model() -> None:
     assert with_model.reading.request == requested
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each_of("model", MODELS)
 def test_models_of_slices(model: str) -> None:
     """Every model of devices is cut in sevenths or in fourths, and more memory never comes with a smaller profile of it."""
     rows = configured("mig", model=model).variables["profile"].rows

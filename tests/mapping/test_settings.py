@@ -1,8 +1,7 @@
 """The settings: what they may say."""
 
-import pytest
-
 from tests.mapping.vendors import policy
+from tests.naming import each_of
 from webhook.admission import Context, Namespace
 from webhook.admission.eligibility import skip_reason
 from webhook.pod import decode_pod
@@ -16,7 +15,7 @@ def test_defaults() -> None:
     assert policy(settings="optInLabel: vgpu-webhook.io/inject\ntimeoutSeconds: 5\n").digest == found.digest
 
 
-@pytest.mark.parametrize("label", ["gpu", "corp.example/gpu", "a.b-c.d/X_y.z", "g" * 63, f"{'g' * 253}/{'g' * 63}"])
+@each_of("label", ["gpu", "corp.example/gpu", "a.b-c.d/X_y.z", "g" * 63, f"{'g' * 253}/{'g' * 63}"])
 def test_a_label_of_ones_own_opts_in(label: str) -> None:
     """It, and no other."""
     found = policy(settings=f"optInLabel: {label}\n")

@@ -6,8 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import pytest
-
+from tests.naming import each_of
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
@@ -98,7 +97,7 @@ def test_a_percentage_has_no_value_for_a_variable() -> None:
     assert [made.unmet(Request(1, memory, UNLIMITED)) for memory in amounts] == ["memory", None, None]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "request_, values",
     [
         (Request(2, Size(3 * MIB), Percent(30)), {"MEMORY": "3m", "CORES": "30", "WHO": "main-2"}),

@@ -2,15 +2,14 @@
 
 import json
 
-import pytest
-
 from tests.mapping.vendors import policy
+from tests.naming import each_of
 from webhook.mapping.load import builtin
 
 VALUES = {"values": ["a", "b"]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "used",
     [
         "keys: {more: {resource: 'nvidia.com/{kind}-more', is: other}}",
@@ -37,7 +36,7 @@ def test_an_inherited_variable_may_be_unused() -> None:
     assert "resource" in renamed.variables
 
 
-@pytest.mark.parametrize("name", builtin())
+@each_of("name", builtin())
 def test_built_in_variables_are_used(name: str) -> None:
     """Each is part of a name, picked by a key, or has rows."""
     data = builtin()[name].data

@@ -18,6 +18,7 @@ import pytest
 from tests.decisions.test_any_to_any import CONTEXT, POLICY, SOURCES, STANDBY, TARGET, VENDORS, policy_for
 from tests.decisions.test_keys import CASES, pod_of
 from tests.depth import few_or_all, partners
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.mapping.model.policy import Policy
@@ -263,7 +264,7 @@ def test_every_order(source: str, most: int) -> None:
     assert not found, f"{len(found)}: {json.dumps(found, indent=1)[:6000]}"
 
 
-@pytest.mark.parametrize("target", VENDORS)
+@each_of("target", VENDORS)
 def test_whole_card_by_hami(target: str) -> None:
     """What HAMi's webhook makes of a count alone is denied where the user's own pod that says the same is denied."""
     ours = Ours(policy_for("nvidia"))
@@ -297,8 +298,8 @@ GROUPED = {
 }
 
 
-@pytest.mark.parametrize("order", ["Vo", "oVo", "VoVo"])
-@pytest.mark.parametrize("vendor", GROUPED)
+@each_of("order", ["Vo", "oVo", "VoVo"])
+@each_of("vendor", GROUPED)
 def test_volcano_group_of_another_system(vendor: str, order: str) -> None:
     """The scheduler that Volcano's webhook sets for a resource group stays, and is reported unless it serves the target."""
     ours, group = Ours(POLICY), volcano
