@@ -1,11 +1,10 @@
 """One guard list for one library: what lifts under one of its vendors lifts under all, and whole devices show no others."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-import jsonpatch
 import pytest
 
 from tests.mapping.vendors import policy as configured
@@ -250,61 +249,3 @@ def test_containers_that_are_left_alone_show_no_devices(resources: dict[str, str
             denied = decided(each, under)
             assert denied.denial is not None
             assert (denied.denial.reason, denied.denial.container) == (Reason.GUARDED, "left")
-
-
-def hami(policy_of_cores: str) -> Callable[[dict[str, Any]], None]:
-    """HAMi's webhook as far as it concerns variables of NVIDIA containers: each gets one more entry, looked up or not.
-
-    HAMi 4707fb02, ``pkg/device/nvidia/device.go``, MutateAdmission; ``overwriteEnv`` for containers without a GPU.
-    """
-
-    def mutate(sent: dict[str, Any]) -> None:
-        for container in sent["spec"]["containers"]:
-            variables = container.setdefault("env", [])
-            if policy_of_cores not in {"", "default"}:
-                variables.append({"name": "GPU_CORE_UTILIZATION_POLICY", "value": policy_of_cores})
-            if not any(name.startswith("nvidia.com/") for name in container.get("resources", {}).get("limits", {})):
-                variables.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"})
-
-    return mutate
-
-
-def passes(sent: dict[str, Any], between: Callable[[dict[str, Any]], None], under: Policy) -> list[Decision]:
-    """A first pass, another webhook, and the pass that it causes."""
-    first = decided(sent, under)
-    changed = jsonpatch.apply_patch(json.loads(json.dumps(sent)), json.loads(first.patch_json or b"[]"))
-    between(changed)
-    return [first, decided(changed, under)]
-
-
-@pytest.mark.parametrize("resources", [SHARES["nvidia"], WHOLE["nvidia"], {"nvidia.com/gpu": "1"}, SHARES["vcuda"]])
-def test_what_the_administrator_chose_is_no_way_out(resources: dict[str, str]) -> None:
-    """HAMi's webhook between two passes: with the exception nothing is denied, and the second pass changes nothing."""
-    target = "nvidia" if "tencent.com/vcuda-core" in resources else None
-    sent = pod_of(resources, target=target)
-    sent["spec"]["containers"].append({"name": "side"})
-    under = policy("guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
-    first, second = passes(sent, hami("disable"), under)
-    assert first.allowed
-    assert second.allowed
-    assert second.patch_json == b""
-    for value in ("force", "default", ""):
-        assert all(each.allowed for each in passes(sent, hami(value), policy()))
-
-
-def test_without_the_exception_the_second_pass_denies() -> None:
-    """That is the clash that `check` finds; an exception is for one value of one variable."""
-    sent = pod_of(SHARES["nvidia"])
-    first, second = passes(sent, hami("disable"), policy())
-    assert (first.allowed, second.allowed) == (True, False)
-    under = policy("guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable], CUDA_REDIRECT: [/a.so]}\n")
-    for name, value in [
-        ("CUDA_DISABLE_CONTROL", "true"),
-        ("GPU_CORE_UTILIZATION_POLICY", "$(X)"),
-        ("CUDA_REDIRECT", "/b"),
-    ]:
-        assert not decided(pod_of(SHARES["nvidia"], (name, value)), under).allowed
-    from_elsewhere = pod_of(SHARES["nvidia"])
-    reference = {"configMapKeyRef": {"name": "c", "key": "k"}}
-    from_elsewhere["spec"]["containers"][0]["env"] = [{"name": "GPU_CORE_UTILIZATION_POLICY", "valueFrom": reference}]
-    assert not decided(from_elsewhere, under).allowed

@@ -11,7 +11,7 @@ from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Problem, Problems
 from webhook.mapping.document.validation import guard_lists
-from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
+from webhook.mapping.model.guard import PLACES, Guards, compile_guards
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union
 from webhook.mapping.notation import glob_pattern
@@ -47,40 +47,6 @@ def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
     return made
 
 
-@each_of("value", ["1", "t", "T", "TRUE", "true", "True", "yes", "YES", "Yes", "on", "ON", "oN"])
-def test_true_like_values(value: str) -> None:
-    """What Go's strconv.ParseBool takes as true, and a yes or on in any case."""
-    assert truthy(value)
-
-
-@each_of("value", ["", "0", "false", "tRUE", "y", "Y", "2", "01", " true", "true ", "enable", "oui"])
-def test_values_that_are_not_true_like(value: str) -> None:
-    """Everything else is not on."""
-    assert not truthy(value)
-
-
-@each_of(
-    "rule, value, lifts",
-    [
-        ({"lifts": "truthy"}, "true", True),
-        ({"lifts": "truthy"}, "false", False),
-        ({"lifts": ["disable", "Off"]}, "DISABLE", True),
-        ({"lifts": ["disable", "Off"]}, "off", True),
-        ({"lifts": ["disable"]}, "force", False),
-        ({"unless": ["void", ""]}, "void", False),
-        ({"unless": ["void", ""]}, "", False),
-        ({"unless": ["void", ""]}, "Void", True),
-        ({"unless": []}, "", True),
-        ({"lifts": ["disable"]}, None, True),
-        ({"lifts": "truthy"}, None, True),
-        ({"unless": ["void"]}, None, True),
-    ],
-)
-def test_values_that_lift(rule: dict[str, Any], value: str | None, *, lifts: bool) -> None:
-    """Lifting values in any case, harmless ones to the letter; a value that is not known lifts."""
-    assert (guards({"env": "X", **rule}).catch("X", value) is not None) == lifts
-
-
 @each_of(
     "pattern, name, caught",
     [
@@ -103,19 +69,6 @@ def test_names_are_patterns(pattern: str, name: str, *, caught: bool) -> None:
     made = guards({"env": ["OTHER", pattern], "unless": []})
     assert (made.catch(name, "1") is not None) == caught
     assert made.guarded(name) == caught
-
-
-def test_first_rule_that_catches_is_given() -> None:
-    """Rules are tried in the order of the document, by exact name or by pattern."""
-    made = guards(
-        {"env": "A_X", "lifts": ["1"], "action": "allow"},
-        {"env": "A_*", "unless": ["3"]},
-        {"env": "A_X", "unless": [], "action": "strip"},
-    )
-    actions = [
-        rule.document.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])
-    ]
-    assert actions == ["allow", "deny", "strip"]
 
 
 @each_of(
@@ -228,39 +181,6 @@ def test_a_named_list_stands_where_it_is_named() -> None:
     assert rule.document.action == "allow"
     assert [rule.names for rule in made.rules][-1] == ("Z",)
     assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
-
-
-SOURCED = guards(
-    {
-        "env": "X",
-        "from": {"configMapKeyRef": "*-gpu-*", "fieldRef": "metadata.annotations['a.io/x']"},
-        "action": "allow",
-    },
-    {"env": ["X", "Y"], "unless": [""]},
-)
-
-
-@each_of(
-    "name, value, source, action",
-    [
-        ("X", None, ("configMapKeyRef", "p-gpu-0"), "allow"),
-        ("X", None, ("configMapKeyRef", "p-cpu-0"), "deny"),
-        ("X", None, ("secretKeyRef", "p-gpu-0"), "deny"),
-        ("X", None, ("fieldRef", "metadata.annotations['a.io/x']"), "allow"),
-        ("X", None, ("fieldRef", "metadata.annotations['a.io/xy']"), "deny"),
-        ("X", None, ("fieldRef", "p-gpu-0"), "deny"),
-        ("X", None, None, "deny"),
-        ("X", "p-gpu-0", None, "deny"),
-        ("X", "", None, None),
-        ("Y", None, ("configMapKeyRef", "p-gpu-0"), "deny"),
-    ],
-)
-def test_a_source_that_is_named(
-    name: str, value: str | None, source: tuple[str, str] | None, action: str | None
-) -> None:
-    """An exception for a source is for that kind and name alone; other entries take what is not known to lift."""
-    rule = SOURCED.catch(name, value, source)
-    assert (rule.document.action if rule is not None else None) == action
 
 
 def test_places_are_apart() -> None:
