@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import settings
 
+Option = TypeVar("Option")
+
 few_or_all = pytest.mark.parametrize(
-    "most", [pytest.param(2, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
+    "most", [pytest.param(1, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
 )
-"""Of the partners of each vendor two; and, marked `deep`, all of them."""
+"""Of the partners of each vendor, or the options of each value, one; and, marked `deep`, all of them."""
 
 costly = settings(max_examples=settings().max_examples // 4)
 """For a property of which each example takes tenths of a second."""
@@ -20,6 +22,11 @@ costly = settings(max_examples=settings().max_examples // 4)
 def one_in(count: int, values: Iterable[Any]) -> list[ParameterSet]:
     """The values of which the ordinary run takes every `count`-th; the others are marked `deep`."""
     return [pytest.param(value, marks=[pytest.mark.deep] if at % count else []) for at, value in enumerate(values)]
+
+
+def in_turn(options: Sequence[Option], at: int, most: int) -> Sequence[Option]:
+    """So many of the options for the value at a place: over a loop of values, each option is taken as often as any other."""
+    return [options[(at + number) % len(options)] for number in range(min(most, len(options)))]
 
 
 def partners(of: str, names: Sequence[str], most: int) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
@@ -49,9 +50,9 @@ FRACTIONS = [
 ]
 
 
-@pytest.mark.parametrize("text", FRACTIONS)
-@pytest.mark.parametrize("target", [None, "volcano"])
-@pytest.mark.parametrize("key", ["nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/priority"])
+@each_of("text", FRACTIONS)
+@each_of("target", [None, "volcano"])
+@each_of("key", ["nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/priority"])
 def test_no_fraction_is_rounded_before_it_is_read(text: str, target: str | None, key: str) -> None:
     """However many digits it has, wherever it stands, whatever the key says."""
     annotations = {} if target is None else {TARGET: target}
@@ -62,13 +63,13 @@ def test_no_fraction_is_rounded_before_it_is_read(text: str, target: str | None,
         assert decided(pod).reason is Reason.NOT_WHOLE
 
 
-@pytest.mark.parametrize("text", ["3000000001n", "2999999999n", "3.0000000001", "4"])
+@each_of("text", ["3000000001n", "2999999999n", "3.0000000001", "4"])
 def test_limits_and_requests_are_compared_to_the_last_digit(text: str) -> None:
     """A billionth more is another number."""
     assert decided(asking({"nvidia.com/gpu": "3"}, requests={"nvidia.com/gpu": text})).reason is Reason.LIMIT_DIFFERS
 
 
-@pytest.mark.parametrize("text", ["3000000000n", "3.", "3000m", "2.9999999999", "0.3e1"])
+@each_of("text", ["3000000000n", "3.", "3000m", "2.9999999999", "0.3e1"])
 def test_what_the_api_server_stores_as_a_whole_number(text: str) -> None:
     """It rounds to billionths, away from 0; so it is read where no API server has done so."""
     decision = decided(asking({"nvidia.com/gpu": text}, {TARGET: "volcano"}, requests={"nvidia.com/gpu": "3"}))
@@ -98,7 +99,7 @@ def test_fraction_in_an_annotation(text: str) -> None:
     assert decided(pod).reason is Reason.NOT_WHOLE
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits",
     [
         {"elasticgpu.io/gpu-core": "8Gi"},
@@ -118,9 +119,8 @@ def test_fraction_in_an_annotation(text: str) -> None:
         {"nvidia.com/mig-1g.10gb": "8Gi", "nvidia.com/mig-3g.40gb": "1"},
         {"enflame.com/drs-gcu": "8Gi"},
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("target", [None, "koordinator"])
+@each_of("target", [None, "koordinator"])
 def test_no_count_is_beyond_any_node(limits: Json, target: str | None) -> None:
     """Said, or derived from cores of whole cards: a size that was written for a number."""
     assert decided(asking(limits, {} if target is None else {TARGET: target})).reason is Reason.TOO_LARGE
@@ -176,12 +176,11 @@ def test_default_that_fills_nothing() -> None:
 VKE = {"vke.volcengine.com/mgpu-memory": "4096", "vke.volcengine.com/mgpu-core": "30"}
 
 
-@pytest.mark.parametrize("count", ["0", "00"])
-@pytest.mark.parametrize("target", [None, "nvidia"])
-@pytest.mark.parametrize(
+@each_of("count", ["0", "00"])
+@each_of("target", [None, "nvidia"])
+@each_of(
     "limits",
     [VKE, {"vke.volcengine.com/mgpu-memory": "4096"}, {"vke.volcengine.com/mgpu-core": "200"}],
-    ids=["share", "memory", "whole"],
 )
 def test_zero_in_a_list_contradicts_the_rest(limits: Json, target: str | None, count: str) -> None:
     """A container whose entry is 0 requests nothing, and so cannot request a part of a device."""
@@ -201,7 +200,7 @@ def test_zero_in_a_list_for_who_asks_for_nothing() -> None:
     assert decision.status == {} or list(decision.status["containers"]) == ["main"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits, annotations, labels, reason",
     [
         ({"nvidia.com/gpu": "0", "nvidia.com/gpumem": "3000"}, {}, {}, Reason.ZERO_DEVICES),
@@ -259,7 +258,7 @@ def test_amounts_of_a_status_are_exact() -> None:
     assert found["allocation"]["memory"] == "9537Mi"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits, end",
     [
         (
@@ -297,7 +296,6 @@ def test_amounts_of_a_status_are_exact() -> None:
         ({"nvidia.com/gpumem": "4000000000"}, "; if bytes were meant, write 3815 (3815 means 3815 MiB)"),
         ({"aliyun.com/gpu-mem": "2000000"}, "; if KiB were meant, write 2 (2 means 2 GiB)"),
     ],
-    ids=str,
 )
 def test_advice_is_what_was_probably_meant(limits: Json, end: str) -> None:
     """A fraction of one is a share of a GPU, and a size beyond any was counted in another unit."""
@@ -318,7 +316,7 @@ def _whole_devices() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("vendor, key", _whole_devices(), ids=str)
+@each_of("vendor, key", _whole_devices())
 def test_a_share_that_is_advised_is_accepted(vendor: str, key: str) -> None:
     """Whoever writes what the denial of half a device says is not denied again for that."""
     denial = decided(asking({key: "0.5"})).denial

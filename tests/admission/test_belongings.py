@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.labels import INJECT
 from webhook.mapping.document.problem import MappingError
@@ -101,7 +102,7 @@ IN_SPEC: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
-@pytest.mark.parametrize("what", IN_SPEC)
+@each_of("what", IN_SPEC)
 def test_names_in_the_spec(what: str) -> None:
     """Node selector, affinity, tolerations and gates, if they lead to the source's nodes or wait for its scheduler."""
     spec, expected = IN_SPEC[what]
@@ -142,7 +143,7 @@ def test_systems_that_still_serve_a_container_know_their_names() -> None:
     assert reported(decided({}, "other.example/gpu", labels=labels)) == []
 
 
-@pytest.mark.parametrize("name", ["", "a=b=c", "a*=b", "{x}.example/a", "a=*", "*", "a" * 1000])
+@each_of("name", ["", "a=b=c", "a*=b", "{x}.example/a", "a=*", "*", "a" * 1000])
 def test_names_that_match_too_much(name: str) -> None:
     """An empty name, one for every key, and values with patterns are invalid."""
     with pytest.raises(MappingError):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.collect import MAX_REQUESTING
 from webhook.admission.eligibility import (
@@ -89,7 +90,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
     assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_KEY}) is is_reported
 
 
-@pytest.mark.parametrize(
+@each_of(
     "pod",
     [
         {
@@ -129,21 +130,6 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
             "metadata": {"annotations": {"tke.cloud.tencent.com/app-class": "a" * 10_000}},
             "spec": {"containers": [{"name": "a", "resources": {"limits": {"tencent.com/vcuda-core": "10"}}}]},
         },
-    ],
-    ids=[
-        "marks",
-        "variables",
-        "long variable",
-        "variable that becomes long",
-        "containers",
-        "asking",
-        "asking by keys",
-        "asking both ways",
-        "keys",
-        "resource names",
-        "long name",
-        "long container name",
-        "long value",
     ],
 )
 def test_more_than_any_honest_pod_has_is_refused(pod: dict[str, Any]) -> None:
@@ -274,7 +260,7 @@ TOLD: dict[str, tuple[str, str]] = {
 """How the denial of one more begins, and the field that it names."""
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@each_of("name", LIMITS)
 def test_as_much_as_is_permitted_is_not_too_much(name: str) -> None:
     """What is at the limit is decided like anything else; what is one beyond it is denied, in every mode with its code."""
     most, made = LIMITS[name]

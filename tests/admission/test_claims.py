@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import policy
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_in_status
@@ -39,7 +40,7 @@ def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> D
     return decide(decode_pod(json.dumps(data).encode()), context, in_force)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "resources",
     [
         SHARE,
@@ -50,7 +51,7 @@ def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> D
         {"nvidia.com/mig-1g.10gb": "1", "nvidia.com/mig-2g.20gb": "1"},
     ],
 )
-@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@each_of("kind", ["containers", "initContainers"])
 def test_beside_a_request_of_any_mapping(resources: dict[str, str], kind: str) -> None:
     """Shares, counts, slices that are otherwise left alone; containers and init containers.
 
@@ -75,7 +76,7 @@ def test_beside_a_request_of_any_mapping(resources: dict[str, str], kind: str) -
     assert f"beside {min(resources)} is for a GPU" in reported.message
 
 
-@pytest.mark.parametrize(
+@each_of(
     "resources, code",
     [
         ({"limits": {"cpu": "1"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
@@ -249,7 +250,7 @@ def test_a_status_describes_only_what_its_name_says() -> None:
 A100, OTHER = "NVIDIA A100-SXM4-80GB", "GPU-11111111-1111-1111-1111-111111111111"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "annotations, text",
     [
         ({"nvidia.com/use-gputype": "A100,, h100 "}, {"model": "a100,h100"}),
@@ -273,9 +274,7 @@ def test_devices_that_annotations_select(annotations: dict[str, str], text: dict
     assert decided(stored(data), WRITES).objects == (template,)
 
 
-@pytest.mark.parametrize(
-    "value", ["a' || true || '", "a\\", "x" * 65, "!a", ",".join(map(str, range(17))), "ä", "a\nb"]
-)
+@each_of("value", ["a' || true || '", "a\\", "x" * 65, "!a", ",".join(map(str, range(17))), "ä", "a\nb"])
 def test_names_that_no_claim_selects_by(value: str) -> None:
     """Denied, and who forges a status with one leaves no quotes either."""
     data = pod({"limits": SHARE})
@@ -417,7 +416,7 @@ def test_a_status_describes_only_the_requests_that_its_name_says() -> None:
     assert found(swapped) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "data, in_force, why",
     [
         (on_one_device(*([1] * 33)), MANAGES, "at most 32 requests"),
@@ -443,7 +442,7 @@ def test_the_most_containers_on_one_device() -> None:
     assert decided(data, MANAGES).objects == (template,)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "old, new",
     [
         ('"matchAttribute": "manager.nvidia.com/uuid"', '"matchAttribute": "manager.nvidia.com/model"'),
@@ -472,8 +471,8 @@ OF_SOURCES = {"gpushare": ("aliyun.com/gpu-mem", 1024), "volcano-legacy": ("volc
 """How each source requests memory of its one device: the key, and the mebibytes of 1."""
 
 
-@pytest.mark.parametrize("target", WITH_CLAIMS)
-@pytest.mark.parametrize("source", TOGETHER)
+@each_of("target", WITH_CLAIMS)
+@each_of("source", TOGETHER)
 def test_one_device_from_any_source_to_any_claim(source: str, target: str) -> None:
     """Each container's request in the template means what it requested; or all of it is denied."""
     key, unit = OF_SOURCES[source]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
@@ -61,7 +62,7 @@ def test_a_second_call_changes_nothing(policy: Policy) -> None:
 MOUNT = {"name": "mine", "mountPath": "/copy"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "change, difference",
     [
         ({"image": "mine"}, "another image"),
@@ -86,7 +87,6 @@ MOUNT = {"name": "mine", "mountPath": "/copy"}
         ({"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/elsewhere"}]}, "other mounts"),
         ({"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}] * 2}, "other mounts"),
     ],
-    ids=lambda value: json.dumps(value)[:100],
 )
 def test_a_container_of_its_name_that_brings_something_else(
     policy: Policy, change: dict[str, Any], difference: str

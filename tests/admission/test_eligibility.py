@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.naming import each_of
 from webhook.admission.decision import Context, Namespace
 from webhook.admission.eligibility import Mode, bucket, enforcement_of, workload
 from webhook.pod import Pod, decode_pod
@@ -19,7 +19,7 @@ def made_by(kind: str, owner_name: str, **metadata: Any) -> Pod:
     return decode_pod(json.dumps({"metadata": {"ownerReferences": [owner], **metadata}}).encode())
 
 
-@pytest.mark.parametrize(
+@each_of(
     "pod, name",
     [
         (made_by("ReplicaSet", "train-5d4f8c7b6d", name="train-5d4f8c7b6d-x2x2x"), "team/ReplicaSet/train"),
@@ -39,7 +39,6 @@ def made_by(kind: str, owner_name: str, **metadata: Any) -> Pod:
             "team/B/b",
         ),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_a_pod_is_a_part_of(pod: Pod, name: str) -> None:
     """The same for all pods of a workload and at every roll-out: without what changes from one to the next."""
@@ -66,7 +65,7 @@ def firm(labels: dict[str, str]) -> tuple[Mode, list[Reason]]:
 MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "labels, mode, reported",
     [
         ({}, Mode.ENFORCE, []),

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
-from webhook.admission.decision import Namespace, Plan
+from tests.naming import each_of
+from webhook.admission.decision import Namespace
 from webhook.admission.guard import MAX_MOUNTS, guard_pod
-from webhook.admission.shim import inject_shim
 from webhook.reasons import Denied, Reason
 
 GUARD: list[dict[str, Any]] = [
@@ -33,7 +33,7 @@ def refusal(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, value",
     [
         *(("ACME_OFF", value) for value in ("1", "t", "T", "true", "TRUE", "True", "yes", "Yes", "ON", "on")),
@@ -53,7 +53,7 @@ def test_value_that_lifts_is_refused(name: str, value: str) -> None:
     assert refused.finding.value == value
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, value",
     [
         *(("ACME_OFF", value) for value in ("0", "false", "no", "off", "", "2", "truth", " true", "tRUE")),
@@ -72,8 +72,8 @@ def test_value_that_does_not_lift_is_let_be(name: str, value: str) -> None:
     assert outcome.findings == ()
 
 
-@pytest.mark.parametrize("name", ["ACME_OFF", "ACME_POLICY", "ACME_VISIBLE_DEVICES", "ACME_MEMORY"])
-@pytest.mark.parametrize("how", ["elsewhere", "reference"])
+@each_of("name", ["ACME_OFF", "ACME_POLICY", "ACME_VISIBLE_DEVICES", "ACME_MEMORY"])
+@each_of("how", ["elsewhere", "reference"])
 def test_value_that_is_not_known_is_taken_to_lift(name: str, how: str) -> None:
     """A ConfigMap, or a reference that the kubelet expands, could say anything."""
     entry = elsewhere(name) if how == "elsewhere" else {"name": name, "value": "$(OTHER)"}
@@ -86,12 +86,6 @@ def test_value_of_the_shim_is_ours() -> None:
     """What the shim writes for this request never lifts; for another request it does."""
     assert guarded(("ACME_MEMORY", "3000m")).patch == ()
     assert "3000m" in refusal(("ACME_MEMORY", "3000")).finding.message
-
-
-def test_value_of_the_shim_is_ours_where_the_plugin_mounts_it() -> None:
-    """It is ours wherever the shim comes from."""
-    held = Held(vendor(guard=GUARD, shim={**SHIM, "mode": "plugin"}))
-    assert guarded(("ACME_MEMORY", "3000m"), held=held).patch == ()
 
 
 def test_every_entry_of_a_name_is_looked_at() -> None:
@@ -109,8 +103,8 @@ def test_first_rule_that_catches_decides() -> None:
     assert refusal(("ACME_MEMORY_NOTE", "x"), held=held).finding.reason is Reason.GUARDED
 
 
-@pytest.mark.parametrize("action", ["allow", "warn"])
-@pytest.mark.parametrize("place", ["env", "mount", "annotation", "label"])
+@each_of("action", ["allow", "warn"])
+@each_of("place", ["env", "mount", "annotation", "label"])
 def test_what_is_let_be_hides_nothing_behind_it(place: str, action: str) -> None:
     """Every entry is looked at, whatever the rule for the one before it does."""
     names = ("/etc/a", "/etc/b") if place == "mount" else ("A", "B")
@@ -161,44 +155,6 @@ def test_a_path_of_the_node_behind_another_volume_is_seen() -> None:
         run(guard_pod, sent, Scene([Held(vendor(guard=rules))]))
 
 
-def test_variable_is_stripped_where_the_mapping_says_so() -> None:
-    """`action: strip` removes every such entry, and reports each."""
-    held = Held(vendor(guard=[{"env": "ACME_*", "unless": [], "action": "strip"}]))
-    outcome = guarded(("A", "1"), ("ACME_X", "1"), ("B", "$(ACME_X)"), elsewhere("ACME_Y"), ("ACME_X", "2"), held=held)
-    assert [entry["name"] for entry in outcome.container()["env"]] == ["A", "B"]
-    assert outcome.reasons == [Reason.GUARD_STRIPPED] * 3
-
-
-def test_variable_is_stripped_and_written_by_the_shim() -> None:
-    """The shim comes after the guard and writes its own value of a variable that was taken away."""
-
-    def both(work: Plan) -> None:
-        guard_pod(work)
-        inject_shim(work)
-
-    held = Held(vendor(guard=[{"env": "ACME_MEMORY", "unless": [], "action": "strip"}], shim=SHIM))
-    sent = pod({"name": "main", "env": env(("ACME_MEMORY", "99g"), ("A", "1"))})
-    outcome = run(both, sent, Scene([held]))
-    assert [entry["name"] for entry in outcome.container()["env"]].count("ACME_MEMORY") == 1
-    assert outcome.env()["ACME_MEMORY"] == "3000m"
-
-
-@pytest.mark.parametrize(
-    "held",
-    [Held(GUARDED, WHOLE), Held(vendor()), Held(vendor("other"), source=GUARDED)],
-    ids=["whole", "none", "target"],
-)
-def test_container_is_let_be(held: Held) -> None:
-    """Whole devices have no limit to lift; and the list is that of the mapping under which the container runs."""
-    assert guarded(("ACME_OFF", "1"), held=held).patch == ()
-
-
-def test_only_containers_that_hold_a_share_are_guarded() -> None:
-    """A container beside them sees no device."""
-    sent = pod({"name": "main"}, {"name": "side", "env": env(("ACME_OFF", "1"))})
-    assert run(guard_pod, sent, Scene([Held(GUARDED), None])).patch == ()
-
-
 def test_init_containers_are_guarded() -> None:
     """An init container with a share can lift a limit as well."""
     sent = pod(initContainers=[{"name": "init", "env": env(("ACME_OFF", "1"))}])
@@ -217,7 +173,7 @@ SOURCED = vendor(
 FROM: dict[str, Any] = {"configMapKeyRef": {"name": "p-acme-0", "key": "k"}}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "entry, allowed",
     [
         ({"valueFrom": FROM}, True),
@@ -266,7 +222,7 @@ def keyed(scene: Scene, annotations: dict[str, str], labels: dict[str, str]) -> 
     return run(guard_pod, sent, scene)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "annotations, labels, denied",
     [
         ({"acme.io/policy": "None"}, {}, "annotations[acme.io/policy]"),
@@ -347,31 +303,6 @@ def marked(*held: Held, user: str = "") -> Outcome:
     return run(guard_pod, sent, Scene([*held, *[None] * (2 - len(held))], user=user))
 
 
-@pytest.mark.parametrize(
-    "held",
-    [Held(OWNED), Held(OWNED, WHOLE), Held(OWNED, source=vendor("other")), Held(vendor("other"), source=OWNED)],
-    ids=["share", "whole", "target", "source"],
-)
-def test_marks_of_a_scheduler_are_stripped(held: Held) -> None:
-    """Source's and target's marks go, whole devices or not; what is not theirs stays."""
-    outcome = marked(held)
-    assert outcome.pod["metadata"]["annotations"] == {"acme.io/wish": "y", "mine": "z"}
-    assert outcome.pod["metadata"]["labels"] == {"acme.io/node": "kept", "app": "a"}
-    assert outcome.reasons == [Reason.OWNED_STRIPPED] * 5
-    assert {finding.field for finding in outcome.findings} == {
-        "metadata.annotations[acme.io/node]",
-        "metadata.annotations[acme.io/a-b-allocated]",
-        "metadata.annotations[acme.io/A1-ids]",
-        "metadata.labels[acme.io/bound]",
-        "metadata.labels[acme.io/A1]",
-    }
-
-
-def test_marks_of_other_schedulers_are_let_be() -> None:
-    """Marks of vendors that the pod neither requests from nor is written for stay."""
-    assert marked(Held(vendor("other"))).patch == ()
-
-
 def test_scheduler_may_write_its_own_marks() -> None:
     """A user listed under `ownedBy` of an owner of the key may write it."""
     assert marked(Held(OWNED), user="system:acme").patch == ()
@@ -391,7 +322,7 @@ FIELDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "container, spec, found",
     [
         ({}, {"hostPID": True}, "deny"),
@@ -418,7 +349,7 @@ FIELDS: list[dict[str, Any]] = [
         ),
     ],
 )
-@pytest.mark.parametrize("action", [None, "audit", "strip", "allow"])
+@each_of("action", [None, "audit", "strip", "allow"])
 def test_fields_and_paths_of_the_node(
     container: dict[str, Any], spec: dict[str, Any], found: str | None, action: str | None
 ) -> None:
@@ -454,7 +385,7 @@ def mounting(
     return run(guard_pod, sent, Scene([held or Held(vendor(guard=rules))]))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mount, volumes, allowed",
     [
         ({"mountPath": "/acme/lib"}, [], False),
@@ -498,13 +429,6 @@ def test_mount_is_stripped() -> None:
     assert outcome.reasons == [Reason.GUARD_STRIPPED]
 
 
-def test_mount_is_reported() -> None:
-    """With `warn` it stays."""
-    outcome = mounting({"mountPath": "/acme/lib"}, action="warn")
-    assert outcome.patch == ()
-    assert outcome.reasons == [Reason.GUARD_KEPT]
-
-
 def test_mount_beside_whole_devices() -> None:
     """There is no limit to lift, but devices of others can be shown."""
     held = Held(vendor(guard=MOUNTS), WHOLE)
@@ -521,19 +445,6 @@ def test_mount_follows_the_namespace() -> None:
         namespace = Namespace("team", annotations={"vgpu-webhook.io/guard": action})
         outcome = run(guard_pod, sent, Scene([Held(vendor(guard=MOUNTS))], namespace=namespace))
         assert bool(outcome.patch) is patched
-
-
-def test_stripped_mount_is_none_to_the_shim() -> None:
-    """It would be denied as a collision otherwise."""
-
-    def both(work: Plan) -> None:
-        guard_pod(work)
-        inject_shim(work)
-
-    held = Held(vendor(guard=[{"mount": "/opt/lib/*", "unless": [], "action": "strip"}], shim=SHIM))
-    sent = pod({"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/opt/lib/limit.so"}]})
-    outcome = run(both, sent, Scene([held]))
-    assert "/opt/lib/limit.so" not in [entry["mountPath"] for entry in outcome.container()["volumeMounts"]]
 
 
 def test_mounts_that_are_compared_are_few() -> None:

@@ -1,15 +1,15 @@
 """Hidden devices: what holds for every pod."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.decisions.test_cases import FOLDERS, pod_in
+from tests.depth import few_or_all, in_turn
 from tests.mapping.vendors import policy
+from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
-from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.hide import HIDING, hiding_of
 from webhook.admission.judge import judge_pod
@@ -18,7 +18,6 @@ from webhook.pod import decode_pod
 
 Json = dict[str, Any]
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
-CASES = Path(__file__).parents[1] / "cases"
 SETTINGS = "target: {target}\nbareDevices: whole\nhideDevices: true\n"
 TARGETS = ("nvidia", "volcano", "kai", "ascend", "metax")
 SIDECAR: Json = {"name": "sidecar-of-the-test", "image": "i"}
@@ -32,25 +31,20 @@ def decided(pod: Json, target: str) -> Decision:
 POLICIES = {target: policy(settings=SETTINGS.format(target=target)) for target in TARGETS}
 
 
-def pods() -> Iterator[Any]:
-    """Those of the golden cases."""
-    for folder in sorted(CASES.iterdir()):
-        yield pytest.param(load_yaml((folder / "pod.yaml").read_text()), id=folder.name)
-
-
-@pytest.mark.parametrize("pod", list(pods()))
-def test_once_is_enough(pod: Json) -> None:
+@few_or_all
+def test_once_is_enough(most: int) -> None:
     """Whatever a pod requests, and for each target: a second call changes nothing, and the judge has nothing to say."""
-    spec = {**pod["spec"], "containers": [*pod["spec"]["containers"], SIDECAR]}
-    for target in TARGETS:
-        sent = {**pod, "spec": spec}
-        decision = decided(sent, target)
-        if decision.denial is not None:
-            continue
-        stored = apply_strictly(sent, decision.patch)
-        again = decided(stored, target)
-        assert again.patch == (), target
-        assert judge_pod(decode_pod(json.dumps(stored).encode()), CONTEXT, POLICIES[target]).allowed
+    for at, folder in enumerate(FOLDERS):
+        pod = json.loads(pod_in(folder))
+        pod["spec"]["containers"].append(SIDECAR)
+        for target in in_turn(TARGETS, at, most):
+            decision = decided(pod, target)
+            if decision.denial is not None:
+                continue
+            stored = apply_strictly(pod, decision.patch)
+            with naming(f"{folder.name} for {target}"):
+                assert decided(stored, target).patch == ()
+                assert judge_pod(decode_pod(json.dumps(stored).encode()), CONTEXT, POLICIES[target]).allowed
 
 
 @pytest.mark.parametrize(
@@ -88,7 +82,7 @@ def test_what_we_write_ourselves_is_no_request() -> None:
         assert not found.keys.among([key for place in places for key in (*place.labels, *place.annotations)])
 
 
-@pytest.mark.parametrize("status", ["", "{", "[]", '{"hidden": 3}', '{"hidden": [null]}'])
+@each_of("status", ["", "{", "[]", '{"hidden": 3}', '{"hidden": [null]}'])
 def test_a_status_that_is_not_ours(status: str) -> None:
     """It counts as none."""
     pod = {

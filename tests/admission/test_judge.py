@@ -11,6 +11,7 @@ import pytest
 from tests.fuzz.generate import case_of
 from tests.fuzz.policies import policy_of
 from tests.fuzz.trial import Trial
+from tests.naming import each_of
 from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
@@ -249,8 +250,8 @@ OWNED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "train-5d4f8c7b9", "
 GENERATED = {"generateName": "train-"}
 
 
-@pytest.mark.parametrize("change", [{MARK: "x"}, TARGET])
-@pytest.mark.parametrize("named, workload", [(OWNED, "team/ReplicaSet/train"), (GENERATED, "team//train-")])
+@each_of("change", [{MARK: "x"}, TARGET])
+@each_of("named, workload", [(OWNED, "team/ReplicaSet/train"), (GENERATED, "team//train-")])
 def test_an_update_is_in_the_bucket_of_the_creation(named: Json, workload: str, change: dict[str, str]) -> None:
     """That of the workload, whatever the pod is called, and also where the update drops the owner."""
     counted = bucket(workload)
@@ -285,7 +286,7 @@ def test_other_updates_are_allowed() -> None:
     assert updated({}, {MARK: "x"}, Context(namespace)).allowed
 
 
-@pytest.mark.parametrize(
+@each_of(
     "container, code",
     [
         ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}, "VGW605"),
@@ -294,7 +295,7 @@ def test_other_updates_are_allowed() -> None:
         ({"env": [{"name": "TERM", "value": "xterm"}]}, None),
     ],
 )
-@pytest.mark.parametrize("guard", [None, "strip", "allow"])
+@each_of("guard", [None, "strip", "allow"])
 def test_ephemeral_containers(container: Json, code: str | None, guard: str | None) -> None:
     """By the same lists; what would be removed from a new pod cannot be removed here, so it is denied, too."""
     resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace
 from webhook.admission.survey import MOST, unread_keys
 from webhook.mapping.document.strict_yaml import parse
@@ -32,7 +33,7 @@ def texts(decision: Decision) -> list[str]:
     return [finding.message.replace(f"{OURS}/", "") for finding in found]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "metadata, text",
     [
         ({"annotations": {f"{OURS}/taget": "x"}}, "annotation taget … pod: did you mean the annotation target?"),
@@ -46,13 +47,13 @@ def texts(decision: Decision) -> list[str]:
         ),
     ],
 )
-@pytest.mark.parametrize("container", [SHARE, PLAIN], ids=["share", "plain"])
+@each_of("container", [SHARE, PLAIN])
 def test_key_of_a_pod(container: dict[str, Any], metadata: dict[str, Any], text: str) -> None:
     """It is reported wherever the webhook looks at the pod, with what was meant."""
     assert texts(decided(container, metadata)) == [text.replace("…", "has no effect on a")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "labels, annotations, text",
     [
         ({f"{OURS}/moed": "warn"}, {}, "label moed … namespace: did you mean the label mode?"),

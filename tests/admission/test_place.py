@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import WHOLE, Held, Outcome, Scene, pod, run, vendor
+from tests.naming import each_of
 from webhook.admission.placement import place_pod
 from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Denied, Reason
@@ -29,7 +30,7 @@ def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
 
 
 @pytest.mark.trap(number=29)
-@pytest.mark.parametrize(
+@each_of(
     "current, source, target, after",
     [
         (None, "one", "one", "one"),
@@ -83,33 +84,6 @@ def test_vendors_that_share_a_scheduler_are_placed_by_it() -> None:
     assert placed(sent, *held).spec["schedulerName"] == "both"
 
 
-@pytest.mark.trap(number=36)
-def test_what_a_mapping_wants_is_added() -> None:
-    """Runtime class, node selector, tolerations, labels and annotations are added where the pod says nothing."""
-    place = {
-        "runtimeClassName": "gpu",
-        "nodeSelector": {"card": "x"},
-        "tolerations": [{"key": "gpu", "operator": "Exists"}],
-        "labels": {"a.b/l": "1"},
-        "annotations": {"a.b/a": "2"},
-    }
-    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(vendor(place=place)), Held(vendor(place=place)))
-    assert outcome.spec["runtimeClassName"] == "gpu"
-    assert outcome.spec["nodeSelector"] == {"card": "x"}
-    assert outcome.spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
-    assert outcome.pod["metadata"]["labels"] == {"a.b/l": "1"}
-    assert outcome.pod["metadata"]["annotations"] == {"a.b/a": "2"}
-    assert outcome.findings == ()
-
-
-def test_nothing_is_told_where_the_mapping_says_nothing() -> None:
-    """What a user wrote is nobody's business where the mapping has no wish of its own."""
-    sent = pod(runtimeClassName="mine", nodeSelector={"card": "y"}, tolerations=[{"key": "t"}])
-    outcome = placed(sent, Held(vendor()))
-    assert outcome.patch == ()
-    assert outcome.findings == ()
-
-
 @pytest.mark.parametrize(
     "present",
     [
@@ -123,7 +97,7 @@ def test_toleration_that_is_there_is_not_added_again(present: dict[str, Any]) ->
     assert placed(pod(tolerations=[present]), Held(vendor(place=place))).patch == ()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         {"value": "no"},
@@ -161,7 +135,7 @@ ZONE = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
 OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "terms, after",
     [
         ([], [{"matchFields": [PIN]}]),
@@ -170,7 +144,6 @@ OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values":
         ([{}, ZONE], [{}, {**ZONE, "matchFields": [PIN]}]),
         ([{"matchFields": [PIN]}], [{"matchFields": [PIN]}]),
     ],
-    ids=["none", "one", "two", "empty", "already"],
 )
 def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any]) -> None:
     """The node is added to every alternative, the pod's other affinities stay, and it is reported."""
@@ -189,14 +162,6 @@ def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any
         },
     }
     assert outcome.reasons == [Reason.NODE_NAME_TO_AFFINITY]
-
-
-@pytest.mark.parametrize("spec", [{}, {"affinity": None}, {"affinity": {}}, {"affinity": {"nodeAffinity": None}}])
-def test_node_name_becomes_the_only_affinity(spec: dict[str, Any]) -> None:
-    """A pod without an affinity gets one."""
-    outcome = placed(pod(nodeName="n1", **spec), Held(vendor()), nodeName="affinity")
-    required = outcome.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert required == {"nodeSelectorTerms": [{"matchFields": [PIN]}]}
 
 
 @pytest.mark.parametrize(

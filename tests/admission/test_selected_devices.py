@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mapping.vendors import policy
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.overrides import selected_devices
@@ -90,7 +91,7 @@ KNOWN: dict[str, tuple[dict[str, Any], str, int | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_of("name", KNOWN)
 def test_what_a_pod_says_of_its_card(name: str) -> None:
     """By the node selector and every alternative of required affinity."""
     spec, names, memory = KNOWN[name]
@@ -99,7 +100,7 @@ def test_what_a_pod_says_of_its_card(name: str) -> None:
     assert card.memory == (None if memory is None else memory * GIB)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "spec",
     [
         {},

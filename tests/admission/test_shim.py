@@ -1,6 +1,5 @@
 """The shim: present in every container with a share, first for its loader, and never twice."""
 
-import copy
 from posixpath import normpath
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.admission.scene import (
     MIB,
     PLUGIN_SHIM,
     SHIM,
-    WHOLE,
     Held,
     Outcome,
     Scene,
@@ -23,6 +21,7 @@ from tests.admission.scene import (
     run_once,
     vendor,
 )
+from tests.naming import each_of
 from webhook.admission.decision import Namespace, PodSecurityLevel
 from webhook.admission.shim import inject_shim
 from webhook.mapping.model.shim import has_empty_element, preload_list, search_path
@@ -80,93 +79,7 @@ def assert_untouched(outcome: Outcome) -> None:
     assert outcome.patch == ()
 
 
-def test_container_without_anything_gets_everything() -> None:
-    """No env, no mounts, no volumes: all lists are added, the library read-only."""
-    outcome = injected()
-    assert outcome.env() == ENV
-    assert outcome.container()["volumeMounts"] == MOUNTS
-    assert outcome.spec["volumes"] == VOLUMES
-    assert outcome.deliveries == {"main": "hostPath"}
-    assert outcome.reasons == [Reason.IMAGE_PATH_ASSUMED]
-    assert outcome.findings[0].container == "main"
-
-
-def test_what_the_user_has_stands_before() -> None:
-    """Ordinary variables, mounts and volumes stay where they are."""
-    own = {"name": "data", "mountPath": "/data"}
-    volume = {"name": "data", "emptyDir": {}}
-    outcome = injected(pod({"name": "main", "env": env(("A", "1")), "volumeMounts": [own]}, volumes=[volume]))
-    assert outcome.container()["env"][0] == {"name": "A", "value": "1"}
-    assert outcome.container()["volumeMounts"] == [own, *MOUNTS]
-    assert outcome.spec["volumes"] == [volume, *VOLUMES]
-
-
-def test_every_container_with_a_share_gets_one_and_the_pod_one_volume() -> None:
-    """Init containers, native sidecars and containers alike; others are left alone."""
-    sent = pod(
-        {"name": "a"},
-        {"name": "b"},
-        {"name": "c"},
-        initContainers=[{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
-    )
-    whole, plain = Held(ACME, WHOLE), Held(vendor("plain"))
-    outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME), Held(ACME), whole, plain]))
-    assert outcome.spec["volumes"] == VOLUMES
-    assert [initContainer["volumeMounts"] for initContainer in outcome.spec["initContainers"]] == [MOUNTS, MOUNTS]
-    assert outcome.env(0)["ACME_CACHE"] == "/tmp/cache/a.cache"
-    assert outcome.spec["containers"][1:] == [{"name": "b"}, {"name": "c"}]
-    assert outcome.deliveries == dict.fromkeys("isa", "hostPath")
-
-
-@pytest.mark.parametrize(
-    "held",
-    [
-        Held(ACME, WHOLE),
-        Held(vendor()),
-        Held(vendor(shim={**SHIM, "forms": ["share"]}), form="other"),
-        Held(vendor(), source=ACME),
-    ],
-    ids=["whole", "no shim", "other form", "translated away"],
-)
-def test_container_gets_none(held: Held) -> None:
-    """Only a share, under a mapping with a shim for its form."""
-    outcome = injected(held=held)
-    assert_untouched(outcome)
-    assert outcome.findings == ()
-    assert outcome.deliveries == {}
-
-
 # Limits
-
-
-@pytest.mark.parametrize(
-    "request_, memory, cores",
-    [
-        (Request(2, Size(3000 * MIB), Percent(30)), "3000m", "30"),
-        (Request(1, Size(3000 * MIB + 1), Percent(100)), "3001m", "100"),
-        (Request(1, Size(1), UNLIMITED), "1m", None),
-        (Request(1, Size(16 * 1024 * MIB), UNLIMITED), "16384m", None),
-    ],
-)
-def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: str | None) -> None:
-    """Memory in MiB, cores in percent, both per device and never less than requested; no limit writes no variable."""
-    outcome = injected(held=Held(ACME, request_))
-    assert outcome.env()["ACME_MEMORY"] == memory
-    assert outcome.env().get("ACME_CORES") == cores
-
-
-@pytest.mark.parametrize("memory", [Percent(50), ALL, UNLIMITED])
-@pytest.mark.parametrize("unmet", ["plugin", "deny"])
-def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
-    """Without a size nothing is injected and the plugin serves, with a note; or the mapping refuses."""
-    held = Held(vendor(shim={**SHIM, "unmet": unmet}), Request(1, memory, Percent(30)))
-    if unmet == "deny":
-        assert refusal(pod(), held).finding.reason is Reason.LIMIT_NOT_MET
-        return
-    outcome = injected(held=held)
-    assert_untouched(outcome)
-    assert outcome.reasons == [Reason.LEFT_TO_PLUGIN]
-    assert outcome.deliveries == {"main": "plugin"}
 
 
 def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
@@ -178,7 +91,7 @@ def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
     assert outcome.findings[1].container is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     "memory, cores, serves",
     [
         (Size(MIB), Percent(30), True),
@@ -200,7 +113,7 @@ def test_limit_of_what_is_not_needed(memory: Any, cores: Any, *, serves: bool) -
 HOST, NONE = SHIM["delivery"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "deliveries, label, annotation, setting, default, kind",
     [
         ([HOST, NONE], None, None, None, "privileged", "hostPath"),
@@ -246,28 +159,10 @@ def test_delivery_is_chosen(  # noqa: PLR0917  (the columns of the table)
         assert "Pod Security" in outcome.findings[0].message
 
 
-def test_plugin_limit_without_delivery_sets_the_search_path_only() -> None:
-    """The vendor's plugin mounts the libraries; the loader has to find them first."""
-    outcome = injected(held=Held(PLUGIN))
-    assert outcome.env() == {"LD_LIBRARY_PATH": "/opt/x:/opt/y"}
-    assert "volumeMounts" not in outcome.container()
-    assert "volumes" not in outcome.spec
-    assert outcome.deliveries == {"main": "none"}
-    assert outcome.reasons == [Reason.IMAGE_PATH_ASSUMED]
-
-
-def test_plugin_limit_with_a_delivery_takes_it_along() -> None:
-    """Where nothing is delivered after all, neither preload nor variables are written."""
-    held = Held(vendor(shim={**SHIM, "limit": "plugin", "needs": []}))
-    assert injected(held=held).env() == ENV
-    bare = injected(held=held, security="baseline")
-    assert bare.env() == {"LD_LIBRARY_PATH": ENV["LD_LIBRARY_PATH"]}
-
-
 # LD_LIBRARY_PATH
 
 
-@pytest.mark.parametrize(
+@each_of(
     "present, after, cleaned",
     [
         ("", "/opt/lib", False),
@@ -294,18 +189,6 @@ def test_search_path_of_the_user_is_kept_after_ours(present: str, after: str, *,
     assert outcome.reasons == [Reason.PATH_CLEANED] * cleaned
 
 
-def test_search_path_entry_without_a_value() -> None:
-    """An entry that has only a name is an empty value."""
-    assert with_env({"name": "LD_LIBRARY_PATH"}).env()["LD_LIBRARY_PATH"] == "/opt/lib"
-
-
-def test_several_directories_go_first_in_their_order() -> None:
-    """Every directory of the mapping, in its order, whatever order the user has them in."""
-    held = Held(PLUGIN)
-    assert with_env(("LD_LIBRARY_PATH", "/opt/y:/a:/opt/x"), held=held).env()["LD_LIBRARY_PATH"] == "/opt/x:/opt/y:/a"
-    assert with_env(("LD_LIBRARY_PATH", "/opt/x:/opt/y:/a"), held=held).patch == ()
-
-
 def test_a_search_path_in_a_variable_of_its_own_for_a_library_of_the_plugin() -> None:
     """It is written although nothing is delivered, and the pod's own search path stays as it is."""
     path = {"variable": "ACME_PATH", "prefix": ["/opt/x", "/opt/y"]}
@@ -321,15 +204,6 @@ def test_several_directories_go_before_a_search_path_from_elsewhere() -> None:
     """Every directory of the mapping, and the user's after them."""
     found = with_env(elsewhere("LD_LIBRARY_PATH"), held=Held(PLUGIN)).env()["LD_LIBRARY_PATH"]
     assert found == "/opt/x:/opt/y:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
-
-
-def test_search_path_from_elsewhere_at_the_end_of_the_list() -> None:
-    """The last entry can be renamed and followed as well."""
-    outcome = with_env(elsewhere("LD_LIBRARY_PATH"))
-    assert [entry["name"] for entry in outcome.container()["env"]][:2] == [
-        "VGPU_WEBHOOK_LD_LIBRARY_PATH",
-        "LD_LIBRARY_PATH",
-    ]
 
 
 def test_name_for_a_renamed_entry_is_a_free_one() -> None:
@@ -390,7 +264,7 @@ def test_any_preload_is_led_by_ours(value: str) -> None:
 # LD_PRELOAD
 
 
-@pytest.mark.parametrize(
+@each_of(
     "present, after",
     [
         ("", "/opt/lib/limit.so"),
@@ -418,22 +292,6 @@ def test_preload_is_nobodys_business_without_a_shim() -> None:
 # Second passes
 
 
-def test_what_another_webhook_puts_first_goes_after_ours() -> None:
-    """A reinvocation brings our library back to the front, without a second copy."""
-    once = injected().pod
-    moved = copy.deepcopy(once)
-    for entry in moved["spec"]["containers"][0]["env"]:
-        if entry["name"] == "LD_LIBRARY_PATH":
-            entry["value"] = f"/otel:{entry['value']}"
-        if entry["name"] == "LD_PRELOAD":
-            entry["value"] = f"/otel.so {entry['value']}"
-    moved["spec"]["containers"].append({"name": "side"})
-    outcome = run(inject_shim, moved, Scene([Held(ACME), None]))
-    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/otel:/usr/lib/a:/usr/lib/b"
-    assert outcome.env()["LD_PRELOAD"] == "/opt/lib/limit.so:/otel.so"
-    assert len(outcome.container()["volumeMounts"]) == len(MOUNTS)
-
-
 def test_renamed_entry_survives_another_webhook() -> None:
     """A reference to the renamed entry is an element like any other."""
     once = with_env(elsewhere("LD_LIBRARY_PATH")).pod
@@ -458,7 +316,7 @@ def test_what_is_missing_of_earlier_work_is_completed() -> None:
 # Collisions
 
 
-@pytest.mark.parametrize(
+@each_of(
     "volume",
     [
         {"name": "lib", "emptyDir": {}},
@@ -485,7 +343,7 @@ def test_size_that_the_api_server_rewrote_is_the_same() -> None:
     assert injected(pod(volumes=[volume])).spec["volumes"] == [volume, VOLUMES[0]]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mount",
     [
         {"name": "data", "mountPath": "/opt/lib"},
@@ -508,7 +366,7 @@ def test_mount_in_the_way_is_refused(mount: dict[str, Any]) -> None:
     assert mount["name"] in refused.message
 
 
-@pytest.mark.parametrize(
+@each_of(
     "mount",
     [
         {"name": "data", "mountPath": "/opt"},

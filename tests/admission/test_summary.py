@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-import pytest
-
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.admission.decision import Context, Namespace
@@ -33,7 +32,7 @@ def changed(
     return stored
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits, annotations, label, line",
     [
         ({"nvidia.com/gpu": "1"}, {}, "filled", "train: 1 device, memory 5000Mi by default, cores unlimited"),

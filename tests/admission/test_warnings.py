@@ -3,14 +3,13 @@
 import json
 from typing import Any
 
-import jsonpatch
 import pytest
 
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, load_policy
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -42,7 +41,7 @@ def test_pod_without_keys_is_warned_about_except_in_audit(mode: str, count: int)
     assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * count
 
 
-@pytest.mark.parametrize(
+@each_of(
     "labels, reasons",
     [
         ({}, "VGW509,VGW601"),
@@ -58,25 +57,6 @@ def test_audit_log_has_every_reason(labels: dict[str, str], reasons: str) -> Non
     assert decision.audit["reasons"] == reasons
 
 
-def test_translate_to_other_hardware_is_told() -> None:
-    """Whoever orders it, the image must be built for that hardware."""
-    policy = build_policy(parse("extends: nvidia\ntranslateTo: iluvatar\n", "nvidia.yaml"))
-    decision = decided(share(), policy)
-    assert Reason.OTHER_FAMILY in [finding.reason for finding in decision.warnings]
-
-
-@pytest.mark.parametrize(
-    "order,reason", [("allow", Reason.CHANGED), ("strip", Reason.CHANGED), ("deny", Reason.GUARDED)]
-)
-def test_namespace_says_what_becomes_of_guarded_variables(order: str, reason: Reason) -> None:
-    """The annotation beats the mapping's action."""
-    container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
-    decision = decided(container, namespace={"vgpu-webhook.io/guard": order})
-    assert decision.reason is reason
-    stripped = any(operation["op"] == "remove" and "/env/" in operation["path"] for operation in decision.patch)
-    assert stripped is (order == "strip")
-
-
 def test_hints_with_a_variable_are_told() -> None:
     """A key whose variable has an expression is looked for beside all other vendors' keys, too."""
     pod = {
@@ -89,7 +69,7 @@ def test_hints_with_a_variable_are_told() -> None:
     assert count == ["hami.io/use-BI-V150-uuid"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits, message",
     [
         (
@@ -137,10 +117,8 @@ def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
     assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the keys")
 
 
-@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
-@pytest.mark.parametrize(
-    "level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)]
-)
+@each_of("mode", ["enforce", "warn", "audit"])
+@each_of("level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)])
 def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
     """What the author of a pod cannot change is in the status and the audit log, whatever the mode."""
     namespace = Namespace(
@@ -152,13 +130,3 @@ def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
     assert [note.reason for note in decision.notes] == [reason]
     assert decision.status["containers"]["a"]["notes"][0].startswith(f"{reason.code}: ")
     assert decision.audit["reasons"] == reason.code
-
-
-def test_scheduler_is_reported_once_and_not_again() -> None:
-    """The stored pod names it, so a second pass has nothing to say."""
-    sent = pod({"name": "a", **share()}, {"name": "b", **share()})
-    first = decision_on(sent, Context(Namespace("team", PRIVILEGED)), POLICY)
-    assert [finding.reason for finding in first.warnings] == [Reason.SCHEDULER_SET]
-    stored = jsonpatch.apply_patch(sent, list(first.patch))
-    second = decision_on(stored, Context(Namespace("team", PRIVILEGED)), POLICY)
-    assert (second.patch, second.warnings) == ((), ())

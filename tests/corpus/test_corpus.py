@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.naming import each_of
 from webhook import labels
 from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest, read_stream
@@ -212,7 +213,7 @@ def shown_of(each: SimulatedObject, name: str) -> Iterator[Pod]:
             yield part.pod
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@each_of("name", POLICIES)
 def test_never_silence(name: str) -> None:
     """Each list of resources with an accelerator is judged with its pod, or reported as not judged."""
     silent = set()
@@ -255,7 +256,7 @@ def test_whole_devices_stay_whole(name: str) -> None:
     assert seen >= 50
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@each_of("name", POLICIES)
 def test_what_requests_nothing_is_left_alone(name: str) -> None:
     """Device plugins, drivers, exporters and workloads of CPUs stay as they are, privileged or not."""
     seen = 0

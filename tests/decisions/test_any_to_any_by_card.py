@@ -65,7 +65,7 @@ def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: i
     """Only a unit that the target lacks is converted, to the least number that is enough and valid there."""
     policy = policy_with_cards(source)
     converted_any = False
-    for target in (*partners(source, VENDORS, most), "parts"):
+    for target in (*partners(source, VENDORS, max(most, 2)), "parts"):
         # Of few requests for whoever has no sizes, none may be for a size.
         count = max(120, requests_per_pair) if target == "parts" else requests_per_pair
         for number, (pod, requested) in enumerate(requests(source, target, policy, count)):

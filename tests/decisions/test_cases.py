@@ -14,6 +14,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from tests.naming import naming
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
@@ -27,18 +28,14 @@ from webhook.reasons import Reason
 
 CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
-FOLDERS = [
-    pytest.param(
-        folder,
-        id=folder.name,
-        marks=[
-            pytest.mark.trap(number=int(number))
-            for number in re.findall(r"^# Trap (\d+):", (folder / "pod.yaml").read_text(), re.MULTILINE)
-        ],
-    )
-    for folder in sorted(CASES.iterdir())
-]
+FOLDERS = sorted(CASES.iterdir())
 BUILT_IN = SourcedPolicy("the built-in mappings", load_policy()).with_documents
+
+
+def as_parameter(folder: Path) -> Any:
+    """A case, marked with the traps that its pod names."""
+    traps = re.findall(r"^# Trap (\d+):", (folder / "pod.yaml").read_text(), re.MULTILINE)
+    return pytest.param(folder, id=folder.name, marks=[pytest.mark.trap(number=int(number)) for number in traps])
 
 
 @cache
@@ -63,21 +60,33 @@ def context_in(folder: Path) -> Context:
     return Context(namespace, pod_security_default="privileged")
 
 
+@cache
+def pod_in(folder: Path) -> bytes:
+    """The pod of the case, as JSON."""
+    return json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode()
+
+
 def decided(pod: Any, folder: Path) -> Decision:
     """What becomes of a pod under the policy and in the namespace of a case."""
     return decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", [as_parameter(folder) for folder in FOLDERS])
 def test_case(folder: Path, *, update_golden: bool) -> None:
     """What `vgpu-webhook test` says of it: the pod is stored as expected, with exactly these keys, and this is reported."""
     assert judged_case(folder, BUILT_IN, update=update_golden) == ()
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_case_holds_what_always_holds(folder: Path) -> None:
+def test_cases_hold_what_always_holds() -> None:
     """The patch applies for any reader, a second pass changes nothing, and limits and requests agree."""
-    pod = load_yaml((folder / "pod.yaml").read_text())
+    for folder in FOLDERS:
+        with naming(folder.name):
+            assert_holds(folder)
+
+
+def assert_holds(folder: Path) -> None:
+    """A case holds what always holds."""
+    pod = json.loads(pod_in(folder))
     decision = decided(pod, folder)
     stored = apply_strictly(pod, decision.patch)
     assert stored == jsonpatch.apply_patch(pod, json.loads(json.dumps(decision.patch)))

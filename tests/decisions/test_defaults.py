@@ -6,6 +6,7 @@ import pytest
 
 from tests.decisions.test_any_to_any import TARGET, policy_for
 from tests.generators.requests import Json
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.model.policy import Policy
@@ -87,7 +88,7 @@ def pod_with(*sides: dict[str, str], target: str | None = None) -> Json:
     }
 
 
-@pytest.mark.parametrize("side, target, filling, reported", CASES)
+@each_of("side, target, filling, reported", CASES)
 def test_defaults(side: dict[str, str], target: str | None, filling: dict[str, str], reported: str) -> None:
     """What the container holds in the end, or why it is denied."""
     policy = policy_for()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import few_or_all, in_turn
 from tests.generators.requests import requesting_pods
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Namespace, decide
@@ -245,14 +246,19 @@ OF_OTHERS: tuple[Change, ...] = (
 """What a document names, as a variable, a mount and a volume."""
 
 
-@pytest.mark.parametrize("source", sorted({data.get("vendor") or data["extends"] for data in documents()}))
-def test_facts_are_all_that_decides(source: str) -> None:
+OWN = [each.data["vendor"] for each in parse(EVERY_KEY, "own")]
+
+
+@few_or_all
+@pytest.mark.parametrize("source", [data["vendor"] for data in documents()])
+def test_facts_are_all_that_decides(source: str, most: int) -> None:
     """Whatever any document names, wherever it is in a pod: deciding by the facts alone makes no difference."""
     random_ = random.Random(source)
     names = {data["vendor"]: sorted({*named(data)}) for data in documents()}
     pods = requesting_pods(reduced().vendors[source], random_)
-    for name in names[source]:
-        for change in OF_KEYS if "/" in name[1:] and name[0] != "/" else OF_OTHERS:
+    for at, name in enumerate(names[source]):
+        changes = OF_KEYS if "/" in name[1:] and name[0] != "/" else OF_OTHERS
+        for change in changes if source in OWN else in_turn(changes, at, most):
             _compare(next(pods), random_.choice([None, "nvidia", "acme", "noted"]), change, name)
 
 

@@ -1,62 +1,27 @@
 """What a vendor's own system writes into pods is no way out of a limit; what only looks like it is, or switches limits off."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, passes, pod_of, policy, sent_for
+from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, sent_for
+from tests.naming import each_of
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 
-
-def kai(*, hami_core: bool) -> Callable[[dict[str, Any]], None]:
-    """KAI's admission as far as it concerns variables: the container that shares gets its own in place of what was there.
-
-    kai-scheduler/KAI-Scheduler v0.17.0 (d5bc503a): ``pkg/binder/common/gpu_access.go`` and ``env_vars.go``,
-    ``pkg/binder/common/gpusharingconfigmap/config_map.go``, ``pkg/admission/webhook/v1alpha2/hamicore/hamicore.go``.
-    """
-    names = ["NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION", *["CUDA_DEVICE_MEMORY_LIMIT"] * hami_core]
-
-    def mutate(sent: dict[str, Any]) -> None:
-        annotations = sent["metadata"].setdefault("annotations", {})
-        prefix = annotations.setdefault("runai/shared-gpu-configmap", "p-x7k2m9q-shared-gpu")
-        container = sent["spec"]["containers"][0]
-        for name in names:
-            optional = {"optional": True} if name == "CUDA_DEVICE_MEMORY_LIMIT" else {}
-            reference = {"name": f"{prefix}-0", "key": name, **optional}
-            stored = [entry for entry in container.setdefault("env", []) if entry["name"] != name]
-            container["env"] = [*stored, {"name": name, "valueFrom": {"configMapKeyRef": reference}}]
-        container["envFrom"] = [{"configMapRef": {"name": f"{prefix}-0-evar", "optional": False}}]
-
-    return mutate
-
-
-@pytest.mark.parametrize("hami_core", [False, True])
-@pytest.mark.parametrize("source", ["kai", "gpu-memory", "koordinator"])
-def test_what_kai_writes_between_two_passes_is_no_way_out(source: str, *, hami_core: bool) -> None:
-    """Its own pods and those that are translated: nothing is denied, and the second pass changes nothing."""
-    if source == "koordinator":
-        sent = pod_of(SHARES["koordinator"], target="kai")
-    else:
-        sent = sent_for("kai", SHARES["kai"] if source == "kai" else {"gpu-memory": "3000"})
-    first, second = passes(sent, kai(hami_core=hami_core), policy())
-    assert first.allowed, first.denial
-    assert second.allowed, second.denial
-    assert second.patch_json == b""
-
-
 MINORS = {"fieldRef": {"fieldPath": "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"}}
+LONGER = {"fieldRef": {"fieldPath": f"{MINORS['fieldRef']['fieldPath']}x"}}
 FIELD = {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}
 OF_KAI = {"configMapKeyRef": {"name": "p-x7k2m9q-shared-gpu-0", "key": "NVIDIA_VISIBLE_DEVICES"}}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "vendor, resources, source, allowed",
     [
         ("koordinator", SHARES["koordinator"], MINORS, True),
         ("koordinator", WHOLE["koordinator"], MINORS, True),
         ("koordinator", SHARES["koordinator"], FIELD, False),
+        ("koordinator", SHARES["koordinator"], LONGER, False),
         ("koordinator", WHOLE["koordinator"], FIELD, False),
         ("koordinator", SHARES["koordinator"], OF_KAI, False),
         ("kai", SHARES["kai"], OF_KAI, True),

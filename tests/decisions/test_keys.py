@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
+from tests.naming import each_of, naming
 from tests.unprobed import built_in_policy
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
@@ -25,26 +26,8 @@ from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 KEYS = Path(__file__).parents[1] / "keys"
-REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
-    (file.stem, number, case)
-    for file in sorted(KEYS.iterdir())
-    for number, case in enumerate(load_yaml(file.read_text()), start=1)
-]
-"""The vendor, the number in its file, and the case."""
-CASES = [
-    pytest.param(
-        vendor,
-        case,
-        id=f"{vendor} {number}: {case['source']}",
-        marks=[pytest.mark.trap(number=case["trap"])] if "trap" in case else [],
-    )
-    for vendor, number, case in REQUESTS
-]
-KNOWN: dict[str, list[dict[str, Any]]] = {}
-"""The cases of known names, by vendor."""
-for _vendor, _, _case in REQUESTS:
-    if _case.get("means") == "known":
-        KNOWN.setdefault(_vendor, []).append(_case)
+CASES: dict[str, list[dict[str, Any]]] = {file.stem: load_yaml(file.read_text()) for file in sorted(KEYS.iterdir())}
+"""The cases by vendor."""
 PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 """Vendors whose keys have no size."""
@@ -70,9 +53,22 @@ def meaning(account: Any) -> str:
     return f"{request['devices']} x {request['memory']} {request['cores']}"
 
 
-@pytest.mark.parametrize("vendor, case", CASES)
-def test_keys(vendor: str, case: dict[str, Any]) -> None:
+def as_parameter(vendor: str) -> Any:
+    """A vendor, marked with the traps that its cases name."""
+    traps = sorted({case["trap"] for case in CASES[vendor] if "trap" in case})
+    return pytest.param(vendor, id=vendor, marks=[pytest.mark.trap(number=number) for number in traps])
+
+
+@pytest.mark.parametrize("vendor", [as_parameter(vendor) for vendor in CASES])
+def test_keys(vendor: str) -> None:
     """Read as the source says, and written as its own source says there."""
+    for number, case in enumerate(CASES[vendor], start=1):
+        with naming(f"{vendor} {number}: {case['source']}"):
+            assert_read_and_written(vendor, case)
+
+
+def assert_read_and_written(vendor: str, case: dict[str, Any]) -> None:
+    """A case is read and written as it says."""
     policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
     assert set(case) <= PLAIN | set(VENDORS)
     if case.get("means") == "known":
@@ -126,10 +122,10 @@ def _names(case: dict[str, Any]) -> list[str]:
     return [name for place in ("limits", "labels", "annotations") for name in case.get(place, {})]
 
 
-@pytest.mark.parametrize("vendor", SOURCES)
+@each_of("vendor", SOURCES)
 def test_every_known_name_has_a_source(vendor: str) -> None:
     """Each entry of `known` is held by a case of its own, in which its removal or a misspelling of it is seen."""
-    names = [name for case in KNOWN.get(vendor, ()) for name in _names(case)]
+    names = [name for case in CASES[vendor] if case.get("means") == "known" for name in _names(case)]
     assert len(set(names)) == len(names)
     matches = {name: _patterns(vendor, name) for name in names}
     assert all(len(patterns) == 1 for patterns in matches.values()), matches
@@ -137,10 +133,10 @@ def test_every_known_name_has_a_source(vendor: str) -> None:
     assert held == set(_known(vendor))
 
 
-@pytest.mark.parametrize("vendor", SOURCES)
+@each_of("vendor", SOURCES)
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
-    cases = load_yaml((KEYS / f"{vendor}.yaml").read_text())
+    cases = CASES[vendor]
     read = [case for case in cases if "refused" not in case and case.get("means") != "known"]
     refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
     assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)

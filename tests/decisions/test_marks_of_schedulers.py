@@ -4,9 +4,9 @@ import json
 from typing import Any, NamedTuple
 
 import jsonpatch
-import pytest
 
 from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, policy, sent_for
+from tests.naming import each_of
 from webhook.reasons import Reason
 
 
@@ -99,7 +99,7 @@ def sent_with(vendor: str, annotations: tuple[str, ...], labels: tuple[str, ...]
     return sent
 
 
-@pytest.mark.parametrize("marks", MARKS, ids=[marks.vendor for marks in MARKS])
+@each_of("marks", MARKS)
 def test_marks_are_removed(marks: Marks) -> None:
     """Each with a warning."""
     sent = sent_with(marks.vendor, marks.annotations, marks.labels)
@@ -112,7 +112,7 @@ def test_marks_are_removed(marks: Marks) -> None:
     )
 
 
-@pytest.mark.parametrize("vendor, key, source", WRITTEN_AT_ADMISSION)
+@each_of("vendor, key, source", WRITTEN_AT_ADMISSION)
 def test_what_the_vendors_admission_writes_stays(vendor: str, key: str, source: str) -> None:
     """It may be there before our second pass, and would be missed."""
     assert source

@@ -7,6 +7,7 @@ import pytest
 
 from tests.decisions.test_any_to_any import POLICY, TARGET
 from tests.decisions.test_cases import OPTED_IN
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Namespace, decide
 from webhook.pod import decode_pod
@@ -27,7 +28,7 @@ def stored(metadata: dict[str, Any]) -> Any:
 
 
 @pytest.mark.trap(number=31)
-@pytest.mark.parametrize(
+@each_of(
     "sent",
     [
         {},

@@ -74,9 +74,13 @@ SENT: Final[Mapping[str, Iterator[bytes]]] = {
     "names beyond ASCII": changed(names_beyond_ascii),
     "denied": changed(denied),
 }
+ALIKE: Final = [f"{pair.source} to {pair.target}" for pair in TRANSLATED[1:]]
+"""Pods of which the same parts are remembered as of the first pair's."""
 
 
-@pytest.mark.parametrize("name", SENT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] if name in ALIKE else []) for name in SENT]
+)
 def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With key, patch, texts and the encoded response, whatever is remembered; lists of variables are stored elsewhere."""
     monkeypatch.setattr("webhook.mapping.model.policy.MAX_LIST", 0)

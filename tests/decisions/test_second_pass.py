@@ -12,6 +12,7 @@ import pytest
 from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, SOURCES, TARGET, VENDORS
 from tests.depth import few_or_all, partners
 from tests.generators.requests import requesting_pods
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
@@ -91,7 +92,7 @@ guard: [{env: STRANGE, unless: [], action: strip}]
 """
 
 
-@pytest.mark.parametrize("scheduler", schedulers(POLICY))
+@each_of("scheduler", schedulers(POLICY))
 def test_inactive_target_of_a_mapping(scheduler: str | None) -> None:
     """The keys of an inactive target are read by their owner, who has no order to translate: one pass does what he would."""
     policy = configured(HOME)

@@ -10,7 +10,6 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -20,11 +19,11 @@ from msgspec.structs import replace
 from benchmarks.calls import count_calls
 from benchmarks.decide import answer
 from benchmarks.streams import AT_HOME, TRANSLATED, Pair, never_seen, sent_from
-from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.decisions.test_cases import CASES, FOLDERS, context_in, pod_in, policy_in
 from tests.depth import one_in
 from tests.fuzz.generate import case_of
 from tests.fuzz.trial import Trial, called, encode
-from tests.yaml_text import load_yaml
+from tests.naming import each_of, naming
 from webhook.admission import Decision, decide, shape
 from webhook.admission.decision import Allocation, Plan
 from webhook.mapping.load import load_policy
@@ -37,13 +36,10 @@ from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 Json = dict[str, Any]
 
 POLICY: Final = load_policy()
-FOLDERS: Final = [
-    pytest.param(folder, id=folder.name) for folder in sorted(CASES.iterdir()) if (folder / "pod.yaml").exists()
-]
 PAIRS: Final = (AT_HOME, *TRANSLATED)
 AMOUNT: Final = re.compile(r"[1-9][0-9]{0,5}(Mi|Gi|k|M)?")
-PODS: Final = 1000
-FEWEST: Final = 100
+PODS: Final = 400
+FEWEST: Final = 40
 """Pods whose shape has to be known for the property to say something."""
 
 
@@ -68,7 +64,7 @@ def twice(pod: Json, trial: Trial) -> Decision:
     return decided[1]
 
 
-@pytest.mark.parametrize("first", one_in(8, range(0, 8 * PODS, PODS)))
+@pytest.mark.parametrize("first", one_in(20, range(0, 20 * PODS, PODS)))
 def test_hit_and_miss_decide_the_same(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a pod is, it is decided alike with its shape remembered of another and with nothing remembered."""
     taken = 0
@@ -99,7 +95,7 @@ def test_hit_and_miss_decide_the_same(first: int, monkeypatch: pytest.MonkeyPatc
     assert taken > FEWEST, taken
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
+@each_of("pair", PAIRS)
 def test_nothing_but_keys_is_worked_out_again(pair: Pair) -> None:
     """A pod of a known shape takes a tenth fewer calls, and gets the same answer."""
     sent = sent_from(pair)
@@ -150,17 +146,20 @@ def test_what_a_shape_has_of_a_request() -> None:
     assert (hidden.devices, hidden.whole, type(hidden.memory), type(hidden.cores)) == (3, False, Size, Percent)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_cases_by_their_shape(folder: Path) -> None:
+def test_cases_by_their_shape() -> None:
     """Every case is decided as it was, after others of its shape were."""
-    pod, context, policy = load_yaml((folder / "pod.yaml").read_text()), context_in(folder), policy_in(folder)
-    policy.forget()
-    expected = decide(decode_pod(encode(pod)), context, policy)
-    for number in (0, 0, 1, 1):
-        decide(decode_pod(encode(other_amounts(pod, random.Random(number)))), context, policy)
-    policy.memo.clear()
-    assert decide(decode_pod(encode(pod)), context, policy) == expected
-    policy.forget()
+    for folder in FOLDERS:
+        pod, context, policy = decode_pod(pod_in(folder)), context_in(folder), policy_in(folder)
+        policy.forget()
+        expected = decide(pod, context, policy)
+        for number in (0, 0, 1, 1):
+            decide(
+                decode_pod(encode(other_amounts(json.loads(pod_in(folder)), random.Random(number)))), context, policy
+            )
+        policy.memo.clear()
+        with naming(folder.name):
+            assert decide(pod, context, policy) == expected
+        policy.forget()
 
 
 def plan_of(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Plan:

@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.naming import each_of
 from tests.ways_out import DONE, ROWS, WAYS_OUT
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
@@ -33,7 +32,7 @@ def outcome(decision: Decision) -> str:
     return "reported" if reasons & {Reason.GUARD_KEPT, Reason.GUARD_BLIND} else "kept"
 
 
-@pytest.mark.parametrize("way", WAYS_OUT)
+@each_of("way", WAYS_OUT)
 def test_it_ends_as_the_page_says(way: str) -> None:
     """The same pod without it is treated."""
     assert outcome(decided(WAYS_OUT[way].pod("app"))) == DONE[way]

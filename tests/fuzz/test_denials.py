@@ -11,6 +11,7 @@ from tests.fuzz.denials import JUDGES, Verdict, denial_verdict
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.policies import CONFIGURED
 from tests.fuzz.trial import Trial
+from tests.naming import each_of
 from tests.unprobed import unprobed_policy
 from webhook.admission import Decision
 from webhook.mapping.document.strict_yaml import parse
@@ -28,7 +29,7 @@ def test_every_denial_has_a_judge() -> None:
     assert JUDGES.keys() == {reason.code for reason in DENIALS}
 
 
-@pytest.mark.parametrize("reason", DENIALS, ids=lambda reason: reason.code)
+@each_of("reason", DENIALS)
 def test_judge_can_say_no(reason: Reason) -> None:
     """An ordinary share that another vendor can express is denied for no reason at all."""
     container = {"name": "c0", "image": "i", "resources": {"limits": SHARE, "requests": SHARE}}

@@ -20,6 +20,7 @@ from tests.fuzz.oracle.reading import read_pod
 from tests.fuzz.oracle.several import OPEN_SUM
 from tests.fuzz.policies import SETUPS
 from tests.fuzz.shrink import shrunk
+from tests.naming import each_of
 from webhook.admission import Decision, decide, guard
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -147,7 +148,7 @@ def test_own_search_path_is_no_finding() -> None:
     assert own_search_paths({"env": [*env, unset, elsewhere]}) == {"/e:", "$(E):", "", None}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "path, is_open",
     [
         ("/a:$(E)", False),

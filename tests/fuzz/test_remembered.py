@@ -119,7 +119,7 @@ def first_loss(field: str, way: str) -> tuple[str | None, bool]:
     return None, fact
 
 
-@pytest.mark.parametrize("fact", one_in(3, FACTS), ids="-".join)
+@pytest.mark.parametrize("fact", one_in(6, FACTS), ids="-".join)
 def test_forgotten_fact_is_found(fact: tuple[str, str]) -> None:
     """Whatever is taken out of what is remembered of a pod, a sibling shows it, or it is said why it need not."""
     loss, counts = first_loss(*fact)

@@ -2,12 +2,13 @@
 
 import pytest
 
+from tests.naming import each_of
 from webhook.mapping.notation import parse_cores, parse_memory, parse_unit
 from webhook.quantity import Number, parse_quantity
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written, memory",
     [
         ("all", ALL),
@@ -24,7 +25,7 @@ def test_memory(written: str | int, memory: Memory | None) -> None:
     assert parse_memory(written) == memory
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written, cores",
     [
         ("unlimited", UNLIMITED),
@@ -39,7 +40,7 @@ def test_cores(written: str | int, cores: Cores | None) -> None:
     assert parse_cores(written) == cores
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written, unit, sized",
     [
         ("256Mi", 256 * 1024**2, True),
@@ -54,21 +55,21 @@ def test_unit(written: str | int, unit: Number, sized: bool) -> None:  # noqa: F
     assert parse_unit(written) == (unit, sized)
 
 
-@pytest.mark.parametrize("written", ["", "most", "-1", "50%", "1e99", "4 Gi"])
+@each_of("written", ["", "most", "-1", "50%", "1e99", "4 Gi"])
 def test_what_is_no_memory(written: str) -> None:
     """Percentages belong to keys; nothing below zero."""
     with pytest.raises(ValueError, match=r"below zero|write `all`"):
         parse_memory(written)
 
 
-@pytest.mark.parametrize("written", ["", "all", "-1", "101", "100.1%", "5%%"])
+@each_of("written", ["", "all", "-1", "101", "100.1%", "5%%"])
 def test_what_are_no_cores(written: str) -> None:
     """From 0 to 100."""
     with pytest.raises(ValueError, match="from 0 to 100"):
         parse_cores(written)
 
 
-@pytest.mark.parametrize("written", ["", "0", "0%", "-1Mi", "%", "Mi"])
+@each_of("written", ["", "0", "0%", "-1Mi", "%", "Mi"])
 def test_what_is_no_unit(written: str) -> None:
     """A unit is worth something."""
     with pytest.raises(ValueError, match=r"above 0|write a size"):

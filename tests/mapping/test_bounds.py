@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
+from tests.naming import each_of
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.probes import combinations
 from webhook.mapping.document.problem import MappingError
@@ -50,7 +51,7 @@ def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
     assert list(unbounded(schema)) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text, path, message",
     [
         ("forms:\n" + "- {when: {gpu: 1}, deny: nix}\n" * 1500, "forms", "1500 entries"),

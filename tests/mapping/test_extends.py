@@ -3,9 +3,8 @@
 from importlib import resources
 from typing import Any
 
-import pytest
-
-from tests.mapping.vendors import ACME, policy, problems
+from tests.mapping.vendors import policy
+from tests.naming import each_of
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import merge_documents
 from webhook.mapping.load import builtin, load_policy, prepare
@@ -24,7 +23,7 @@ def merged(changes: dict[str, Any]) -> tuple[dict[str, Any], set[tuple[str | int
     return dict(found.data), set(found.overridden)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "changes, expected, overridden",
     [
         ({}, {}, set()),
@@ -70,29 +69,6 @@ def test_three_lines_survive_an_upgrade() -> None:
     assert changed.place == plain.place
 
 
-@pytest.mark.parametrize(
-    "text, message, hint",
-    [
-        ("extends: nvdia\n", "'nvdia' is not a built-in mapping", "did you mean `nvidia`?"),
-        ("extends: [nvidia]\n", "is not a built-in mapping", "did you mean `nvidia`?"),
-        ("extends: xyzzy\n", "'xyzzy' is not a built-in mapping", "known are aliyun, amd, "),
-        ("extends: vcuda\nvendor: mine\n", "still has the resource names of vcuda-core, vcuda-memory", "`null`"),
-        (
-            "extends: vcuda\nvendor: mine\nkeys: {vcuda-core: {resource: a.b/c}}\n",
-            "still has the resource names of vcuda-memory",
-            "remove `vendor`",
-        ),
-    ],
-)
-def test_what_cannot_be_extended(text: str, message: str, hint: str) -> None:
-    """One level, built-in documents only, and never two vendors with the same names."""
-    (problem,) = problems(ACME, text)
-    assert message in problem.message
-    assert hint in (problem.hint or "")
-    assert problem.source == "1.yaml"
-    assert problem.line is not None
-
-
 def test_a_removed_key_is_gone() -> None:
     """Under a name of its own a key may be renamed or removed."""
     text = (
@@ -108,9 +84,3 @@ def test_a_removed_key_is_gone() -> None:
 def test_built_in_documents_extend_nothing() -> None:
     """So that one level is all there is."""
     assert all("extends" not in document.data for document in builtin().values())
-
-
-def test_problems_are_placed_in_the_own_document() -> None:
-    """A mistake that shows in an inherited part is reported at the line of the key under which it was written."""
-    (problem,) = problems("# mine\nextends: nvidia\nkeys:\n  gpumem:\n    unit: 1Zi\n")
-    assert (problem.source, problem.line, problem.path) == ("0.yaml", 5, ("keys", "gpumem", "unit"))

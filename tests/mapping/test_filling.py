@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, key_values, vendor
+from tests.naming import each_of
 from webhook.mapping.model.vendor import Default
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading, fewer
@@ -76,8 +77,8 @@ FILLED: list[tuple[str, dict[str, int], dict[Dimension, Any], Request, set[str]]
 ]
 
 
-@pytest.mark.parametrize("home", [True, False])
-@pytest.mark.parametrize("text, keys, defaults, request_, names", FILLED)
+@each_of("home", [True, False])
+@each_of("text, keys, defaults, request_, names", FILLED)
 def test_filled(
     text: str,
     keys: dict[str, int],
@@ -97,8 +98,8 @@ def test_filled(
         assert {dimension for name in reading.added for dimension in compiled_keys[name].dimensions} == names
 
 
-@pytest.mark.parametrize("home", [True, False])
-@pytest.mark.parametrize(
+@each_of("home", [True, False])
+@each_of(
     "keys, defaults",
     [
         ({"acme.com/mem": 8}, {"cores": Percent(100)}),
@@ -148,8 +149,8 @@ forms:
 """
 
 
-@pytest.mark.parametrize("home", [True, False])
-@pytest.mark.parametrize(
+@each_of("home", [True, False])
+@each_of(
     "keys, defaults",
     [
         # All cores of a device and no memory are a whole device, and a default of memory would be less.
@@ -166,8 +167,8 @@ def test_no_completion_that_changes_what_is_specified(
         filled(KINDS, keys, defaults, home=home)
 
 
-@pytest.mark.parametrize("home", [True, False])
-@pytest.mark.parametrize("percent, cores", [(100, None), (50, Percent(30))])
+@each_of("home", [True, False])
+@each_of("percent, cores", [(100, None), (50, Percent(30))])
 def test_all_memory_is_not_completed_to_less_than_a_device(percent: int, cores: Percent | None, *, home: bool) -> None:
     """Nor are all cores, as above; less than all of a device may be."""
     percentages = KINDS.replace("unit: 1Mi", "unit: 1%")

@@ -3,16 +3,15 @@
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.mapping.compile.mapping import draft_vendor
+from tests.naming import each_of
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
-from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.document.problem import Problem, Problems
 from webhook.mapping.document.validation import guard_lists
-from webhook.mapping.model.guard import PLACES, Guards, compile_guards, truthy
+from webhook.mapping.model.guard import PLACES, Guards, compile_guards
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union
 from webhook.mapping.notation import glob_pattern
@@ -48,41 +47,7 @@ def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
     return made
 
 
-@pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True", "yes", "YES", "Yes", "on", "ON", "oN"])
-def test_true_like_values(value: str) -> None:
-    """What Go's strconv.ParseBool takes as true, and a yes or on in any case."""
-    assert truthy(value)
-
-
-@pytest.mark.parametrize("value", ["", "0", "false", "tRUE", "y", "Y", "2", "01", " true", "true ", "enable", "oui"])
-def test_values_that_are_not_true_like(value: str) -> None:
-    """Everything else is not on."""
-    assert not truthy(value)
-
-
-@pytest.mark.parametrize(
-    "rule, value, lifts",
-    [
-        ({"lifts": "truthy"}, "true", True),
-        ({"lifts": "truthy"}, "false", False),
-        ({"lifts": ["disable", "Off"]}, "DISABLE", True),
-        ({"lifts": ["disable", "Off"]}, "off", True),
-        ({"lifts": ["disable"]}, "force", False),
-        ({"unless": ["void", ""]}, "void", False),
-        ({"unless": ["void", ""]}, "", False),
-        ({"unless": ["void", ""]}, "Void", True),
-        ({"unless": []}, "", True),
-        ({"lifts": ["disable"]}, None, True),
-        ({"lifts": "truthy"}, None, True),
-        ({"unless": ["void"]}, None, True),
-    ],
-)
-def test_values_that_lift(rule: dict[str, Any], value: str | None, *, lifts: bool) -> None:
-    """Lifting values in any case, harmless ones to the letter; a value that is not known lifts."""
-    assert (guards({"env": "X", **rule}).catch("X", value) is not None) == lifts
-
-
-@pytest.mark.parametrize(
+@each_of(
     "pattern, name, caught",
     [
         ("X", "X", True),
@@ -106,70 +71,7 @@ def test_names_are_patterns(pattern: str, name: str, *, caught: bool) -> None:
     assert made.guarded(name) == caught
 
 
-def test_first_rule_that_catches_is_given() -> None:
-    """Rules are tried in the order of the document, by exact name or by pattern."""
-    made = guards(
-        {"env": "A_X", "lifts": ["1"], "action": "allow"},
-        {"env": "A_*", "unless": ["3"]},
-        {"env": "A_X", "unless": [], "action": "strip"},
-    )
-    actions = [
-        rule.document.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])
-    ]
-    assert actions == ["allow", "deny", "strip"]
-
-
-MISTAKES: list[tuple[Any, ...]] = [
-    ({"env": "X"}, (), "exactly one"),
-    ({"env": "X", "lifts": "truthy", "unless": []}, (), "exactly one"),
-    ({"env": "X", "lifts": []}, ("lifts",), "an empty list catches nothing"),
-    ({"env": "*", "unless": []}, ("env",), "not a name or pattern"),
-    ({"env": ["X", ""], "unless": []}, ("env",), "not a name or pattern"),
-    ({"env": "A B", "unless": []}, ("env",), "not a name or pattern"),
-    ({"env": "LD_PRELOAD", "unless": []}, ("env",), "catches LD_PRELOAD"),
-    ({"env": "LD_L*", "unless": []}, ("env",), "catches LD_LIBRARY_PATH"),
-    ({"env": "VGPU_WEBHOOK_*", "unless": []}, ("env",), "catches VGPU_WEBHOOK_LD_LIBRARY_PATH"),
-    ({"env": "ACME_MEMORY", "lifts": ["0m", "9M"]}, ("env",), "ACME_MEMORY={memory}m"),
-    ({"env": "ACME_*", "unless": ["0m"]}, ("env",), "ACME_MEMORY={memory}m"),
-    ({"env": "SWITCH", "lifts": "truthy"}, ("env",), "SWITCH=True"),
-    ({"env": "SWITCH", "lifts": ["true"]}, ("env",), "SWITCH=True"),
-    ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
-    ({"env": "X", "lifts": "truthy", "from": {"fieldRef": "a"}}, (), "exactly one"),
-    ({"env": "X", "from": {}}, ("from",), "names no source"),
-    ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "only variables and mounts have a source"),
-    ({"env": "X", "from": {"hostPath": "/a"}}, ("from",), "is the source of something else"),
-    ({"mount": "/a", "from": {"fieldRef": "a"}}, ("from",), "is the source of something else"),
-    ({"mount": "/a", "from": {}}, ("from",), "names no source"),
-    ({"mount": "/a"}, (), "exactly one"),
-    ({"mount": "/a", "lifts": ["x"]}, ("mount",), "has no value"),
-    ({"mount": "/a", "unless": ["x"]}, ("mount",), "has no value"),
-    *(
-        ({"mount": path, "unless": []}, ("mount",), "not a name or pattern of paths")
-        for path in ("etc", "/", "/*", "/etc/", "/etc//x", "/etc/./x", "/etc/../x", "/a b", "/a:b", "")
-    ),
-    ({"mount": "/opt*", "unless": []}, ("mount",), "catches /opt, where the shim itself mounts"),
-    ({"annotation": "a b", "unless": []}, ("annotation",), "not a name or pattern of annotations"),
-    ({"label": "*", "unless": []}, ("label",), "not a name or pattern of labels"),
-    ({"label": "a.io/x"}, (), "exactly one"),
-]
-
-
-@pytest.mark.parametrize("rule, path, message", MISTAKES)
-def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: FieldPath, message: str) -> None:
-    """Every mistake is one problem; a rule may catch none of the values that the shim itself writes."""
-    _, problems = compiled({"env": "FINE", "unless": []}, rule, with_shim=shim(SWITCH="True", COUNT="{devices}"))
-    assert [problem.path for problem in problems] == [("guard", 1, *path)]
-    assert message in problems[0].message
-
-
-@pytest.mark.parametrize("value", ["1", "t", "true", "yes", "on", "Yes", "ON"])
-def test_a_switch_that_the_shim_writes(value: str) -> None:
-    """However the shim spells it, a rule on what switches on catches it."""
-    _, problems = compiled({"env": "SWITCH", "lifts": "truthy"}, with_shim=shim(SWITCH=value))
-    assert [f"SWITCH={value}" in problem.message for problem in problems] == [True]
-
-
-@pytest.mark.parametrize(
+@each_of(
     "rule",
     [
         {"env": "ACME_*", "unless": []},
@@ -203,7 +105,7 @@ def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Own
     return compile_owned(entries, hints, variables, (), problems), problems.found
 
 
-@pytest.mark.parametrize(
+@each_of(
     "pattern, key, inside",
     [
         ("a.io/node", "a.io/node", True),
@@ -252,33 +154,6 @@ def test_owned_key_is_never_a_hint() -> None:
     assert not made.hint("a.io/gpu-ids")
 
 
-@pytest.mark.parametrize(
-    "keys, hints, path, message",
-    [
-        (["a", "a.io/{chap}"], (), ("owned", 1), "{chap} is not defined"),
-        (["*"], (), ("owned", 0), "every key"),
-        ([{"label": "{any}"}], (), ("owned", 0, "label"), "every key"),
-        ([], ("a", "{chap}.io/x"), ("hints", 1), "{chap} is not defined"),
-        ([], ("*/*",), ("hints", 0), "every key"),
-    ],
-)
-def test_mistake_in_keys_is_reported_with_its_place(
-    keys: list[Any], hints: tuple[str, ...], path: FieldPath, message: str
-) -> None:
-    """Owned keys and hints are checked alike."""
-    _, problems = owned(*keys, hints=hints)
-    assert [problem.path for problem in problems] == [path]
-    assert message in problems[0].message
-
-
-def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
-    """Better when compiled than in the middle of an admission."""
-    variables = {"bad": schema.Variable.model_validate({"values": "["})}
-    problems = Problems()
-    compile_owned(["a.io/{bad}"], [], variables, (), problems)
-    assert [problem.path for problem in problems.found] == [("owned", 0)]
-
-
 @given(text=st.text(alphabet="ab*", max_size=6), name=st.text(alphabet="ab", max_size=8))
 def test_patterns_match_as_the_obvious_ones_do(text: str, name: str) -> None:
     """The linear pattern and the one with a plain `.*` for every star agree."""
@@ -296,30 +171,8 @@ def test_long_names_are_matched_in_linear_time() -> None:
     assert time.process_time() - start < 2
 
 
-ENTRIES: list[tuple[dict[str, Any], str]] = [
-    ({"env": "X", "label": "a.io/x", "unless": []}, "`env` and `label`"),
-    ({"list": "hami-core", "annotation": "a.io/x"}, "has no other keys"),
-    ({}, "neither `env` nor `list`"),
-    ({"unless": []}, "neither `env` nor `list`"),
-    ({"list": "hami-cor"}, "no list is called 'hami-cor'"),
-    ({"list": "hami-core", "env": "X"}, "has no other keys"),
-    ({"list": "hami-core", "action": "strip"}, "has no other keys"),
-    ({"list": "hami-core", "lifts": "truthy"}, "has no other keys"),
-]
-
-
-@pytest.mark.parametrize("rule, message", ENTRIES)
-def test_an_entry_is_a_variable_or_a_list(rule: dict[str, Any], message: str) -> None:
-    """Told at its place in the document; the rest of the guard stands."""
-    made, problems = compiled({"env": "A", "unless": []}, rule, {"env": "B", "unless": []})
-    assert [problem.path[:2] for problem in problems] == [("guard", 1)]
-    assert message in problems[0].message
-    assert made.guarded("A")
-    assert made.guarded("B")
-
-
 def test_a_named_list_stands_where_it_is_named() -> None:
-    """Its rules come in its place: what stands before it decides first; nothing of it may catch the shim's values."""
+    """Its rules come in its place: what stands before it decides first."""
     made = guards(
         {"env": "CUDA_REDIRECT", "unless": [], "action": "allow"}, {"list": "hami-core"}, {"env": "Z", "unless": []}
     )
@@ -328,41 +181,6 @@ def test_a_named_list_stands_where_it_is_named() -> None:
     assert rule.document.action == "allow"
     assert [rule.names for rule in made.rules][-1] == ("Z",)
     assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
-    _, problems = compiled({"list": "hami-core"}, with_shim=shim(CUDA_DISABLE_CONTROL="true"))
-    assert [problem.path for problem in problems] == [("guard", 0, "env")]
-
-
-SOURCED = guards(
-    {
-        "env": "X",
-        "from": {"configMapKeyRef": "*-gpu-*", "fieldRef": "metadata.annotations['a.io/x']"},
-        "action": "allow",
-    },
-    {"env": ["X", "Y"], "unless": [""]},
-)
-
-
-@pytest.mark.parametrize(
-    "name, value, source, action",
-    [
-        ("X", None, ("configMapKeyRef", "p-gpu-0"), "allow"),
-        ("X", None, ("configMapKeyRef", "p-cpu-0"), "deny"),
-        ("X", None, ("secretKeyRef", "p-gpu-0"), "deny"),
-        ("X", None, ("fieldRef", "metadata.annotations['a.io/x']"), "allow"),
-        ("X", None, ("fieldRef", "metadata.annotations['a.io/xy']"), "deny"),
-        ("X", None, ("fieldRef", "p-gpu-0"), "deny"),
-        ("X", None, None, "deny"),
-        ("X", "p-gpu-0", None, "deny"),
-        ("X", "", None, None),
-        ("Y", None, ("configMapKeyRef", "p-gpu-0"), "deny"),
-    ],
-)
-def test_a_source_that_is_named(
-    name: str, value: str | None, source: tuple[str, str] | None, action: str | None
-) -> None:
-    """An exception for a source is for that kind and name alone; other entries take what is not known to lift."""
-    rule = SOURCED.catch(name, value, source)
-    assert (rule.document.action if rule is not None else None) == action
 
 
 def test_places_are_apart() -> None:
@@ -372,21 +190,6 @@ def test_places_are_apart() -> None:
         for other in PLACES:
             assert (made.catch(key, "None", place=other) is not None) == (place == other)
     assert made.catch("a.io/z", "on", place="label") is None
-
-
-def test_a_key_is_not_guarded() -> None:
-    """What a mapping reads or writes itself would be denied in the second pass."""
-    for rule in ({"annotation": "acme.io/*", "unless": []}, {"label": "acme.io/on", "lifts": ["no"]}):
-        document = {
-            "vendor": "acme",
-            "family": "acme",
-            "keys": {"gpu": {"annotation": "acme.io/gpu", "is": "devices"}},
-            "forms": [{"name": "share", "memory": "1Gi", "cores": 10}],
-            "place": {"labels": {"acme.io/on": "yes"}},
-            "guard": [rule],
-        }
-        _, (problem,) = draft_vendor(schema.Mapping.model_validate(document), "test")
-        assert "the mapping itself reads or writes it" in problem.message
 
 
 def test_lists_name_no_lists() -> None:
@@ -403,22 +206,6 @@ def test_whole_devices_know_only_rules_that_say_so() -> None:
     made = guards({"env": "X", "unless": [], "action": "strip"}, {"env": "X", "lifts": ["all"], "whole": True})
     found = [made.catch("X", value, whole=whole) for value, whole in [("all", False), ("all", True), ("0", True)]]
     assert [rule.document.action if rule is not None else None for rule in found] == ["strip", "deny", None]
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"env": "A", "unless": [], "hides": True},
-        {"env": "A", "lifts": ["x"], "hides": True},
-        {"annotation": "a.b/c", "unless": ["x"], "hides": True},
-    ],
-)
-def test_nothing_hides_without_a_value(rule: dict[str, Any]) -> None:
-    """The values that hide devices are those that show no others, and stand in variables."""
-    _, problems = compiled(rule)
-    assert [(problem.path, problem.message) for problem in problems] == [
-        (("guard", 0, "hides"), "no value hides devices")
-    ]
 
 
 def test_values_that_hide_devices() -> None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
+from tests.naming import each_of
 from webhook.mapping.document.settings import mapping_json_schema
 from webhook.mapping.load import builtin
 
@@ -17,13 +17,13 @@ def test_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("vendor", builtin())
+@each_of("vendor", builtin())
 def test_built_in_documents_are_valid(vendor: str) -> None:
     """Each built-in document is one of its documents."""
     VALIDATOR.validate(builtin()[vendor].data)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "document",
     [
         {"extends": "nvidia", "defaults": {"memory": "8000Mi"}},
@@ -41,7 +41,7 @@ def test_extension_writes_only_what_differs(document: dict[str, Any]) -> None:
     VALIDATOR.validate(document)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "document",
     [
         {"vendor": "x"},

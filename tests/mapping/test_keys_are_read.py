@@ -4,6 +4,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,13 @@ FOR_PEOPLE = {"CheckedSource.missing"}
 def read_outside(*modules: object) -> set[str]:
     """The names of attributes that the code of the webhook reads, but for these modules."""
     own = {Path(inspect.getfile(module)) for module in modules}  # type: ignore[arg-type]
-    trees = (ast.parse(path.read_text()) for path in sorted((ROOT / "webhook").rglob("*.py")) if path not in own)
-    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {name for path in (ROOT / "webhook").rglob("*.py") if path not in own for name in attributes(path)}
+
+
+@cache
+def attributes(path: Path) -> frozenset[str]:
+    """The names of attributes in a file."""
+    return frozenset(node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
 
 
 def models(module: object) -> Iterator[type[BaseModel]]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.explanation.pods import explain_pod
-from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
@@ -54,8 +54,8 @@ def decided(made: Any, by: Policy = POLICY) -> Decision:
     return decide(decode_pod(json.dumps(made).encode()), CONTEXT, by)
 
 
-@pytest.mark.parametrize("target", [None, "nvidia", "volcano"])
-@pytest.mark.parametrize("key", ["cloud.example/sharing", "cloud.example/cut"])
+@each_of("target", [None, "nvidia", "volcano"])
+@each_of("key", ["cloud.example/sharing", "cloud.example/cut"])
 def test_left_alone(key: str, target: str | None) -> None:
     """Nothing is filled in, translated, placed or reported; the sentence is for `explain`."""
     made = pod({CARD: "1"}, selector={key: "by-time"}, target=target)
@@ -96,34 +96,6 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
     assert decided(pod({"elsewhere.example/ourcard": "2", CARD: "1", VRAM: "500"}, target=target)).allowed
 
 
-@pytest.mark.parametrize(
-    "old, new, message",
-    [
-        ("is: text}", "is: memory, unit: 1Mi}", "a key in the nodeSelector is read only"),
-        ("is: text}", "is: text, requestKey: a.example/b}", "a key in the nodeSelector is read only"),
-        ("is: text}", "is: text, label: a.example/b}", "needs exactly one place"),
-        ('leave: "the', 'name: other, leave: "the', "a form that leaves unchanged has no other keys"),
-        ('leave: "the', 'deny: "no", leave: "the', "a form that denies has no other keys"),
-        ("{card} by", "{crad} by", "no key is called 'crad'"),
-        ("{card} by", "{value} by", "no key is called 'value'"),
-        (
-            "unit: 1Mi}",
-            'unit: 1Mi, otherNames: "a.example/*"}',
-            "only a resource that counts devices may have another name",
-        ),
-        ("{scheduler: elsewhere}", "{nodeSelector: {cloud.example/cut: small}}", "which would then be read"),
-        ("{scheduler: elsewhere}", "{annotations: {gpu-fraction: '0.5'}}", "which would then be read"),
-        ("{scheduler: elsewhere}", "{labels: {aliyun.com/gpu-count: '2'}}", "which would then be read"),
-    ],
-)
-def test_problems(old: str, new: str, message: str) -> None:
-    """What a document may not say."""
-    assert old in ELSEWHERE
-    with pytest.raises(MappingError) as raised:
-        policy(ELSEWHERE.replace(old, new, 1))
-    assert message in str(raised.value)
-
-
 ROWS = """
 vendor: rows
 family: nvidia
@@ -142,7 +114,7 @@ forms:
 """
 
 
-@pytest.mark.parametrize(
+@each_of(
     "chip, cards, vram, meant",
     [
         ("small", 1, 3, "4096Mi"),
@@ -162,22 +134,7 @@ def test_numbers_by_form(chip: str, cards: int, vram: int, meant: str) -> None:
     assert decision.status["containers"]["c0"]["request"]["memory"] == meant
 
 
-@pytest.mark.parametrize(
-    "old, new, message",
-    [
-        ("{part: [4, 8]", "{prat: [4, 8]", "no form is called 'prat'"),
-        ("all: {vram: 8}", "all: {varm: 8}", "no key is called 'varm'"),
-        ("values: {vram: [4", "values: {varm: [4", "no key is called 'varm'"),
-    ],
-)
-def test_problems_of_rows(old: str, new: str, message: str) -> None:
-    """Words and forms that rows name have to exist."""
-    with pytest.raises(MappingError) as raised:
-        policy(ROWS.replace(old, new, 1))
-    assert message in str(raised.value)
-
-
-@pytest.mark.parametrize(
+@each_of(
     "resources, target",
     [
         ({"huawei.com/Ascend910B3-core": "40"}, None),

@@ -2,10 +2,9 @@
 
 from importlib import resources
 
-import pytest
-
 from tests.cluster.gpu_pods import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems, vendor
+from tests.naming import each_of
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, MatchLoad
@@ -16,7 +15,7 @@ NATIVE = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "attach
 OF_KUBERNETES = ["kubernetes.io/x", "batch.kubernetes.io/x", "k8s.io/x", "node.k8s.io/x"]
 
 
-@pytest.mark.parametrize("name", [*NATIVE, *OF_KUBERNETES, "gpu", "C.example/x", "-/x", "/x"])
+@each_of("name", [*NATIVE, *OF_KUBERNETES, "gpu", "C.example/x", "-/x", "/x"])
 def test_no_device(name: str) -> None:
     """As a key, as a spelling among others, by a variable, in `match`."""
     values = f"variables: {{x: {{values: ['{name}']}}}}\n"
@@ -29,7 +28,7 @@ def test_no_device(name: str) -> None:
         assert {problem.line for problem in problems(text)} == {line}, text
 
 
-@pytest.mark.parametrize(
+@each_of(
     "key",
     [
         "{x}/gpu",
@@ -43,17 +42,15 @@ def test_no_device(name: str) -> None:
         "{x}gpu",
     ],
 )
-@pytest.mark.parametrize("place", ["resource", "label", "annotation"])
+@each_of("place", ["resource", "label", "annotation"])
 def test_no_pattern_without_a_domain(key: str, place: str) -> None:
     """What a variable may be in the place of the domain is not known."""
     text = ACME.replace("resource: acme.com/gpu", f"{place}: '{key}'") + "variables: {x: {values: '[a-z./]+'}}\n"
     assert {(problem.path[:2], problem.line) for problem in problems(text)} == {(("keys", "gpu"), 4)}
 
 
-@pytest.mark.parametrize(
-    "key", ["app", "a", "gpu", "release", "pod-template-hash", "app.kubernetes.io/name", "istio.io/rev"]
-)
-@pytest.mark.parametrize("place", ["label", "annotation"])
+@each_of("key", ["app", "a", "gpu", "release", "pod-template-hash", "app.kubernetes.io/name", "istio.io/rev"])
+@each_of("place", ["label", "annotation"])
 def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
     """As a key, and as a twin."""
     for text in (
@@ -63,20 +60,20 @@ def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
         assert [(problem.path, problem.line) for problem in problems(text)] == [(("keys", "gpu", place), 4)]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "key",
     ["*a*", "a*", "app*", "job-*", "*/x", "*.com/x", "*a/x", "kubectl.kubernetes.io/*", "*.kubernetes.io/x", "istio.io/r*",
      "*.istio.io/*", "pod-template-*", "prometheus.io/*", "controller*", "*-hash", "*netes.io/n*", "app*netes.io/name",
      "*s.io/n*", "k*8s.io/x"],
 )  # fmt: skip
-@pytest.mark.parametrize("place", ["owned: ['{}']", "owned: [{{label: '{}'}}]", "match: {{keys: ['{}']}}"])
+@each_of("place", ["owned: ['{}']", "owned: [{{label: '{}'}}]", "match: {{keys: ['{}']}}"])
 def test_no_broad_mark(key: str, place: str) -> None:
     """A mark lets pods through, and is taken away from them."""
     found = problems(ACME + place.format(key) + "\n")
     assert {problem.line for problem in found} == {9}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "prefix", ["c", "a", "", "acme.com", "*", "acme.com/*", "nvidia.com/g'", "*.com/", "kubernetes.io/", "x.k8s.io/g"]
 )
 def test_no_prefix_without_a_domain(prefix: str) -> None:
@@ -85,7 +82,7 @@ def test_no_prefix_without_a_domain(prefix: str) -> None:
     assert (found.path, found.line) == (("match", "resources", 1), 9)
 
 
-@pytest.mark.parametrize("name", ORDINARY.data["resources"])
+@each_of("name", ORDINARY.data["resources"])
 def test_no_domain_of_other_devices(name: str) -> None:
     """Nor a prefix that takes them in; beside them a mapping may be, with `match`."""
     domain = name.partition("/")[0]
@@ -128,7 +125,7 @@ PATTERNS = "[" + ", ".join(f"'acme.com/{number}-*'" for number in range(60)) + "
 PREFIXES = "[" + ", ".join(f"acme.com/g{number}" for number in range(33)) + "]"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "more, path, number",
     [
         (f"match: {{keys: {keys(500)}}}", "match.keys", "30578 characters"),

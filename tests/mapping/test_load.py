@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
+from webhook.mapping.compile.probes import probe
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
@@ -73,3 +74,10 @@ def test_built_in_documents() -> None:
     assert {file.name for file in (folder / "guards").iterdir()} == {f"{name}.yaml" for name in guard_lists()}
     standby = [vendor.name for vendor in load_policy().vendors.values() if vendor.inactive]
     assert standby == ["gpushare", "mig-single", "mps", "whole"]
+
+
+def test_built_in_documents_pass_their_probes() -> None:
+    """They are probed here, once and for all, not at every start."""
+    loaded = load_policy()
+    for vendor in loaded.vendors.values():
+        assert probe(vendor, loaded.largest_card) == []

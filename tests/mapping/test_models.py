@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.vendors import ACME, LARGEST, policy, problems, reading, vendor
+from tests.mapping.vendors import ACME, LARGEST, policy, reading, vendor
+from tests.naming import each_of
 from tests.unprobed import built_in_policy
-from webhook.mapping.document.problem import path_text
-from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin
 from webhook.mapping.model.vendor import Row, Vendor
 from webhook.mapping.requests.reading import read
@@ -61,7 +60,7 @@ def size(number: int) -> Size:
     return Size(number * 1024**3)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "variable, expected",
     [
         (
@@ -110,7 +109,7 @@ def test_what_is_written_holds_the_request_on_every_model() -> None:
     assert with_model.reading.request == requested
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each_of("model", MODELS)
 def test_models_of_slices(model: str) -> None:
     """Every model of devices is cut in sevenths or in fourths, and more memory never comes with a smaller profile of it."""
     rows = configured("mig", model=model).variables["profile"].rows
@@ -136,156 +135,6 @@ def test_every_profile_of_a_model_may_be_written() -> None:
             assert isinstance(row.least, Size)
             found = write(vendor, Request(1, row.least, row.cores), {}, LARGEST, "main")
             assert [key.key for key in found.keys.values()] == [f"nvidia.com/mig-{name}"]
-
-
-MISTAKES = [
-    ({"model": "three"}, "variables.size.model", "no row knows the model 'three'", "known are one, two"),
-    ({"model": ["one", "twoo"]}, "variables.size.model", "no row knows the model 'twoo'", "did you mean `two`?"),
-    ({"model": "one", "write": "b"}, "variables.size.write", "'b' is not available on one", "available are a, c"),
-    ({"model": "one", "write": ["a", "d"]}, "variables.size.write", "'d' has no row", "rows are a, b, c"),
-]
-
-
-@pytest.mark.parametrize("variable, path, message, hint", MISTAKES)
-def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str, hint: str) -> None:
-    """A model that no row knows, and a profile that the model has not."""
-    (problem,) = problems(slices(**variable))
-    assert (".".join(map(str, problem.path)), problem.message, problem.hint) == (path, message, hint)
-    assert problem.line is not None
-
-
-@pytest.mark.parametrize(
-    "old, new, path, message",
-    [
-        (
-            "one: 4Gi, two: [5Gi, 6Gi]",
-            "one: 4Gi, two: [6Gi, 5Gi]",
-            "variables.size.rows.a.memory.two",
-            "the larger size is first",
-        ),
-        (
-            "one: 4Gi, two: [5Gi, 6Gi]",
-            "one: all, two: 4Gi",
-            "variables.size.rows.a.memory",
-            "cannot be compared",
-        ),
-        ("one: 4Gi, two: [5Gi, 6Gi]", "one: 4Zi, two: 4Gi", "variables.size.rows.a.memory.one", "4Zi"),
-        ("one: 4Gi, two: [5Gi, 6Gi]", "one: [4Gi, 5Gi, 6Gi]", "variables.size.rows.a.memory.one", "lists 3 amounts"),
-        ("{one: 4Gi, two: [5Gi, 6Gi]}", "{}", "variables.size.rows.a.memory", "is an empty map"),
-        ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is not a percentage"),
-        (
-            "one: 50, two: 25",
-            "one: 50",
-            "variables.size.rows.a",
-            "`memory` and `cores` name different models: only one has two",
-        ),
-        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "the larger size is first"),
-        ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "only one value is allowed"),
-    ],
-)
-def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
-    """Each is reported at its place."""
-    text = slices(write=["a", "c"])
-    assert old in text
-    found = [problem for problem in problems(text.replace(old, new)) if ".".join(map(str, problem.path)) == path]
-    assert found
-    assert message in found[0].message
-    assert found[0].line is not None
-
-
-def test_model_without_rows_by_model() -> None:
-    """Said where nothing depends on it, it would be believed to matter."""
-    (problem,) = problems("extends: ascend\nvariables: {chip: {model: big}}\n")
-    assert (problem.message, problem.hint) == ("no row has amounts by model", "remove `model`")
-
-
-@pytest.mark.parametrize(
-    "model, hint",
-    [
-        ("H100", "did you mean `H100-80` or `H100-94`?"),
-        ("a100", "did you mean `A100-40` or `A100-80`?"),
-        ("RTX-PRO", "did you mean `RTX-PRO-6000`?"),
-        ("A100-40GB", "did you mean `A100-40`?"),
-        ("H20", f"known are {', '.join(sorted(MODELS))}"),
-        ("B100", f"known are {', '.join(sorted(MODELS))}"),
-        ("", f"known are {', '.join(sorted(MODELS))}"),
-    ],
-)
-def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
-    """What begins so is meant; a name with another number is another device, whose slices hold something else."""
-    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profile": {"model": model}}}))
-    assert (problem.message, problem.hint) == (f"no row knows the model {model!r}", hint)
-
-
-@pytest.mark.parametrize(
-    "old, new, path, message, hint",
-    [
-        (
-            "one: 4Gi, two: [5Gi, 6Gi]",
-            "one: all, two: 4Gi",
-            "memory",
-            "cannot be compared: one: all, two: 4Gi",
-            "write sizes for all models, or `all` for all models",
-        ),
-        (
-            "one: 4Gi, two: [5Gi, 6Gi]",
-            "one: unlimited, two: [5Gi, 6Gi]",
-            "memory",
-            "cannot be compared: one: unlimited, two: [5Gi, 6Gi]",
-            "write sizes for all models, or `all` for all models",
-        ),
-        (
-            "one: 4Gi, two: [5Gi, 6Gi]",
-            "one: [all, 4Gi]",
-            "memory.one",
-            "cannot be compared: [all, 4Gi]",
-            "write [least, most] as two sizes",
-        ),
-        (
-            "one: 50, two: 25",
-            "one: 50, two: unlimited",
-            "cores",
-            "cannot be compared: one: 50, two: unlimited",
-            "write percentages for all models, or `unlimited` for all models",
-        ),
-    ],
-)
-def test_amounts_that_cannot_be_compared(old: str, new: str, path: str, message: str, hint: str) -> None:
-    """Which of them is the least, nobody can say."""
-    found = problems(slices().replace(old, new))
-    reported = [problem for problem in found if path_text(problem.path) == f"variables.size.rows.a.{path}"]
-    assert [(report.message, report.hint) for report in reported] == [(message, hint)]
-
-
-@pytest.mark.parametrize(
-    "variable, path, message, hint",
-    [
-        ({"model": []}, "model", "is an empty list", "write one entry or more"),
-        ({"model": 100}, "model", "100 is not text", 'write "100" in quotes'),
-        ({"model": True}, "model", "true is not text", 'write "true" in quotes'),
-        ({"model": [100]}, "model[0]", "100 is not text", 'write "100" in quotes'),
-        ({"write": []}, "write", "is an empty list", "write one entry or more"),
-        ({"rows": {"a": {"memory": {}}}}, "rows.a.memory", "is an empty map", "write one entry or more"),
-        (
-            {"rows": {"a": {"memory": ["1Gi", "2Gi", "3Gi"]}}},
-            "rows.a.memory",
-            "lists 3 amounts",
-            "write one, or [least, most]",
-        ),
-        (
-            {"rows": {"a": {"memory": {"one": ["1Gi", "2Gi", "3Gi"]}}}},
-            "rows.a.memory.one",
-            "lists 3 amounts",
-            "write one, or [least, most]",
-        ),
-    ],
-)
-def test_mistakes_of_type(variable: dict[str, Any], path: str, message: str, hint: str) -> None:
-    """In our keys, with what to write, and once."""
-    document = json.loads(json.dumps(parse(SLICES, "")[0].data))
-    document["variables"]["size"] |= variable
-    (problem,) = problems(json.dumps(document))
-    assert (path_text(problem.path), problem.message, problem.hint) == (f"variables.size.{path}", message, hint)
 
 
 def test_a_profile_of_other_models() -> None:

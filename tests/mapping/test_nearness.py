@@ -1,15 +1,15 @@
 """Near misses: what somebody surely meant to be a key."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, policy
+from tests.naming import each_of
 from tests.unprobed import built_in_policy
 from webhook.mapping.model.near_misses import NearMiss, distance
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, meant, sure",
     [
         ("nvidia.com/gpumemory", "nvidia.com/gpumem", True),
@@ -53,7 +53,7 @@ def test_near_misses_of_built_in_keys(name: str, meant: str | None, sure: bool |
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, meant",
     [
         ("huawei.com/Ascend910B3-memry", "huawei.com/Ascend910B3-memory"),
@@ -71,7 +71,7 @@ def test_a_correction_keeps_the_variable_part(name: str, meant: str) -> None:
     assert built_in_policy().near.find(name) == NearMiss(meant, sure=True)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, template, choices",
     [
         ("huawei.com/Ascend910B5-memory", "huawei.com/Ascend{chip}-memory", "910A, 910B, "),
@@ -103,7 +103,7 @@ def test_choices_are_listed_in_part() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, meant",
     [
         ("memory-share", "gpumem"),
@@ -126,7 +126,7 @@ def test_prefixes_and_known_names_of_a_mapping() -> None:
     assert near.find("acme.com/cor") is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name, meant, sure",
     [
         ("acme.com/gpu-memory-gb", "acme.com/gpu-memory", True),
@@ -153,7 +153,7 @@ def test_near_misses_of_labels_and_annotations(name: str, meant: str | None, sur
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "left, right, edits",
     [
         ("", "", 0),

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.naming import each_of
 from webhook.mapping.notation import Numbers, parse_numbers
 from webhook.quantity import Number
 
 Written = str | int | list[str | int]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written, inside, outside, text",
     [
         (2, [2], [1, 3, 0], "2"),
@@ -36,7 +37,7 @@ def test_members(written: Written, inside: list[Number], outside: list[Number], 
     assert str(numbers) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written, number, below, above",
     [
         ("5..100 by 5", 33, 30, 35),
@@ -58,9 +59,7 @@ def test_nearest(written: Written, number: Number, below: Number | None, above: 
     assert (numbers.floor(number), numbers.ceil(number)) == (below, above)
 
 
-@pytest.mark.parametrize(
-    "written", ["", "x", "5...9", "..5", "1..2..3", "5 by 5 by 5", "-1", "9..5", "1..5 by 0", "1 to 5", [[1]]]
-)
+@each_of("written", ["", "x", "5...9", "..5", "1..2..3", "5 by 5 by 5", "-1", "9..5", "1..5 by 0", "1 to 5", [[1]]])
 def test_what_is_no_set(written: Written) -> None:
     """It is an error, not an empty set."""
     with pytest.raises(ValueError, match=r"not a set of numbers|contains no number"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
@@ -80,7 +81,7 @@ SEVERAL: list[tuple[str, list[dict[str, str]], dict[str, str], list[Meaning | No
 ]
 
 
-@pytest.mark.parametrize("vendor, sides, annotations, expected", SEVERAL, ids=str)
+@each_of("vendor, sides, annotations, expected", SEVERAL)
 def test_several_containers(
     vendor: str, sides: list[dict[str, str]], annotations: dict[str, str], expected: list[Meaning | None] | Reason
 ) -> None:

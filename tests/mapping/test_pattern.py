@@ -5,18 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
+from tests.naming import each_of
 from webhook.mapping.notation import PatternError, check_pattern, expression, literal
 
 
-@pytest.mark.parametrize(
-    "text", ["a|b", "[a-z0-9]+(_[a-z0-9]+)?", "(?:a)", "[$^(?]", "[]$]", r"\$\^", r"\d", "x*?", "é"]
-)
+@each_of("text", ["a|b", "[a-z0-9]+(_[a-z0-9]+)?", "(?:a)", "[$^(?]", "[]$]", r"\$\^", r"\d", "x*?", "é"])
 def test_permitted(text: str) -> None:
     """Groups, classes, repetitions, alternatives; signs that stand for themselves."""
     check_pattern(text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text, why",
     [
         ("(?i)a", "no flags"),
@@ -70,7 +69,7 @@ def test_composed() -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("text", ["(a+)+b", "(a|aa)+b", "(a*)*b", "(a|a)*b", "([a-z]+)*[0-9]", "(.*)(.*)(.*)(.*)b"])
+@each_of("text", ["(a+)+b", "(a|aa)+b", "(a*)*b", "(a|a)*b", "([a-z]+)*[0-9]", "(.*)(.*)(.*)(.*)b"])
 def test_linear_time(text: str) -> None:
     """What a backtracking engine needs more than a lifetime for."""
     made = policy(

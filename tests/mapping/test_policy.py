@@ -2,9 +2,7 @@
 
 import json
 
-import pytest
-
-from tests.mapping.vendors import ACME, policy, problems
+from tests.mapping.vendors import ACME, policy
 from webhook.admission import Context, Namespace, decide
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy, vendors_with
@@ -13,119 +11,6 @@ from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 OTHER = ACME.replace("vendor: acme", "vendor: other").replace("acme.com", "other.com")
-FAMILY = OTHER.replace("family: acme", "family: nvidia")
-
-
-CONTRADICTIONS = [
-    (
-        tuple(
-            each.replace(
-                f"{{resource: {name}.com/mem, is: memory, unit: 1Mi}}", "{annotation: x.com/mem, is: memory, unit: 1Mi}"
-            )
-            for name, each in (("acme", ACME), ("other", OTHER))
-        ),
-        "",
-        "0.yaml",
-        "keys.mem.annotation",
-        "annotation x.com/mem is owned by more than one vendor: acme, other",
-        "`owners: {x.com/mem: acme}`",
-    ),
-    (
-        (ACME, OTHER.replace("other.com/gpu,", "acme.com/gpu,")),
-        "",
-        "0.yaml",
-        "keys.gpu.resource",
-        "acme.com/gpu is owned by more than one vendor: acme, other",
-        "`owners: {acme.com/gpu: acme}`",
-    ),
-    (
-        (f"{ACME}translateTo: nobody\n",),
-        "",
-        "0.yaml",
-        "translateTo",
-        "no vendor is called 'nobody'",
-        "known are acme",
-    ),
-    (
-        (f"{ACME}copies: nobody\n",),
-        "",
-        "0.yaml",
-        "copies",
-        "no other vendor is called 'nobody'",
-        "known are aliyun",
-    ),
-    ((f"{ACME}copies: acme\n",), "", "0.yaml", "copies", "no other vendor is called 'acme'", ""),
-    ((f"{ACME}allowedWith: {{cambrikon: a}}\n",), "", "0.yaml", "allowedWith.cambrikon", "'cambrikon'", "cambricon"),
-    (
-        (f"{ACME}translateTo: other\n", f"{OTHER}translateTo: nvidia\n"),
-        "",
-        "0.yaml",
-        "translateTo",
-        "other is itself translated to nvidia",
-        "`translateTo: nvidia`",
-    ),
-    (
-        (f"{FAMILY}target: false\n", "extends: vcuda\ntranslateTo: other\n"),
-        "",
-        "1.yaml",
-        "translateTo",
-        "other is read only",
-        "",
-    ),
-    (
-        ("extends: vcuda\ntranslateTo: aliyun\n",),
-        "target: nvidia\n",
-        "0.yaml",
-        "translateTo",
-        "aliyun would be translated on to nvidia by the setting `target`",
-        "`translateTo: nvidia`",
-    ),
-    ((), "target: nobody\n", "settings.yaml", "target", "no vendor is called 'nobody'", "known are aliyun"),
-    ((f"{FAMILY}target: false\n",), "target: other\n", "settings.yaml", "target", "other is read only", ""),
-    ((f"{FAMILY}target: false\n",), "served: [other]\n", "settings.yaml", "served.0", "nothing serves its keys", ""),
-    (
-        ("extends: vcuda\ntranslateTo: nvidia\n",),
-        "target: vcuda\n",
-        "settings.yaml",
-        "target",
-        "vcuda is itself translated to nvidia",
-        "`target: nvidia`",
-    ),
-    (
-        (),
-        "owners: {aliyun.com/gpu-mem: nobody}\n",
-        "settings.yaml",
-        "owners.aliyun.com/gpu-mem",
-        "no vendor is called 'nobody'",
-        "known are aliyun",
-    ),
-    (
-        (),
-        "owners: {aliyun.com/gpu-mem: nvidia}\n",
-        "settings.yaml",
-        "owners.aliyun.com/gpu-mem",
-        "nvidia has no key",
-        "",
-    ),
-    ((), "largestCard: huge\n", "settings.yaml", "largestCard", "'huge' is not a Kubernetes quantity", "`1Ti`"),
-    ((), "largestCard: 0\n", "settings.yaml", "largestCard", "not a whole number of bytes above 0", ""),
-    ((), "largestCard: 500m\n", "settings.yaml", "largestCard", "not a whole number of bytes above 0", ""),
-    ((), "nodeName: keep\n", "settings.yaml", "nodeName", "'keep' is not one of", ""),
-    ((), "podSecurityDefault: open\n", "settings.yaml", "podSecurityDefault", "'open' is not one of", ""),
-    ((), "neverTouch: [a]\n", "settings.yaml", "neverTouch", "unknown key", "`neverTouched`"),
-]
-
-
-@pytest.mark.parametrize("contradiction", CONTRADICTIONS, ids=lambda each: f"{each[1].strip()} {each[4]}")
-def test_contradictions_are_reported(contradiction: tuple[tuple[str, ...], str, str, str, str, str]) -> None:
-    """Vendors against each other and against the settings, with the line where it is written."""
-    texts, settings, source, path, message, hint = contradiction
-    found = [problem for problem in problems(*texts, settings=settings) if message in problem.message]
-    assert found
-    assert found[0].source == source
-    assert ".".join(map(str, found[0].path)) == path
-    assert (found[0].line is not None) == bool(source)
-    assert hint in (found[0].hint or "")
 
 
 def test_names_that_two_patterns_match_are_refused() -> None:
@@ -145,12 +30,6 @@ def test_names_that_two_patterns_match_are_refused() -> None:
         "x.io/m-gpu": Reason.AMBIGUOUS_NAME,
         "x.io/z-gpu": Reason.ALREADY_RIGHT,
     }
-
-
-def test_two_documents_for_one_vendor_are_reported() -> None:
-    """The second one does not silently win."""
-    (problem,) = problems(ACME, ACME)
-    assert "already described by 0.yaml" in problem.message
 
 
 def test_owner_decides_who_is_in_force() -> None:

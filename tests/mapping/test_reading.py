@@ -3,6 +3,7 @@
 import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
+from tests.naming import each_of
 from tests.unprobed import built_in_policy
 from webhook.reasons import Denied, Reason, Step
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
@@ -28,7 +29,7 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
 ]
 
 
-@pytest.mark.parametrize("name, keys, reason, text", REFUSED, ids=str)
+@each_of("name, keys, reason, text", REFUSED)
 def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], reason: Reason, text: str) -> None:
     """With what to write instead, as far as no golden case shows it."""
     with pytest.raises(Denied, match=text) as caught:
@@ -43,7 +44,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
 )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text, keys, expected, corrections, reasons",
     [
         (CORRECTING, {"acme.com/core": 10}, request(1, ALL, Percent(10)), {}, []),
@@ -70,7 +71,6 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
             [Reason.KEY_IGNORED],
         ),
     ],
-    ids=str,
 )
 def test_what_a_vendor_rounds_is_reported(
     text: str, keys: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
@@ -90,7 +90,7 @@ def test_the_part_of_each_device_is_rounded_down() -> None:
     assert (found.value, found.step) == ("64", Step("acme.com/core", "32 each", "30 each", "-2"))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text, keys, reason",
     [
         (FLOORING, {"acme.com/gpu": 40, "acme.com/mem": 31}, Reason.NOT_DIVISIBLE),
@@ -113,7 +113,6 @@ def test_the_part_of_each_device_is_rounded_down() -> None:
             Reason.NOT_LEGAL,
         ),
     ],
-    ids=str,
 )
 def test_what_makes_no_request(text: str, keys: dict[str, str | int], reason: Reason) -> None:
     """Each has a reason of its own."""

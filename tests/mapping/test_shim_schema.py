@@ -6,8 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import pytest
-
+from tests.naming import each_of
 from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
@@ -98,7 +97,7 @@ def test_a_percentage_has_no_value_for_a_variable() -> None:
     assert [made.unmet(Request(1, memory, UNLIMITED)) for memory in amounts] == ["memory", None, None]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "request_, values",
     [
         (Request(2, Size(3 * MIB), Percent(30)), {"MEMORY": "3m", "CORES": "30", "WHO": "main-2"}),
@@ -150,168 +149,6 @@ def test_forms_say_who_is_served() -> None:
     assert not shim().serves("whole")
     assert not shim().serves(None)
     assert shim({("forms",): None}).serves("whole")
-
-
-LIBRARY = {"volume": "lib", "mountPath": "/opt/lib"}
-
-
-def image(**parts: str) -> dict[str, Any]:
-    """A delivery by an image volume."""
-    return {"image": {**LIBRARY, "reference": "registry.example/shim@sha256:" + "0" * 64, **parts}}
-
-
-def copied(**parts: str) -> dict[str, Any]:
-    """A delivery by an init container."""
-    return {"emptyDir": {**LIBRARY, "sizeLimit": "1Mi", "image": "shim", "command": ["/copy"], **parts}}
-
-
-MISTAKES: list[tuple[Any, ...]] = [
-    ({("limit",): None}, ("limit",), "`limit` is missing"),
-    ({("mountedBy",): "a b"}, ("mountedBy",), "is not a label with its value"),
-    ({("mountedBy",): "a="}, ("mountedBy",), "is not a label with its value"),
-    ({("env", "MEMORY"): None}, ("needs", 0), "limit of memory"),
-    ({("env",): None}, ("needs", 0), "limit of memory"),
-    ({("needs",): None}, ("needs",), "which limit"),
-    ({("needs",): ["memory", "cores"], ("env", "CORES"): None}, ("needs", 1), "limit of cores"),
-    ({("forms",): ["share", "shares"]}, ("forms", 1), "no form is called 'shares'"),
-    ({("env", "X"): "{mem}"}, ("env", "X"), "{mem} is not known"),
-    ({("env", "X"): "{memory"}, ("env", "X"), "brace"),
-    ({("env", "X"): "memory}"}, ("env", "X"), "brace"),
-    ({("env", "X"): "{}"}, ("env", "X"), "{} is not known"),
-    ({("env", "X"): "$(HOME)/x"}, ("env", "X"), "the user decides"),
-    ({("env", "1X"): "1"}, ("env", "1X"), "not a name of a variable"),
-    ({("env", "LD_PRELOAD"): "/x"}, ("env", "LD_PRELOAD"), "cannot be set here"),
-    ({("env", "LD_LIBRARY_PATH"): "/x"}, ("env", "LD_LIBRARY_PATH"), "cannot be set here"),
-    ({("env", "ACME_VISIBLE_DEVICES"): "0"}, ("env", "ACME_VISIBLE_DEVICES"), "override the device plugin"),
-    ({("delivery",): []}, ("delivery",), "no delivery"),
-    ({("delivery",): ["none", "none"]}, ("delivery", 1), "twice"),
-    ({("delivery", 0): image(volume="Lib")}, ("delivery", 0, "image", "volume"), "name of a volume"),
-    ({("delivery", 0): image(mountPath="lib")}, ("delivery", 0, "image", "mountPath"), "absolute path"),
-    ({("delivery", 0): image(reference="a b")}, ("delivery", 0, "image", "reference"), "name of an image"),
-    ({("delivery", 0): image(subPath="/lib")}, ("delivery", 0, "image", "subPath"), "folder of the image"),
-    ({("delivery", 0): copied(image="")}, ("delivery", 0, "emptyDir", "image"), "name of an image"),
-    ({("delivery", 0): copied(sizeLimit="1MB")}, ("delivery", 0, "emptyDir", "sizeLimit"), "1MB"),
-    ({("delivery", 0): copied(cpu="0")}, ("delivery", 0, "emptyDir", "cpu"), "is nothing"),
-    ({("delivery", 0): copied(memory="-1")}, ("delivery", 0, "emptyDir", "memory"), "-1"),
-    ({("delivery", 0): copied(volume="state")}, ("state", "volume"), "volume of the library"),
-    ({("delivery", 0): copied(mountPath="/tmp")}, ("state", "mounts", "/tmp/lock"), "overlap"),
-    (
-        {("delivery", 1): {"csi": {**LIBRARY, "driver": "a", "volume": "A"}}},
-        ("delivery", 1, "csi", "volume"),
-        "name of",
-    ),
-    ({("delivery", 0, "hostPath", "volume"): "Lib"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
-    ({("delivery", 0, "hostPath", "volume"): "a" * 64}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
-    ({("delivery", 0, "hostPath", "volume"): "lib\n"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
-    ({("delivery", 0, "hostPath", "volume"): "state"}, ("state", "volume"), "volume of the library"),
-    ({("delivery", 0, "hostPath", "path"): "opt"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
-    ({("delivery", 0, "hostPath", "path"): "/opt/../etc"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
-    ({("delivery", 0, "hostPath", "path"): "/"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
-    ({("delivery", 0, "hostPath", "mountPath"): "/a:b"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
-    ({("delivery", 0, "hostPath", "mountPath"): "/a/"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
-    ({("delivery", 0, "hostPath", "mountPath"): "//a"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
-    ({("state", "volume"): "a_b"}, ("state", "volume"), "name of a volume"),
-    ({("state", "mounts"): {}}, ("state", "mounts"), "mounted nowhere"),
-    ({("state", "mounts"): {"/opt/lib": "x"}}, ("state", "mounts", "/opt/lib"), "overlap"),
-    ({("state", "mounts"): {"/opt/lib/x": "x"}}, ("state", "mounts", "/opt/lib/x"), "overlap"),
-    ({("state", "mounts"): {"/opt": "x"}}, ("state", "mounts", "/opt"), "overlap"),
-    ({("state", "mounts"): {"tmp": "x"}}, ("state", "mounts", "tmp"), "absolute path"),
-    ({("state", "mounts"): {"/tmp": "/x"}}, ("state", "mounts", "/tmp"), "inside the volume"),
-    ({("state", "mounts"): {"/tmp": "../x"}}, ("state", "mounts", "/tmp"), "inside the volume"),
-    ({("state", "mounts"): {"/tmp": ""}}, ("state", "mounts", "/tmp"), "inside the volume"),
-    ({("state", "emptyDir"): {"sizeLimit": "64MB"}}, ("state", "emptyDir", "sizeLimit"), "64MB"),
-    ({("state", "emptyDir"): {"sizeLimit": "1Mi", "size": "64Mi"}}, ("state", "emptyDir", "size"), "no size"),
-    ({("state", "emptyDir"): {"sizeLimit": "1Mi", "medium": "Disk"}}, ("state", "emptyDir", "medium"), "Disk"),
-    ({("libraryPath", "prefix"): ["/a", "/a"]}, ("libraryPath", "prefix", 1), "twice"),
-    ({("libraryPath", "prefix"): ["/a", "$ORIGIN"]}, ("libraryPath", "prefix", 1), "absolute path"),
-    ({("libraryPath", "prefix"): ["/a;/b"]}, ("libraryPath", "prefix", 0), "absolute path"),
-    ({("libraryPath", "imageDefault"): ["/opt/lib"]}, ("libraryPath", "imageDefault", 0), "twice"),
-    ({("libraryPath", "imageDefault"): [""]}, ("libraryPath", "imageDefault", 0), "absolute path"),
-    ({("preload", "prefix"): ["limit.so"]}, ("preload", "prefix", 0), "absolute path"),
-    ({("preload", "prefix"): ["/a b.so"]}, ("preload", "prefix", 0), "absolute path"),
-    ({("limit",): "plugin", ("delivery",): ["none"]}, ("state",), "no effect"),
-    ({("env", "LD_AUDIT"): "/x"}, ("env", "LD_AUDIT"), "cannot be set here"),
-    ({("delivery", 0): copied(folder="/lib")}, ("delivery", 0, "emptyDir"), "exactly one of"),
-    (
-        {("delivery", 0): {"emptyDir": {**LIBRARY, "sizeLimit": "1Mi", "image": "shim", "folder": "lib"}}},
-        ("delivery", 0, "emptyDir", "folder"),
-        "absolute path",
-    ),
-    (
-        {
-            ("delivery", 0): {"emptyDir": {**LIBRARY, "sizeLimit": "1Mi", "image": "shim", "folder": "/lib"}},
-            ("files",): ["a", "/a"],
-        },
-        ("files", 1),
-        "not a file of the library's folder",
-    ),
-    ({("state", "emptyDir"): {"medium": "Memory"}}, ("state", "emptyDir"), "no bound"),
-    ({("files",): ["a"]}, ("files",), "no delivery copies"),
-    ({("architectures",): ["amd64"]}, ("architectures",), "no effect"),
-    (
-        {("architectures",): ["amd64", "A"], ("delivery", 0, "hostPath", "path"): "/opt/{arch}"},
-        ("architectures", 1),
-        "not an architecture",
-    ),
-    (
-        {("architectures",): ["amd64"], ("delivery", 0, "hostPath", "mountPath"): "/opt/{arch}"},
-        ("delivery", 0, "hostPath"),
-        "cannot be in",
-    ),
-    ({("delivery", 0, "hostPath", "path"): "/opt/{arch}"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
-    ({("env", "X"): "{index}"}, ("env", "X"), "variable for each device"),
-    (
-        {("env", "X"): "{memory}", ("env", "X_{index}"): "{memory}m"},
-        ("env", "X_{index}"),
-        "'{memory}', not '{memory}m'",
-    ),
-    ({("env", "X_{index}_{index}"): "1"}, ("env", "X_{index}_{index}"), "not a name of a variable"),
-    (
-        dict.fromkeys((("state",), ("preload",), ("env",), ("needs",)))
-        | {("limit",): "plugin", ("delivery",): ["none"], ("envIfUnset",): {"X": "1"}},
-        ("envIfUnset",),
-        "no effect",
-    ),
-    ({("envIfUnset",): {"LD_PRELOAD": ""}}, ("envIfUnset", "LD_PRELOAD"), "cannot be set here"),
-    ({("envIfUnset",): {"X": "$(HOME)"}}, ("envIfUnset", "X"), "the user decides"),
-    ({("preload",): {"prefix": []}}, ("preload",), "nothing is preloaded"),
-    ({("delivery", 0): image(), ("preload", "file"): "ld.so.preload"}, ("delivery", 0), "folders, not the file"),
-    ({("preload", "file"): "/etc/ld.so.preload"}, ("preload", "file"), "not a file of the library's folder"),
-    ({("preload", "prefix"): ["/a/$LIB"]}, ("preload", "prefix", 0), "absolute path"),
-    ({("audit",): {"files": ["/a/$LIB/b"]}}, ("audit", "files", 0), "absolute path"),
-    ({("libraryPath", "ifUnset"): "leave"}, ("libraryPath", "imageDefault"), "no effect"),
-    (
-        {("libraryPath",): {"prefix": ["/a"], "ifUnset": "leave"}, ("preload",): None},
-        ("libraryPath", "ifUnset"),
-        "find",
-    ),
-    ({("libraryPath", "variable"): "P"}, ("libraryPath", "imageDefault"), "no effect"),
-    ({("libraryPath",): {"prefix": ["/a"], "variable": "LD_AUDIT"}}, ("libraryPath", "variable"), "cannot be set"),
-    ({("libraryPath",): {"prefix": ["/a"], "variable": "FILE"}}, ("libraryPath", "variable"), "also in `env`"),
-    (
-        {("libraryPath",): {"prefix": ["/a"], "variable": "P", "ifUnset": "leave"}},
-        ("libraryPath", "ifUnset"),
-        "beside `variable`",
-    ),
-    ({("units",): {"memory": "1%"}}, ("units", "memory"), "not a unit of memory"),
-    ({("units",): {"memory": "0"}}, ("units", "memory"), "not above 0"),
-    ({("units",): {"cores": "1Mi"}}, ("units", "cores"), "not a unit of cores"),
-    ({("units",): {"cores": "x"}}, ("units", "cores"), "x"),
-]
-
-
-@pytest.mark.parametrize("changes, path, keys", MISTAKES)
-def test_mistake_is_reported_with_its_place(changes: dict[FieldPath, Any], path: FieldPath, keys: str) -> None:
-    """Every rule that types cannot express is one problem at its place in the document."""
-    _, problems = compiled(changes)
-    assert [problem.path for problem in problems] == [("shim", *path)]
-    assert keys in problems[0].message
-
-
-def test_all_mistakes_are_reported_at_once() -> None:
-    """A document is not corrected one mistake at a time."""
-    _, problems = compiled({("limit",): None, ("forms",): ["x"], ("env", "X"): "{y}"})
-    assert len(problems) == 3
 
 
 def test_long_paths_are_checked_in_linear_time() -> None:

@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.naming import each_of
 from tests.yaml_text import load_yaml
 from webhook.mapping.document import strict_yaml
 from webhook.mapping.document.problem import MappingError, Problem
@@ -28,7 +29,7 @@ def problems(text: str) -> list[Problem]:
     return list(caught.value.problems)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written, read",
     [
         ("true", True),
@@ -67,7 +68,7 @@ def test_scalars_are_what_they_look_like(written: str, read: object) -> None:
     assert type(document.data["a"]) is type(read)
 
 
-@pytest.mark.parametrize("scalar", ["yes", "no", "on", "off", "y", "n", "YES", "Off", "True", "FALSE", "Null", "N"])
+@each_of("scalar", ["yes", "no", "on", "off", "y", "n", "YES", "Off", "True", "FALSE", "Null", "N"])
 def test_ambiguous_scalars_are_errors(scalar: str) -> None:
     """What some parsers take for a boolean or null has to be quoted or written plainly."""
     (problem,) = problems(f"a:\n- x\n- {scalar}\n")
@@ -77,7 +78,7 @@ def test_ambiguous_scalars_are_errors(scalar: str) -> None:
     assert f'"{scalar}"' in problem.hint
 
 
-@pytest.mark.parametrize("scalar", ["yes", "on", "n", "true", "null", "~"])
+@each_of("scalar", ["yes", "on", "n", "true", "null", "~"])
 def test_mistakable_keys_are_errors(scalar: str) -> None:
     """Neither may a key turn into a boolean."""
     (problem,) = problems(f"a: 1\n{scalar}: 2\n")
@@ -125,7 +126,7 @@ def test_json_is_read_too() -> None:
     assert document.data == {"a": [1, "yes", None, True]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text, line, part",
     [
         ("a: 1\nb: 2\na: 3\n", 3, "duplicate key"),

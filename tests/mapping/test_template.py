@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-
+from tests.naming import each_of
 from webhook.mapping.document.schema import Variable
 from webhook.mapping.model.vendor import Template
 
@@ -33,7 +32,7 @@ def test_listed_names() -> None:
     assert list(Template("x/{container}").names(VARIABLES)) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text, key, groups",
     [
         ("x/{my-model}_c", "x/a_16g_c", {"my_model": "a_16g"}),

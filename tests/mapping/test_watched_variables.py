@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.naming import each_of
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import WatchedVariables
 
@@ -14,10 +14,8 @@ NAMES = ["ACME_OFF", "ACME_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH", "ACME_POLIC
 WATCHED = WatchedVariables([*NAMES[:-1], "ACME_POLICY*"])
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "dump", ['{"name":"%s"}', '{ "name" :\t"%s" }', '{"value":"x","name":"%s"}', '\n{"name"\n:\r"%s"}']
-)
+@each_of("name", NAMES)
+@each_of("dump", ['{"name":"%s"}', '{ "name" :\t"%s" }', '{"value":"x","name":"%s"}', '\n{"name"\n:\r"%s"}'])
 def test_watched_name_is_found(name: str, dump: str) -> None:
     """However the JSON is laid out."""
     assert WATCHED.among(f"[{dump % 'A'},{dump % name}]".encode())
@@ -30,7 +28,7 @@ def test_escaped_name_does_not_hide() -> None:
         assert WATCHED.among(text.encode())
 
 
-@pytest.mark.parametrize(
+@each_of(
     "entries",
     [
         [],
@@ -83,7 +81,7 @@ def test_policy_watches_guard_shim_and_plugin() -> None:
     assert not watched.among(b'[{"name":"PATH","value":"/bin"}]')
 
 
-@pytest.mark.parametrize("name", ['A"B', "C\\D", "T\tB", "E/F"])
+@each_of("name", ['A"B', "C\\D", "T\tB", "E/F"])
 def test_name_that_json_escapes(name: str) -> None:
     """Kubernetes permits nearly any character in a name; some encoders write a slash with a backslash."""
     text = json.dumps([{"name": name}])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, LARGEST, vendor
+from tests.naming import each_of
 from tests.unprobed import built_in_policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.values import number_for
@@ -31,7 +32,7 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     return {each.key: each.text for each in written_key}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "target, request_, defaults, why",
     [
         ("aliyun", Request(1, Percent(50), UNLIMITED), {}, "no key of aliyun can express memory 50 %"),
@@ -52,7 +53,6 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
             "no key specifies cores no limit, and the namespace.s default-cores: 30 %",
         ),
     ],
-    ids=str,
 )
 def test_refused_where_nothing_says_it(target: str, request_: Request, defaults: Any, why: str) -> None:
     """Not approximated, and never left to a default that means something else."""
@@ -75,7 +75,7 @@ def test_decimals_are_multiples_of_their_step(percent: int, text: str) -> None:
     assert written_key.text == text
 
 
-@pytest.mark.parametrize("mib, text", [(1, "2"), (1024, "2"), (1025, "4"), (4096, "8")])
+@each_of("mib, text", [(1, "2"), (1024, "2"), (1025, "4"), (4096, "8")])
 def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
     """The least legal number that is not below the request is written."""
     assert written(LEGAL, Request(1, Size(mib * MIB), UNLIMITED)).keys["mem"].text == text

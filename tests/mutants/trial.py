@@ -47,7 +47,6 @@ CERTIFICATES = (
 _LONG = (
     "tests/admission/test_search_path.py::test_empty_elements_cost_little",
     "tests/admission/test_shim.py::test_any_search_path_is_led_by_ours_and_has_no_empty_element",
-    "tests/mapping/test_compile.py::test_built_in_documents_pass_their_probes",
 )
 """A few tests that would take half of the time, for what others show as well."""
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.decisions.test_any_to_any import CONTEXT, POLICY, SOURCES, STANDBY, TARGET, VENDORS, policy_for
-from tests.decisions.test_keys import KEYS, pod_of
+from tests.decisions.test_keys import CASES, pod_of
 from tests.depth import few_or_all, partners
+from tests.naming import each_of
 from tests.strict_patch import apply_strictly
-from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -93,7 +93,7 @@ def excepting(policy: Policy) -> Policy:
 def native_pods(vendor: str) -> Iterator[tuple[Json, Ours, dict[str, StandIn]]]:
     """The pods of the vendor's own examples, each with ours as the cluster configures it, and its system's webhook."""
     plain = Ours(excepting(policy_for(vendor)))
-    for case in load_yaml((KEYS / f"{vendor}.yaml").read_text()):
+    for case in CASES[vendor]:
         changes = json.dumps({"extends": vendor, **case["with"]}) if "with" in case else ""
         ours = Ours(excepting(policy_for(vendor, changes))) if changes else plain
         yield pod_of(case), ours, ours.webhooks(vendor) if ELSEWHERE.isdisjoint(case.get("limits", {})) else {}
@@ -264,7 +264,7 @@ def test_every_order(source: str, most: int) -> None:
     assert not found, f"{len(found)}: {json.dumps(found, indent=1)[:6000]}"
 
 
-@pytest.mark.parametrize("target", VENDORS)
+@each_of("target", VENDORS)
 def test_whole_card_by_hami(target: str) -> None:
     """What HAMi's webhook makes of a count alone is denied where the user's own pod that says the same is denied."""
     ours = Ours(policy_for("nvidia"))
@@ -298,8 +298,8 @@ GROUPED = {
 }
 
 
-@pytest.mark.parametrize("order", ["Vo", "oVo", "VoVo"])
-@pytest.mark.parametrize("vendor", GROUPED)
+@each_of("order", ["Vo", "oVo", "VoVo"])
+@each_of("vendor", GROUPED)
 def test_volcano_group_of_another_system(vendor: str, order: str) -> None:
     """The scheduler that Volcano's webhook sets for a resource group stays, and is reported unless it serves the target."""
     ours, group = Ours(POLICY), volcano

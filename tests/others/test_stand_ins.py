@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.naming import each_of
+
 from .hami import Configured, hami
 from .kai import Configured as KaiConfigured
 from .kai import kai
@@ -33,7 +35,7 @@ PERCENT = "nvidia.com/gpumem-percentage"
 SHARED, CORE, RATIO = (f"koordinator.sh/gpu{name}" for name in (".shared", "-core", "-memory-ratio"))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "source, stand_in, limits, after",
     [
         ("nvidia: count alone is exclusive", hami, gpu(gpu="1"), gpu(gpu="1", gpucores="100")),
@@ -119,7 +121,7 @@ def test_limits(source: str, stand_in: StandIn, limits: Json, after: Json) -> No
     assert pod == pod_of(limits)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "source, limits",
     [
         ("nvidia, Test_MutateAdmission_MemoryPercentageValidation", {**gpu(gpu="1"), PERCENT: "101"}),
@@ -140,7 +142,7 @@ def test_denied_there(source: str, limits: Json) -> None:
     assert source
 
 
-@pytest.mark.parametrize(
+@each_of(
     "configured, limits, added",
     [
         (Configured(), gpu(gpu="1", gpumem="1", priority="0"), {"CUDA_TASK_PRIORITY": "0"}),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS
 from tests.decisions.test_any_to_any_by_card import PARTS
-from tests.decisions.test_keys import REQUESTS
+from tests.decisions.test_keys import CASES
 from tests.fuzz.policies import SETUPS, Setup
 from tests.unprobed import unprobed_policy
 from webhook.mapping.document.strict_yaml import Document, parse
@@ -20,7 +20,12 @@ def test_documents_of_pairs_of_vendors() -> None:
 
 
 CHANGES_OF_KEYS = sorted(
-    {json.dumps({"extends": vendor, **case["with"]}) for vendor, _, case in REQUESTS if "with" in case}
+    {
+        json.dumps({"extends": vendor, **case["with"]})
+        for vendor, cases in CASES.items()
+        for case in cases
+        if "with" in case
+    }
 )
 """The documents that single requests of `tests/keys` are read with."""
 

@@ -1,0 +1,75 @@
+"""What a person reads about each mistake of a document or the settings: place, message and hint, to the letter.
+
+A file of `mistakes/` has a document that is in order, and mistakes in it: texts that are changed or added, or values that are
+set (null takes one away); then documents beside it, and settings. ``--update-golden`` writes `told` anew.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.mapping.vendors import policy, problems
+from tests.naming import naming
+from tests.yaml_text import load_yaml
+
+FILES = sorted(Path(__file__).with_name("mistakes").iterdir())
+KNOWN = re.compile(r"known are (acme, )?aliyun, .*\)")
+
+
+class Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, whatever has none on one line."""
+
+    def represent_data(self, data: Any) -> yaml.Node:
+        if isinstance(data, str) and "\n" in data:
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style="|")
+        node = super().represent_data(data)
+        if isinstance(node, yaml.CollectionNode):
+            node.flow_style = "told" not in repr(data) and "\\n" not in repr(data)
+        return node
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_mistakes(file: Path, *, update_golden: bool) -> None:
+    """A hint at the wrong place, or none, is as bad as a wrong message; without the mistake, the document is in order."""
+    table = load_yaml(file.read_text())
+    document = table.get("document", "")
+    policy(*[document] * bool(document))
+    for mistake in table["mistakes"]:
+        with naming(mistake):
+            settings = mistake.get("settings", "")
+            found = problems(*mistaken(document, mistake), settings=settings)
+            told = "\n".join(KNOWN.sub("known are …)", str(problem)) for problem in found)
+            assert update_golden or told == mistake["told"]
+            mistake["told"] = told
+    if update_golden:
+        file.write_text(yaml.dump(table, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000))
+
+
+def mistaken(document: str, mistake: dict[str, Any]) -> list[str]:
+    """The documents with the mistake."""
+    for old, new in mistake.get("change", {}).items():
+        assert old in document
+        document = document.replace(old, new, 1)
+    document += mistake.get("add", "")
+    if "set" in mistake:
+        data = load_yaml(document)
+        for path, value in mistake["set"].items():
+            put(data, path.split(" "), value)
+        document = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False)
+    return [*[document] * bool(document), *mistake.get("beside", ())]
+
+
+def put(part: Any, path: list[str], value: Any) -> None:
+    """Set a value, or take it away."""
+    *parents, last = path
+    for key in parents:
+        part = part[int(key) if isinstance(part, list) else key]
+    if isinstance(part, list):
+        part[int(last) :] = [value, *part[int(last) + 1 :]]
+    elif value is None:
+        del part[last]
+    else:
+        part[last] = value
