@@ -4,7 +4,8 @@ import pytest
 
 from tests.controlplane.plane import ControlPlane
 
-from .charts import CHART, REQUIRED, Chart, HelmError
+from .charts import CHART, REQUIRED, Chart
+from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 

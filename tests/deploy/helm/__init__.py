@@ -1,12 +1,17 @@
-"""Helm, built from its Go modules: both versions that are in use.
+"""Helm, built from its Go modules: both versions that are in use; and a program that renders again and again.
 
 ``HELM`` (the path of a program) comes first, for the first of them. ``python -m tests.deploy.helm`` builds that ahead of a
 test run and prints where it is.
 """
 
+import json
+import os
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from tests.go_program import BinariesMissingError, GoProgram
 
@@ -33,6 +38,48 @@ class Helm:
         package = f"{module}/cmd/helm"
         helm = GoProgram(name, source, ("go.mod", "go.sum"), package, flags, WITHOUT_GO)
         return helm.program("HELM" if self.version == VERSIONS[0] else "")
+
+
+class HelmError(Exception):
+    """Helm failed; the text is its message."""
+
+
+def renderer() -> Path:
+    """Return the program that renders with Helm 3's library, built now if this machine has never built it."""
+    inputs = ("go.mod", "go.sum", "main.go")
+    return GoProgram("helm-renderer", Path(__file__).parent / "v3", inputs, ".", "-s -w", WITHOUT_GO).program()
+
+
+class Renderer:
+    """Helm 3's `helm template` in one process: a tenth of the time of a process for each."""
+
+    def __init__(self, program: Path) -> None:
+        environment = {**os.environ, "GOGC": "400", "GOMAXPROCS": "1"}
+        self._process = subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._process.communicate()
+
+    def render(self, *arguments: str, text: str) -> tuple[str, str]:
+        """Return what `helm template` prints, and the notes that `helm install` does.
+
+        Raises:
+            HelmError: it rejects the values.
+        """
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
+        requests.write(json.dumps({"arguments": arguments, "text": text}) + "\n")
+        requests.flush()
+        answer: dict[str, str] = json.loads(answers.readline())
+        if answer["error"]:
+            raise HelmError(answer["error"])
+        return answer["printed"], answer["notes"]
 
 
 def _link_flags(module: str, text: str) -> list[str]:
