@@ -198,29 +198,6 @@ def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "limits, instead",
-    [
-        (
-            {"nvidia.com/gpu": "500m"},
-            {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50, "nvidia.com/gpucores": 50},
-        ),
-        ({"nvidia.com/gpu": "0.5", "nvidia.com/gpumem": 3000}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpucores": "0.3"}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 30}),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8.5}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8704}),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 40000000}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 39063}),
-    ],
-    ids=str,
-)
-def test_what_was_probably_meant(run: Run, limits: dict[str, object], instead: dict[str, object]) -> None:
-    """A fraction of one is a share, and a size beyond any GPU was counted in another unit."""
-    containers = [{"name": "main", "resources": {"limits": limits}}]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
-    text = run("explain", "-f", "-", stdin=yaml.safe_dump(pod)).stdout
-    snippet = load_yaml(text.partition("is not denied:\n")[2])
-    assert snippet["spec"]["containers"][0]["resources"]["limits"] == instead
-
-
-@pytest.mark.parametrize(
     "name, said, unsaid",
     [
         ("gpu.intel.com/millicores", "Retired: Intel's GPU plugin offers it up to 0.33 only", None),

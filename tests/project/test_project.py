@@ -156,19 +156,21 @@ def vendor_names() -> set[str]:
 
 def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Give every identifier and string of a module with its line, but docstrings and help texts."""
-    for node in ast.iter_child_nodes(tree):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                continue
-            case ast.keyword(arg=str() as name) if name in HELP_ARGUMENTS:
-                continue
-            case ast.Constant(value=str() as text):
-                yield node.lineno, text
-            case _:
-                line = getattr(node, "lineno", 0)
-                fields = (value for name, value in ast.iter_fields(node) if name != "type_comment")
-                yield from ((line, value) for value in fields if isinstance(value, str))
-        yield from sentences(node)
+    nodes = [tree]
+    while nodes:
+        for node in ast.iter_child_nodes(nodes.pop()):
+            match node:
+                case ast.Expr(value=ast.Constant(value=str())):
+                    continue
+                case ast.keyword(arg=str() as name) if name in HELP_ARGUMENTS:
+                    continue
+                case ast.Constant(value=str() as text):
+                    yield node.lineno, text
+                case _:
+                    line = getattr(node, "lineno", 0)
+                    values = (getattr(node, name, None) for name in node._fields if name != "type_comment")
+                    yield from ((line, value) for value in values if isinstance(value, str))
+            nodes.append(node)
 
 
 def naming(source: str, names: set[str]) -> list[tuple[int, str]]:
