@@ -291,7 +291,7 @@ def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
-    """Missing ones and empty folders are named; stdin is read once."""
+    """Missing ones, empty folders and empty files are named; stdin is read once."""
     missing = run("mutate", "-f", str(tmp_path / "nothing.yaml"))
     assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/nothing.yaml: No such file or directory\n")
     folder = run("mutate", "-f", str(tmp_path))
@@ -299,6 +299,8 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
         1,
         f"error: {tmp_path}: nothing found: the folder contains no YAML or JSON file\n",
     )
+    empty = run("mutate", "-f", "-", stdin="")
+    assert (empty.exit_code, empty.stdout, empty.stderr) == (1, "", "error: -: no document\n")
     twice = run("mutate", "-f", "-", "-f", "-", stdin=POD)
     assert twice.exit_code == 1
     assert "only once" in twice.stderr
