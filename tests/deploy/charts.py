@@ -88,7 +88,7 @@ class Chart:
 
 def _rendered(chart: Chart, *command: str, text: str) -> tuple[str, str]:
     if chart.renderer is not None:
-        return chart.renderer.render(*command, text=text)
+        return chart.renderer(*command, text=text)
     return chart.run("template", *command, text=text), ""
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.go_program import BinariesMissingError
 
 from .charts import Chart, chart
-from .helm import VERSIONS, Renderer, renderer
+from .helm import VERSIONS, renderer, rendering
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +21,8 @@ def helms(pytestconfig: pytest.Config) -> Iterator[dict[str, Chart]]:
             program = renderer()
         except BinariesMissingError as error:
             pytest.fail(str(error), pytrace=False)
-    with Renderer(program) as rendering:
-        yield {**charts, "v3": replace(charts["v3"], renderer=rendering)}
+    with rendering(program) as render:
+        yield {**charts, "v3": replace(charts["v3"], renderer=render)}
 
 
 @pytest.fixture(scope="session")
