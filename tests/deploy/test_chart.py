@@ -1,17 +1,17 @@
 """What the chart renders."""
 
 import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.controlplane.client import Object
-from tests.controlplane.product import PROGRAM
 from tests.depth import one_in
+from webhook.cli import main
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.labels import MAPPING
@@ -31,7 +31,7 @@ def args(objects: list[Object]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", one_in(4, VALUES))
+@pytest.mark.parametrize("name", one_in(8, VALUES))
 def test_command_renders_the_same(helm: Chart, name: str) -> None:
     """What most tests render in one process is what the command prints; and its linter has nothing to say."""
     text = yaml.safe_dump(VALUES[name])
@@ -415,8 +415,7 @@ def test_certificates_renewed_in_time_are_not_reported(
 
 def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:
     """The whole output of `vgpu-webhook registration` goes through --set-file unchanged."""
-    command = ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]
-    printed = subprocess.check_output([*PROGRAM, *command], text=True)
+    printed = CliRunner().invoke(main, ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]).stdout
     (tmp_path / "registration.yaml").write_text(printed)
     values = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
     rendered = helm.render({"registration": {"mode": "static"}}, *values)
