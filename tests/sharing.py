@@ -9,8 +9,10 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
-_WHOLE: Final = frozenset({"tests/project/test_docs.py"})
-"""Files whose tests share what takes long besides: here the commands of all pages, which are run once."""
+_WHOLE: Final = frozenset(
+    f"tests/{name}.py" for name in ("project/test_docs", "cli/test_vendor_pages", "doctor/test_checks")
+)
+"""Files whose tests share what takes long besides: the commands of all pages, which are run once, a matrix, policies."""
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]

@@ -33,7 +33,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     def compare(name: str, text: str) -> None:
         file = Path(__file__).parent / "golden" / name
         if update_golden:
-            file.parent.mkdir(exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         assert text == file.read_text()
 

@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 import click
@@ -578,39 +578,6 @@ def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> N
     assert printed["ok"] is False
 
 
-UNUSED = """\
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: other}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: demo, labels: {vgpu-webhook.io/taget: nvidia}}
-"""
-WRONG = f"{MAPPING}extends: nvidia\ndeflauts: {{}}\n"
-
-
-def test_junit(run: Run, tmp_path: Path) -> None:
-    """Each check is a test case; errors fail it, warnings are output; counts agree, and the exit code is as in JSON."""
-    files = written(tmp_path, wrong_yaml=WRONG, unused_yaml=UNUSED)
-    result = run("check", "-o", "junit", *files)
-    report = ET.fromstring(result.stdout)
-    (suite,) = report.findall("testsuite")
-    cases = {case.attrib["name"]: case for case in suite}
-    expected = [check["name"] for check in json.loads(run("check", "-o", "json", *files).stdout)["checks"]]
-    assert (result.exit_code, [*cases]) == (1, expected)
-    assert {case.attrib["classname"] for case in suite} == {"check.files"}
-    for counts in (report.attrib, suite.attrib):
-        assert (counts["tests"], counts["failures"], counts["errors"]) == (str(len(cases)), "1", "0")
-    (failure,) = cases["documents"]
-    assert (failure.tag, failure.attrib["message"]) == ("failure", "1 problem in the documents")
-    assert f"{files[0]}:4: deflauts: unknown key" in (failure.text or "")
-    good = run("check", "-o", "junit", files[1])
-    (output,) = ET.fromstring(good.stdout).findall(".//testcase[@name='labels']/*")
-    assert (good.exit_code, output.tag) == (0, "system-out")
-    assert "vgpu-webhook.io/taget" in (output.text or "")
-
-
 def test_junit_of_what_xml_forbids() -> None:
     """A parser gets every character that XML permits, and a replacement for others."""
     text = "a\x00b\x1b[31m\ud800\uffff <&\"'> ]]> \U0001f600\tc"
@@ -633,20 +600,6 @@ def test_junit_of_a_cluster(run: Run, tmp_path: Path) -> None:
         assert f"-o {output} applies to files" in result.stderr
 
 
-def test_github(run: Run, tmp_path: Path) -> None:
-    """An annotation names the file and line of a document's problem, and of the object in a stream."""
-    wrong, unused = written(tmp_path, wrong_yaml=WRONG, unused_yaml=UNUSED)
-    result = run("check", "-o", "github", wrong)
-    assert (result.exit_code, result.stdout.splitlines()[0].partition(" (")[0]) == (
-        1,
-        f"::error file={wrong},line=4,title=documents::deflauts: unknown key 'deflauts'",
-    )
-    result = run("check", "-o", "github", unused)
-    assert result.exit_code == 0
-    assert f"::warning file={unused},line=5,title=labels::namespace/demo: " in result.stdout
-    assert "::error title=documents::stdin:4: " in run("check", "-o", "github", "-", stdin=WRONG).stdout
-
-
 def test_github_escapes() -> None:
     """A runner decodes a command to the same text and name, and nothing in them begins another command."""
     file, text = "a,b:c%2C.yaml", "100 %\r\n::error::x%0A, y: z"
@@ -656,28 +609,6 @@ def test_github_escapes() -> None:
     assert command is not None
     assert unquote(command[1]) == file
     assert unquote(command[2]) == text
-
-
-def test_sarif(run: Run, tmp_path: Path) -> None:
-    """It has what SARIF 2.1.0 requires: a tool, rules that results refer to, locations with a URI and a line."""
-    files = written(tmp_path, wrong_yaml=WRONG, un_used_yaml=UNUSED)
-    result = run("check", "-o", "sarif", *files)
-    log = json.loads(result.stdout)
-    assert (result.exit_code, log["version"]) == (1, "2.1.0")
-    assert log["$schema"].endswith("sarif-2.1.0.json")
-    (each,) = log["runs"]
-    rules = each["tool"]["driver"]["rules"]
-    assert each["tool"]["driver"]["name"] == "vgpu-webhook"
-    assert all(rule["id"] and rule["shortDescription"]["text"] for rule in rules)
-    assert [rules[case["ruleIndex"]]["id"] for case in each["results"]] == [case["ruleId"] for case in each["results"]]
-    problem = next(case for case in each["results"] if case["ruleId"] == "documents")
-    assert (problem["level"], problem["message"]["text"].partition(" (")[0]) == (
-        "error",
-        "deflauts: unknown key 'deflauts'",
-    )
-    place = problem["locations"][0]["physicalLocation"]
-    assert place["region"] == {"startLine": 4}
-    assert unquote(urlsplit(place["artifactLocation"]["uri"]).path) == files[0]
 
 
 def test_sarif_of_names() -> None:

@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cluster.fake_api import FakeApi, reading
 from webhook.cli.manifests.preview import preview_of
-from webhook.cluster.client.api import Answer, Api
 from webhook.mapping.load import load_policy
 
 ROOT = Path(__file__).parents[2]
@@ -62,21 +62,6 @@ def preview_objects(run: Run, *options: str) -> dict[str, Any]:
     return printed
 
 
-def test_what_becomes_of_workloads(run: Run) -> None:
-    """As if their namespaces had opted in and enforced, whatever mode they have; their annotations apply."""
-    printed = preview_objects(run)
-    assert {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["effects"]) for pod in printed["pods"]} == {
-        ("team", "deployment/train"): ("changed", ["default filled", "other scheduler", "shim"]),
-        ("team", "job/sized"): ("changed", ["shim"]),
-        ("team", "pod/wrong"): ("denied", ["denied"]),
-        ("whole", "deployment/train"): ("unchanged", []),
-    }
-    assert printed["withoutRequest"] == 1
-    assert printed["outcomes"] == {"unchanged": 1, "changed": 2, "denied": 1}
-    assert printed["namespaces"]["team"] == {"unchanged": 0, "changed": 2, "denied": 1}
-    assert printed["codes"]["VGW101"] == 1
-
-
 def test_under_another_setting(run: Run) -> None:
     """``--set`` shows what another value would make of them; who is left to its own system is listed, too."""
     printed = preview_objects(run, "--set", "bareDevices=whole")
@@ -90,80 +75,40 @@ def test_under_another_setting(run: Run) -> None:
     assert left["team", "deployment/train"] == ("unchanged", "left to its own system")
 
 
-class Refusing:
-    """An API server that lets one list Deployments of two pages, and nothing else."""
-
-    def __init__(self) -> None:
-        template = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
-        deployment = {"metadata": {"name": "a", "namespace": "team"}, "spec": {"template": template}}
-        other = {**deployment, "metadata": {"name": "b", "namespace": "team"}}
-        self.pages = [
-            {"items": [deployment], "metadata": {"resourceVersion": "1", "continue": "next"}},
-            {"items": [other], "metadata": {"resourceVersion": "1"}},
-        ]
-
-    async def request(
-        self, _method: str, path: str, *, query: Mapping[str, str] | None = None, **_others: Any
-    ) -> Answer:
-        """The answer to a list."""
-        if not path.endswith("/deployments"):
-            return Answer(403, b'{"reason": "Forbidden", "message": "not permitted"}')
-        return Answer(200, json.dumps(self.pages["continue" in (query or {})]).encode())
+CONTAINER = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 
 
 def test_what_may_not_be_read_is_named() -> None:
     """The rest is shown, and each kind that could not be listed is an error: no workload is left out in silence."""
-    found, unread = asyncio.run(preview_of(cast("Api", Refusing()), load_policy(), "team"))
+    template = {"spec": {"containers": [CONTAINER]}}
+    pages = [{"metadata": {"name": name, "namespace": "team"}, "spec": {"template": template}} for name in "ab"]
+    api = reading({"/apis/apps/v1/namespaces/team/deployments": pages})
+    found, unread = asyncio.run(preview_of(api, load_policy(), "team"))
     assert [pod.workload for pod in found.pods] == ["deployment/a", "deployment/b"]
-    assert unread[0].startswith("namespaces could not be read, so their annotations are unknown: 403 Forbidden")
-    assert unread[1].startswith("API groups could not be read, so other kinds are unknown: 403 Forbidden")
+    assert unread[0].startswith("namespaces could not be read, so their annotations are unknown: 403")
+    assert unread[1].startswith("API groups could not be read, so other kinds are unknown: 403")
     assert [line.partition(" could")[0] for line in unread[2:]] == [
         *("not all statefulsets", "not all daemonsets", "not all replicasets", "not all cronjobs", "not all jobs"),
         *("not all replicationcontrollers", "not all pods"),
     ]
 
 
-class Serving:
-    """An API server with Ray, KServe, an unknown group, and what `objects` says of each path."""
-
-    GROUPS = ("apps/v1", "batch/v1", "ray.io/v1", "serving.kserve.io/v1beta1", "example.org/v1")
-
-    def __init__(self, objects: Mapping[str, list[dict[str, Any]]]) -> None:
-        self.objects = objects
-        self.paths: list[str] = []
-
-    async def request(self, _method: str, path: str, **_others: Any) -> Answer:
-        """The answer to discovery, or to a list."""
-        self.paths.append(path)
-        if path == "/apis":
-            groups = [{"name": each.split("/")[0], "preferredVersion": {"groupVersion": each}} for each in self.GROUPS]
-            return Answer(200, json.dumps({"groups": groups}).encode())
-        if path == "/apis/ray.io/v1":
-            kinds = {
-                "rayclusters": "RayCluster",
-                "rayclusters/status": "RayCluster",
-                "rayservices": "RayService",
-                "x": "X",
-            }
-            resources = [
-                {"name": name, "kind": kind, "namespaced": kind != "RayService"} for name, kind in kinds.items()
-            ]
-            return Answer(200, json.dumps({"resources": resources}).encode())
-        return Answer(
-            200, json.dumps({"items": self.objects.get(path, []), "metadata": {"resourceVersion": "1"}}).encode()
-        )
-
-
 def test_kinds_of_other_systems() -> None:
     """Those that the cluster serves are read where they contain pod templates; their pods are not counted again."""
-    spec = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+    spec = {"containers": [CONTAINER]}
     named: dict[str, Any] = {"name": "a", "namespace": "team"}
     owner = {"apiVersion": "ray.io/v1alpha1", "kind": "RayCluster", "name": "a", "controller": True}
     server = owner | {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService"}
     ended = {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
     cluster = {"metadata": named, "spec": {"headGroupSpec": {"template": {"spec": spec}}}}
-    api = Serving(
+    served = ("apps/v1", "batch/v1", "ray.io/v1", "serving.kserve.io/v1beta1", "example.org/v1")
+    groups = [{"name": each.split("/")[0], "preferredVersion": {"groupVersion": each}} for each in served]
+    kinds = {"rayclusters": "RayCluster", "rayclusters/status": "RayCluster", "rayservices": "RayService", "x": "X"}
+    resources = [{"name": name, "kind": kind, "namespaced": name != "rayservices"} for name, kind in kinds.items()]
+    api = FakeApi(
         {
+            "/apis": {"groups": groups},
+            "/apis/ray.io/v1": {"resources": resources},
             "/apis/ray.io/v1/rayclusters": [cluster, {**cluster, **ended, "metadata": {**named, "name": "over"}}],
             "/api/v1/pods": [
                 {"metadata": {**named, "ownerReferences": [owner]}, "spec": spec},
@@ -171,21 +116,19 @@ def test_kinds_of_other_systems() -> None:
             ],
         }
     )
-    found, unread = asyncio.run(preview_of(cast("Api", api), load_policy(), None))
+    found, unread = asyncio.run(preview_of(api, load_policy(), None))
     assert unread == ()
     assert [pod.workload for pod in found.pods] == ["pod/of InferenceService a", "raycluster/a"]
-    assert [path for path in api.paths if path.startswith(("/apis/r", "/apis/s", "/apis/e"))] == [
-        "/apis/ray.io/v1",
-        "/apis/ray.io/v1/rayclusters",
-    ]
+    asked = {path for _, path, _ in api.requests if path.startswith(("/apis/r", "/apis/s", "/apis/e"))}
+    assert asked == {"/apis/ray.io/v1", "/apis/ray.io/v1/rayclusters"}
 
 
-@pytest.mark.parametrize("output", ["table", "markdown"])
-def test_for_people(run: Run, golden: Callable[[str, str], None], output: str) -> None:
-    """A row for each template with a request, and the counts."""
+@pytest.mark.parametrize("output, ending", [("table", "txt"), ("markdown", "md"), ("json", "json")])
+def test_what_becomes_of_workloads(run: Run, golden: Callable[[str, str], None], output: str, ending: str) -> None:
+    """A row for each template with a request, and the counts: as if their namespaces had opted in and enforced."""
     result = run("preview", "-f", "-", "-o", output, stdin=WORKLOADS)
     assert result.exit_code == 2
-    golden(f"preview.{'md' if output == 'markdown' else 'txt'}", result.stdout)
+    golden(f"preview.{ending}", result.stdout)
 
 
 @pytest.mark.parametrize(

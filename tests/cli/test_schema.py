@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,18 @@ from webhook.mapping.load import builtin
 CASES = Path(__file__).parents[1] / "cases"
 
 
-def validator(run: Run, kind: str) -> jsonschema.Draft202012Validator:
+@cache
+def validator(kind: str) -> jsonschema.Draft202012Validator:
     """The checker of a kind of documents."""
-    schema = json.loads(run("schema", kind).stdout)
+    schema = json.loads(CliRunner().invoke(main, ["schema", kind]).stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$id"] == f"https://vgpu-webhook.io/schemas/v1alpha1/{kind}.schema.json"
     return jsonschema.Draft202012Validator(schema)
 
 
-def test_mappings(run: Run) -> None:
+def test_mappings() -> None:
     """Every built-in one is valid, and those of the cases."""
-    checker = validator(run, "mapping")
+    checker = validator("mapping")
     documents = [document.data for document in builtin().values()]
     documents += [yaml.safe_load(file.read_text()) for file in CASES.glob("*/mappings/*.yaml")]
     assert len(documents) > 50
@@ -42,16 +44,16 @@ def test_mappings(run: Run) -> None:
         checker.validate(document)
 
 
-def test_settings(run: Run) -> None:
+def test_settings() -> None:
     """Those of the cases are valid."""
-    checker = validator(run, "settings")
+    checker = validator("settings")
     documents = [yaml.safe_load(file.read_text()) for file in CASES.glob("*/settings.yaml")]
     assert len(documents) > 20
     for document in documents:
         checker.validate(document)
 
 
-def test_documents_of_the_pages(run: Run) -> None:
+def test_documents_of_the_pages() -> None:
     """Mappings and settings in the documentation are valid."""
     blocks = [
         yaml.safe_load(text)
@@ -64,7 +66,7 @@ def test_documents_of_the_pages(run: Run) -> None:
     ):
         found = [each for each in blocks if each.get("kind") in {None, kind.capitalize()} and known & each.keys()]
         assert found
-        checker = validator(run, kind)
+        checker = validator(kind)
         for document in found:
             checker.validate(document)
 
@@ -80,14 +82,14 @@ def test_documents_of_the_pages(run: Run) -> None:
         ("test", {"warning": []}),
     ],
 )
-def test_what_is_wrong_is_found(run: Run, kind: str, wrong: dict[str, Any]) -> None:
+def test_what_is_wrong_is_found(kind: str, wrong: dict[str, Any]) -> None:
     """As the program finds it."""
-    assert not validator(run, kind).is_valid(wrong)
+    assert not validator(kind).is_valid(wrong)
 
 
-def test_expectations(run: Run) -> None:
+def test_expectations() -> None:
     """All that the page shows."""
-    validator(run, "test").validate({"denied": "VGW303", "warnings": ["VGW101"], "stored": {"spec": {}}})
+    validator("test").validate({"denied": "VGW303", "warnings": ["VGW101"], "stored": {"spec": {}}})
 
 
 ASKED = {

@@ -16,7 +16,7 @@ from webhook.cli.terminal import Failure
 from webhook.labels import INJECT
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Operation, PodEdits
+from webhook.patch import PodEdits
 from webhook.pod import Pod, Resources
 from webhook.reasons import Finding, Reason
 
@@ -94,8 +94,6 @@ def test_no_groundwork_without_a_patch() -> None:
     "kind, version, path, kept_owner",
     [
         ("Deployment", "apps/v1", "spec/template", ("ReplicaSet", "demo-5d4f8c7b9")),
-        ("StatefulSet", "apps/v1", "spec/template", ("StatefulSet", "demo")),
-        ("Job", "batch/v1", "spec/template", ("Job", "demo")),
         ("CronJob", "batch/v1", "spec/jobTemplate/spec/template", ("Job", "demo-28000000")),
     ],
 )
@@ -125,15 +123,6 @@ def test_templates_are_treated_as_their_pods(kind: str, version: str, path: str,
         {"op": "add", "path": f"/{path}/metadata/annotations", "value": {"a/b": "2"}},
     )
     assert treated_object.before != treated_object.after
-
-
-def test_untouched_without_what_is_elsewhere() -> None:
-    """What was read is not changed, only the copy that is printed."""
-    outcome, _ = treated(POD)
-    (each,) = outcome.objects
-    assert each.before["metadata"] == {"name": "demo"}
-    assert each.after == outcome.documents[0]
-    assert list(outcome.documents[0]) == ["apiVersion", "kind", "metadata", "spec"]
 
 
 @pytest.mark.parametrize(
@@ -207,19 +196,6 @@ def test_other_kinds_with_templates() -> None:
     outcome, _ = treated(RAY, template_paths=("spec.workers.*.template",))
     assert outcome.documents == []
     assert outcome.objects[0].denials == ("spec.workers[1].template: VGW303: too large",)
-
-
-def test_each_operation_is_for_the_object() -> None:
-    """Groundwork comes before what stands on it, with the template's path."""
-    outcome, _ = treated(RAY, target="x", template_paths=("spec.head.template",))
-    base = "/spec/head/template/metadata"
-    patch: tuple[Operation, ...] = outcome.objects[0].patch
-    assert [(operation["op"], operation["path"]) for operation in patch] == [
-        ("add", base),
-        ("add", f"{base}/annotations"),
-        ("add", f"{base}/labels"),
-        ("add", f"{base}/annotations/a~1b"),
-    ]
 
 
 def test_pods_that_have_no_place_for_all_that_is_written() -> None:
@@ -373,12 +349,6 @@ LIST = """\
 {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "two"}}]}
 """
 ONE_POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n"
-
-
-def test_unknown_namespace_counts_as_opted_in() -> None:
-    """Without documents every namespace is treated."""
-    found = load_namespaces(None, INJECT).lookup("any")
-    assert (found.name, found.labels, found.annotations) == ("any", {INJECT: "enabled"}, {})
 
 
 def test_file_of_namespaces(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """``vgpu-webhook test``: cases that pass, fail, are recorded and cannot be read."""
 
-import json
 import shutil
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -150,23 +148,6 @@ def test_folders_without_cases_are_a_mistake(run: Run, tmp_path: Path) -> None:
         result = run("test", str(place))
         assert result.exit_code == 1
         assert f"{place}: {told}" in result.stderr
-
-
-def test_reports(run: Run, tmp_path: Path) -> None:
-    """As JSON and as JUnit's XML."""
-    case(tmp_path / "bad", pod=DEPLOYMENT, expect="warnings: []")
-    case(tmp_path / "good", pod=DEPLOYMENT, expect="warnings: [VGW101, VGW509]")
-    told = "warnings should be none, and are VGW101, VGW509"
-    assert json.loads(run("test", str(tmp_path), "-o", "json").stdout) == {
-        "ok": False,
-        "cases": [{"name": f"{tmp_path}/bad", "failures": [told]}, {"name": f"{tmp_path}/good", "failures": []}],
-    }
-    (suite,) = ET.fromstring(run("test", str(tmp_path), "-o", "junit").stdout)
-    assert suite.attrib["name"] == "vgpu-webhook test"
-    assert [(each.attrib["name"], [sub.attrib["message"] for sub in each]) for each in suite] == [
-        ("bad", [told]),
-        ("good", []),
-    ]
 
 
 def test_what_a_person_wrote_is_not_recorded(run: Run, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The pages of guards and of pairs are those of the built-in mappings, and the terminal shows the same."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,18 @@ def test_sources_for_whoever_looks_for_newer_versions(run: Run) -> None:
     assert run("vendors", "volcano", "--sources").exit_code != 0
 
 
-def test_page_of_pairs_is_up_to_date(requests_per_pair: int) -> None:
+@pytest.fixture(scope="module")
+def matrix() -> Iterator[Matrix]:
+    """One for all tests, and for the commands that they run: what it learns of each target takes long."""
+    made = Matrix(POLICY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("webhook.cli.matrix_pages.Matrix", lambda _: made)
+        yield made
+
+
+def test_page_of_pairs_is_up_to_date(matrix: Matrix, requests_per_pair: int) -> None:
     """`make docs` was run after the mappings were changed: some rows, and in `make check-translations` all of the page."""
     page = (GOLDEN / "matrix.md").read_text()
-    matrix = Matrix(POLICY)
     for source in ("gpushare", "whole"):
         assert page_row(matrix, source) in page.splitlines()
     rows = [
@@ -79,7 +88,7 @@ def test_page_of_pairs_is_up_to_date(requests_per_pair: int) -> None:
     assert requests_per_pair < ALL or page == matrix_page(POLICY)
 
 
-def test_one_row_says_how_far_and_why_not_further(run: Run) -> None:
+def test_one_row_says_how_far_and_why_not_further(run: Run, matrix: Matrix) -> None:
     """With a vendor's name: the limits within which its requests are written, and why the others are not."""
     lines = run("vendors", "vcuda", "--matrix").stdout.splitlines()
     cells = {line.split()[0]: line for line in lines if line}
@@ -88,9 +97,12 @@ def test_one_row_says_how_far_and_why_not_further(run: Run) -> None:
     assert cells["nvidia"].split() == ["nvidia", "="]
     assert "~ ≤ 48 GiB" in cells["mthreads"]
     assert set(POLICY.vendors) - {"vcuda", "neutral"} <= cells.keys()
+    pairs = json.loads(run("vendors", "vcuda", "--matrix", "-o", "json").stdout)
+    assert {each["source"] for each in pairs} == {"vcuda"}
+    assert {"exact", "denied"} <= {each["outcome"] for each in pairs}
 
 
-def test_one_cell_lists_its_intervals(run: Run) -> None:
+def test_one_cell_lists_its_intervals(run: Run, matrix: Matrix) -> None:
     """With a target, too: from where to where requests have which outcome, and why."""
     lines = run("vendors", "vcuda", "--matrix", "--to", "mthreads").stdout.splitlines()
     assert [line.split() for line in lines[1:3]] == [

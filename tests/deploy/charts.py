@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from tests.controlplane.client import Object
-from tests.yaml_text import load_yaml_all
+from tests.yaml_text import load_yaml, load_yaml_all
 
-from .helm import VERSIONS, Helm
+from .helm import VERSIONS, Helm, HelmError, Renderer
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "chart"
@@ -25,137 +25,11 @@ INJECT = ("--set", "shim.mode=inject")
 REQUIRED = (*INJECT, "--set", "image.repository=vgpu-webhook,settings.bareDevices=share")
 """Values that the chart has no defaults for, as options."""
 
-STATIC = """\
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: 00-vgpu-webhook}
-webhooks:
-- name: enforce.vgpu-webhook.io
-  admissionReviewVersions: [v1]
-  clientConfig: {service: {namespace: gpu-system, name: vgpu-webhook, path: /mutate, port: 443}}
-  failurePolicy: Fail
-  sideEffects: None
-  timeoutSeconds: 5
-  namespaceSelector: {matchLabels: {vgpu-webhook.io/inject: enabled}}
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}]
-"""
-
-WHOLE: Object = {
-    "vendor": "acme",
-    "family": "acme",
-    "keys": {"card": {"resource": "acme.example/card", "is": "devices"}},
-    "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "unlimited"}}],
-}
-
-PROXY: Object = {
-    "to": [{"ipBlock": {"cidr": "192.0.2.3/32"}}],
-    "ports": [{"port": 3128, "protocol": "TCP"}],
-}
+VALUES: dict[str, Object] = load_yaml((Path(__file__).parent / "values.yaml").read_text())
+STATIC: str = VALUES["static"]["registration"]["manifest"]
+WHOLE: Object = VALUES["mappings"]["mappings"]["acme"]
+PROXY: Object = VALUES["everything"]["networkPolicy"]["extraEgress"][0]
 """A rule that lets pods out to a proxy."""
-
-VALUES: dict[str, Object] = {
-    "default": {},
-    "plugin": {"shim": {"mode": "plugin"}},
-    "own-installer": {"shim": {"installer": {"enabled": False}}},
-    "installer-elsewhere": {
-        "shim": {
-            "installer": {
-                "namespace": "kube-system",
-                "image": {"tag": "", "digest": "sha256:" + "0123456789abcdef" * 4},
-            }
-        }
-    },
-    "mappings": {
-        "settings": {
-            "target": "nvidia",
-            "neverTouched": ["a", "b"],
-            "podSecurityDefault": "baseline",
-            "optInLabel": "gpu/in",
-        },
-        "mappings": {
-            "nvidia": {"defaults": {"memory": "8000Mi"}, "place": {"scheduler": "gpu-scheduler"}},
-            "vcuda": {"shim": None},
-            "acme": WHOLE,
-        },
-    },
-    "plugin-and-mapping": {
-        "shim": {"mode": "plugin"},
-        "mappings": {"nvidia": {"place": {"scheduler": "gpu-scheduler"}}},
-    },
-    "cert-manager": {"certificates": {"mode": "certManager", "extraNames": ["webhook.example", "192.0.2.1"]}},
-    "cert-manager-issuer": {
-        "registration": {"url": "https://webhook.example:8443/mutate"},
-        "certificates": {
-            "mode": "certManager",
-            "certManager": {"issuerRef": {"name": "company", "kind": "ClusterIssuer", "group": "cert-manager.io"}},
-        },
-    },
-    "secret": {
-        "certificates": {"mode": "secret", "secretName": "our-certificate", "clientCaConfigMap": "api-server-ca"},
-        "clusterDomain": "cluster.example",
-    },
-    "static": {"registration": {"mode": "static", "manifest": STATIC}},
-    "static-elsewhere": {"registration": {"mode": "static"}},
-    "off": {"registration": {"mode": "off"}},
-    "monitoring": {
-        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
-        "dashboard": {"enabled": True},
-    },
-    "bare": {
-        "replicaCount": 1,
-        "podDisruptionBudget": {"enabled": False},
-        "networkPolicy": {"enabled": False},
-        "rbac": {"create": False},
-        "serviceAccount": {"create": False, "name": "given"},
-        "priorityClassName": "",
-        "drain": {"preStopSeconds": 0, "graceSeconds": 0},
-        "resources": {},
-    },
-    "private-api-server": {
-        "hostNetwork": True,
-        "containerPorts": {"webhook": 10250, "metrics": 9090},
-        "networkPolicy": {"apiServerCidrs": ["192.0.2.0/28"], "apiServerPorts": [8443]},
-    },
-    "everything": {
-        "nameOverride": "shares",
-        "fullnameOverride": "gpu-shares",
-        "commonLabels": {"team": "platform"},
-        "replicaCount": 3,
-        "image": {"repository": "registry.example/vgpu-webhook", "digest": "sha256:" + "0123456789abcdef" * 4},
-        "imagePullSecrets": [{"name": "registry"}],
-        "certificates": {"caSettleSeconds": 0, "extraNames": ["webhook.example"]},
-        "logLevel": "debug",
-        "extraArgs": ["--reuse-port"],
-        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
-        "terminationGracePeriodSeconds": 60,
-        "service": {"annotations": {"a": "b"}},
-        "serviceAccount": {"annotations": {"a": "b"}, "tokenExpirationSeconds": 600},
-        "podAnnotations": {"a": "b"},
-        "podLabels": {"a": "b"},
-        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
-        "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-        ],
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}]
-                }
-            }
-        },
-        "networkPolicy": {
-            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
-            "extraEgress": [PROXY],
-        },
-        "test": {"namespaces": [NAMESPACE], "extraArgs": ["--help"]},
-    },
-}
-
-
-class HelmError(Exception):
-    """Helm failed; the text is its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +39,7 @@ class Chart:
     helm: Path
     kubernetes: str = KUBERNETES
     folder: Path = field(default=CHART)
+    renderer: Renderer | None = None
 
     def run(self, *arguments: str, text: str | None = None) -> str:
         """Return what Helm prints.
@@ -182,6 +57,21 @@ class Chart:
             raise HelmError(done.stderr + done.stdout)
         return done.stdout
 
+    def template(self, *arguments: str, text: str = "{}", release: str = RELEASE, namespace: str = NAMESPACE) -> str:
+        """Return what `helm template` prints for values in a text, before which those of options come."""
+        return self._rendered(*arguments, text=text, release=release, namespace=namespace)[0]
+
+    def notes(self, text: str, *arguments: str) -> str:
+        """Return what Helm prints after an installation: only where there is a renderer, for Helm 3 asks a cluster first."""
+        return self._rendered(*arguments, text=text)[1]
+
+    def _rendered(
+        self, *arguments: str, text: str, release: str = RELEASE, namespace: str = NAMESPACE
+    ) -> tuple[str, str]:
+        options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
+        rendered = _once if self.folder == CHART else _rendered  # only this chart is sure to stay as it is
+        return rendered(self, release, str(self.folder), *options, text=text)
+
     def render(
         self, values: Object, *arguments: str, release: str = RELEASE, namespace: str = NAMESPACE
     ) -> list[Object]:
@@ -192,18 +82,17 @@ class Chart:
             "image": {"repository": "vgpu-webhook", **values.get("image", {})},
             "settings": {"bareDevices": "share", **values.get("settings", {})},
         }
-        options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
-        command = ["template", release, str(self.folder), *options]
         text = yaml.safe_dump(values)
-        # Only this chart is sure to stay as it is.
-        printed = _printed(self, *command, text=text) if self.folder == CHART else self.run(*command, text=text)
-        return list(load_yaml_all(printed))
+        return list(load_yaml_all(self.template(*arguments, text=text, release=release, namespace=namespace)))
 
 
-@cache
-def _printed(chart: Chart, *command: str, text: str) -> str:
-    """Run Helm once for all tests that look at the same values: it takes a quarter of a second of CPU."""
-    return chart.run(*command, text=text)
+def _rendered(chart: Chart, *command: str, text: str) -> tuple[str, str]:
+    if chart.renderer is not None:
+        return chart.renderer(*command, text=text)
+    return chart.run("template", *command, text=text), ""
+
+
+_once = cache(_rendered)
 
 
 def chart(version: str = VERSIONS[0], kubernetes: str = KUBERNETES) -> Chart:

@@ -1,29 +1,37 @@
 """Helm for the tests of the chart."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
 from tests.go_program import BinariesMissingError
 
 from .charts import Chart, chart
-from .helm import VERSIONS
+from .helm import VERSIONS, renderer, rendering
 
 
-def _built(version: str, pytestconfig: pytest.Config) -> Chart:
+@pytest.fixture(scope="session")
+def helms(pytestconfig: pytest.Config) -> Iterator[dict[str, Chart]]:
+    """The chart by each version of Helm, of which the first renders in one process."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         try:
-            return chart(version)
+            charts = {version: chart(version) for version in VERSIONS}
+            program = renderer()
         except BinariesMissingError as error:
             pytest.fail(str(error), pytrace=False)
+    with rendering(program) as render:
+        yield {**charts, "v3": replace(charts["v3"], renderer=render)}
 
 
 @pytest.fixture(scope="session")
-def helm(pytestconfig: pytest.Config) -> Chart:
+def helm(helms: dict[str, Chart]) -> Chart:
     """The chart, by Helm 3."""
-    return _built(VERSIONS[0], pytestconfig)
+    return helms["v3"]
 
 
 @pytest.fixture(scope="session")
-def helm4(pytestconfig: pytest.Config) -> Chart:
+def helm4(helms: dict[str, Chart]) -> Chart:
     """The chart, by Helm 4."""
-    return _built(VERSIONS[1], pytestconfig)
+    return helms["v4"]

@@ -3,8 +3,9 @@
 import os
 import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import yaml
 
 from tests.actionlint import actionlint
 from tests.parts import skip_part
+from tests.project.warm import warm_program
 from webhook.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +40,16 @@ def test_hooks_call_commands() -> None:
         assert hook.get("require_serial") or not hook.get("pass_filenames", True)
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the program, which has imported what its commands need."""
+    # The address of a socket has to be short: not in pytest's folder.
+    with TemporaryDirectory() as scratch, warm_program(Path(scratch)) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("expect, status", [("warnings: [VGW101, VGW509]", 0), ("denied: VGW401", 2)])
-def test_steps_of_the_action(tmp_path: Path, expect: str, status: int) -> None:
+def test_steps_of_the_action(tmp_path: Path, programs: Path, expect: str, status: int) -> None:
     """Each step but the installation is run by bash as GitHub does, with its inputs as variables."""
     case = tmp_path / "case"
     case.mkdir()
@@ -50,7 +60,7 @@ def test_steps_of_the_action(tmp_path: Path, expect: str, status: int) -> None:
     )
     inputs = {"files": f"{tmp_path}/settings.yaml", "cases": str(tmp_path), "options": ""}
     assert inputs.keys() == ACTION["inputs"].keys()
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     install, *steps = ACTION["runs"]["steps"]
     assert "pip install" in install["run"]
     ended = []

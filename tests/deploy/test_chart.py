@@ -1,16 +1,17 @@
 """What the chart renders."""
 
 import re
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.controlplane.client import Object
-from tests.controlplane.product import PROGRAM
 from tests.depth import one_in
+from webhook.cli import main
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.labels import MAPPING
@@ -18,7 +19,8 @@ from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 
-from .charts import CHART, NAMESPACE, PROXY, REQUIRED, VALUES, WHOLE, Chart, HelmError, one, pod_of
+from .charts import CHART, NAMESPACE, PROXY, REQUIRED, VALUES, WHOLE, Chart, one, pod_of
+from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
@@ -29,10 +31,23 @@ def args(objects: list[Object]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", one_in(4, VALUES))
-def test_lint(helm: Chart, name: str) -> None:
-    """Helm's own linter has nothing to say, whatever the values."""
-    helm.run("lint", str(CHART), "--strict", *REQUIRED, "--values", "-", text=yaml.safe_dump(VALUES[name]))
+@pytest.mark.parametrize("name", one_in(8, VALUES))
+def test_command_renders_the_same(helm: Chart, name: str) -> None:
+    """What most tests render in one process is what the command prints; and its linter has nothing to say."""
+    text = yaml.safe_dump(VALUES[name])
+    helm.run("lint", str(CHART), "--strict", *REQUIRED, "--values", "-", text=text)
+    assert replace(helm, renderer=None).template(*REQUIRED, text=text) == helm.template(*REQUIRED, text=text)
+
+
+def test_command_refuses_the_same(helm: Chart) -> None:
+    """By its schema, and in a template."""
+    for values in ({"replicaCount": "two", "replicas": 1}, {"nameOverride": "A"}):
+        printed = []
+        for chart in (helm, replace(helm, renderer=None)):
+            with pytest.raises(HelmError) as refused:
+                chart.render(values)
+            printed.append(str(refused.value).partition("\nUse --debug")[0].strip())
+        assert printed[0] == printed[1]
 
 
 TRAIN = {"group": "example.com", "kind": "TrainJob", "templates": ["spec.template"]}
@@ -41,14 +56,13 @@ TRAIN = {"group": "example.com", "kind": "TrainJob", "templates": ["spec.templat
 @pytest.mark.parametrize("name", one_in(4, VALUES))
 def test_oldest_kubernetes_gets_the_same(helm: Chart, name: str) -> None:
     """Nothing depends on the version, from 1.30 on; an older one is refused."""
-    oldest = Chart(helm.helm, "1.30.0").render(VALUES[name])
-    assert oldest == helm.render(VALUES[name])
+    assert replace(helm, kubernetes="1.30.0").render(VALUES[name]) == helm.render(VALUES[name])
 
 
 def test_older_kubernetes_is_refused(helm: Chart) -> None:
     """The message names the version."""
     with pytest.raises(HelmError, match=r"1\.30"):
-        Chart(helm.helm, "1.29.9").render({})
+        replace(helm, kubernetes="1.29.9").render({})
 
 
 @pytest.mark.parametrize("name", one_in(4, VALUES))
@@ -401,8 +415,7 @@ def test_certificates_renewed_in_time_are_not_reported(
 
 def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:
     """The whole output of `vgpu-webhook registration` goes through --set-file unchanged."""
-    command = ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]
-    printed = subprocess.check_output([*PROGRAM, *command], text=True)
+    printed = CliRunner().invoke(main, ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]).stdout
     (tmp_path / "registration.yaml").write_text(printed)
     values = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
     rendered = helm.render({"registration": {"mode": "static"}}, *values)

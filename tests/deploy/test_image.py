@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
-from tests.depth import one_in
 from webhook import __version__
 
 from .charts import ROOT
@@ -58,9 +58,9 @@ def test_every_step_is_a_script_and_every_file_is_there() -> None:
     assert all(os.access(path, os.X_OK) for path in IMAGE.glob("*.sh"))
 
 
-@pytest.mark.timeout(120)
-def test_nothing_that_is_removed_is_used(tmp_path: Path) -> None:
-    """Without the generated clients, everything is importable, and every kind of access to a cluster works."""
+@pytest.fixture
+def slim(tmp_path: Path) -> dict[str, str]:
+    """The environment of programs to which the package is what is left of it."""
     package = importlib.util.find_spec("kubernetes")
     assert package is not None
     assert package.origin is not None
@@ -71,10 +71,22 @@ def test_nothing_that_is_removed_is_used(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
     where = [sys.executable, "-c", "import importlib.util; print(importlib.util.find_spec('kubernetes').origin)"]
     assert subprocess.check_output(where, env=environment, text=True).startswith(str(tmp_path))
-    subprocess.run([sys.executable, IMAGE / "imports.py", "certs", "webhook"], env=environment, check=True)
+    return environment
+
+
+@pytest.mark.timeout(120)
+def test_nothing_that_is_removed_is_imported(slim: dict[str, str]) -> None:
+    """Without the generated clients, everything is importable."""
+    subprocess.run([sys.executable, IMAGE / "imports.py", "certs", "webhook"], env=slim, check=True)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(120)
+def test_nothing_that_is_removed_is_used(slim: dict[str, str]) -> None:
+    """Every kind of access to a cluster works."""
     tests = ["tests/cluster/test_access.py", "tests/cluster/test_connection.py"]
     pytest_again = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(pytest_again, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(pytest_again, env=slim, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
 
 
@@ -88,36 +100,32 @@ def test_nothing_is_removed_from_a_package_of_another_shape(tmp_path: Path) -> N
     assert "kubernetes/aio/client does not have the folders models and api" in done.stderr
 
 
-def test_imports_inside_functions_are_tried(tmp_path: Path) -> None:
-    """The check of the image finds what is missing, also where only a function needs it."""
-    (tmp_path / "late").mkdir()
-    (tmp_path / "late" / "__init__.py").write_text("def use():\n    from json import missing\n")
-    command = [sys.executable, str(IMAGE / "imports.py"), "late"]
-    done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
-    assert "No module named 'json.missing'" in done.stderr
+AS_A_WHOLE = "is imported as a whole: import the names that are used"
 
 
 @pytest.mark.parametrize(
-    "statement",
-    one_in(
-        3,
-        [
-            "import kubernetes",
-            "import kubernetes.client",
-            "import kubernetes.aio.config",
-            "from kubernetes.aio.client import models",
-            "from kubernetes import client",
-            "from kubernetes.aio import client as c",
-        ],
-    ),
+    "statement, told",
+    [
+        ("from json import missing", "No module named 'json.missing'"),
+        # An attribute of a client would be missing only when it is used.
+        ("import kubernetes", AS_A_WHOLE),
+        ("import kubernetes.client", AS_A_WHOLE),
+        ("import kubernetes.aio.config", AS_A_WHOLE),
+        ("from kubernetes.aio.client import models", AS_A_WHOLE),
+        ("from kubernetes import client", AS_A_WHOLE),
+        ("from kubernetes.aio import client as c", AS_A_WHOLE),
+    ],
 )
-def test_generated_clients_are_imported_by_name(statement: str, tmp_path: Path) -> None:
-    """An attribute of a client would be missing only when it is used, so the check rejects the import."""
+def test_imports_inside_functions_are_tried(
+    statement: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of the image finds what is missing, also where only a function needs it."""
     (tmp_path / "late").mkdir()
     (tmp_path / "late" / "__init__.py").write_text(f"def use():\n    {statement}\n")
-    command = [sys.executable, str(IMAGE / "imports.py"), "late"]
-    done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
-    assert "is imported as a whole: import the names that are used" in done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "late", raising=False)
+    with pytest.raises(ImportError, match=re.escape(told)):
+        run_path(str(IMAGE / "imports.py"))["main"](["late"])
 
 
 def size(folder: Path) -> int:

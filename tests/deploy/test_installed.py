@@ -18,7 +18,8 @@ from webhook.cluster.client.connection import connect
 from webhook.mapping.load import load_policy
 from webhook.replica.sweep import LEASE, PERIOD, TURN, Sweep
 
-from .charts import INJECT, RELEASE, REQUIRED, Chart, HelmError
+from .charts import INJECT, RELEASE, REQUIRED, Chart
+from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 

@@ -6,7 +6,7 @@ import yaml
 from tests.controlplane.client import Object
 from webhook.mapping.load import builtin
 
-from .charts import NAMESPACE, RELEASE, REQUIRED, Chart
+from .charts import REQUIRED, Chart
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
@@ -14,16 +14,14 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 NO_SIZE = "without a size means what the mapping specifies there, because no size is filled in"
 
 
-def notes(helm4: Chart, values: Object, *more: str) -> str:
-    """What is printed for some values, on one line. Helm 3 has to ask a cluster for that: test_release.py."""
-    options = ["--namespace", NAMESPACE, "--dry-run=client", *REQUIRED, "--values", "-", *more]
-    printed = helm4.run("install", RELEASE, str(helm4.folder), *options, text=yaml.safe_dump(values))
-    return " ".join(printed.partition("NOTES:")[2].split())
+def notes(helm: Chart, values: Object, *more: str) -> str:
+    """What is printed for some values, on one line; by the command itself: test_release.py."""
+    return " ".join(helm.notes(yaml.safe_dump(values), *REQUIRED, *more).split())
 
 
-def test_audit_comes_first(helm4: Chart) -> None:
+def test_audit_comes_first(helm: Chart) -> None:
     """The command that opts a namespace in changes no pod, and the page says how to go on."""
-    printed = notes(helm4, {"settings": {"optInLabel": "gpu/in"}})
+    printed = notes(helm, {"settings": {"optInLabel": "gpu/in"}})
     assert "kubectl label namespace NAMESPACE gpu/in=enabled vgpu-webhook.io/mode=audit" in printed
     assert "docs/start.md" in printed
 
@@ -61,16 +59,16 @@ def test_audit_comes_first(helm4: Chart) -> None:
         ({"settings": {"owners": {"nvidia.com/gpu": "kai"}}}, "nvidia.com/gpu: 1 is read as a request of kai there"),
     ],
 )
-def test_what_becomes_of_a_whole_gpu(helm4: Chart, values: Object, sentence: str) -> None:
+def test_what_becomes_of_a_whole_gpu(helm: Chart, values: Object, sentence: str) -> None:
     """The request that most pods have: whether it changes is said before the first pod is changed."""
-    printed = notes(helm4, values)
+    printed = notes(helm, values)
     assert sentence in printed
     assert "docs/behavior.md#filling-in" in printed
 
 
-def test_whole_gpus_stay_whole(helm4: Chart) -> None:
+def test_whole_gpus_stay_whole(helm: Chart) -> None:
     """With the other choice, the page says so."""
-    printed = notes(helm4, {}, "--set", "settings.bareDevices=whole")
+    printed = notes(helm, {}, "--set", "settings.bareDevices=whole")
     assert "nvidia.com/gpu: 1 without a size requests a whole GPU there (settings.bareDevices is whole)." in printed
 
 

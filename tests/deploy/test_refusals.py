@@ -12,7 +12,8 @@ from tests.controlplane.client import Object
 from tests.depth import one_in
 from webhook.cli import main
 
-from .charts import Chart, HelmError, one
+from .charts import Chart, one
+from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 

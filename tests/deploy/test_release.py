@@ -4,7 +4,8 @@ import pytest
 
 from tests.controlplane.plane import ControlPlane
 
-from .charts import CHART, REQUIRED, Chart, HelmError
+from .charts import CHART, REQUIRED, Chart
+from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
@@ -17,25 +18,15 @@ def test_one_release_to_a_cluster_and_no_trace_of_it(helm: Chart, control_plane:
     client = control_plane.client
     server = ["--kubeconfig", str(control_plane.kubeconfig)]
     own = [*server, "--namespace", PLACE]
-    notes = helm.run("install", "vgpu-webhook", str(CHART), *own, *REQUIRED, "--create-namespace")
+    values = [*REQUIRED, "--create-namespace"]
+    notes = helm.run("install", "vgpu-webhook", str(CHART), *own, *values)
     assert "The NetworkPolicy does not restrict who sends reviews" in notes
     try:
         with pytest.raises(HelmError, match=r'ClusterRole "vgpu-webhook".* exists and cannot be imported'):
-            helm.run(
-                "install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", *REQUIRED, "--create-namespace"
-            )
+            helm.run("install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", *values)
         role = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()
-        notes = helm.run(
-            "upgrade",
-            "vgpu-webhook",
-            str(CHART),
-            *own,
-            *REQUIRED,
-            "--set",
-            "settings.optInLabel=gpu/in",
-            "--set",
-            CIDRS,
-        )
+        changes = [*REQUIRED, "--set", "settings.optInLabel=gpu/in", "--set", CIDRS]
+        notes = helm.run("upgrade", "vgpu-webhook", str(CHART), *own, *changes)
         assert "NetworkPolicy" not in notes
         assert "kubectl label namespace NAMESPACE gpu/in=enabled vgpu-webhook.io/mode=audit" in notes
         assert "kubectl rollout status deployment/vgpu-webhook --namespace gpu-release" in notes

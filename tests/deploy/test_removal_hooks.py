@@ -9,7 +9,8 @@ from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
 from tests.yaml_text import load_yaml_all
 
-from .charts import RELEASE, REQUIRED, STATIC, Chart, HelmError
+from .charts import RELEASE, REQUIRED, STATIC, Chart
+from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
@@ -93,14 +94,21 @@ def hooks(chart: Chart, plane: ControlPlane, values: Object) -> list[str]:
     ],
 )
 def test_hooks_are_rendered_with_the_rights_of_an_installer(
-    helm: Chart, helm4: Chart, plane: ControlPlane, values: Object, kinds: list[str]
+    helm: Chart, plane: ControlPlane, values: Object, kinds: list[str]
 ) -> None:
     """All empty objects, the configurations alone, or none: whoever may read namespaces gets them, others' roles unread."""
-    for chart in (helm, helm4):
-        assert hooks(chart, plane, values) == kinds
+    assert hooks(helm, plane, values) == kinds
 
 
-def test_removal_without_the_rights_can_be_taken_back(helm: Chart, helm4: Chart, plane: ControlPlane) -> None:
+def test_helm_4_renders_the_same_hooks(helm4: Chart, plane: ControlPlane) -> None:
+    """It reads the cluster likewise."""
+    assert hooks(helm4, plane, {}) == BOTH
+
+
+@pytest.mark.parametrize("version", ["v3", pytest.param("v4", marks=pytest.mark.deep)])
+def test_removal_without_the_rights_can_be_taken_back(
+    helms: dict[str, Chart], version: str, plane: ControlPlane
+) -> None:
     """Nothing but the binding is changed when a hook is forbidden, and the documented rollback restores it."""
     where = ["--namespace", NAMESPACE, "--kubeconfig", str(plane.kubeconfig)]
 
@@ -108,15 +116,15 @@ def test_removal_without_the_rights_can_be_taken_back(helm: Chart, helm4: Chart,
         found = plane.client.get(f"{RBAC}/v1", "clusterrolebindings", RELEASE)
         return found.body.get("subjects") if found.status == 200 else None
 
-    for chart in (helm, helm4):
-        chart.run("install", RELEASE, str(chart.folder), "--create-namespace", *REQUIRED, *where)
-        bound = subjects()
-        assert bound
-        with pytest.raises(HelmError, match="webhookconfigurations"):
-            chart.run("uninstall", RELEASE, *where, "--kube-as-user", REMOVER)
-        assert not subjects()
-        plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
-        chart.run("rollback", RELEASE, "1", *where)
-        assert subjects() == bound
-        chart.run("uninstall", RELEASE, *where)
-        assert plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).status == 404
+    chart = helms[version]
+    chart.run("install", RELEASE, str(chart.folder), "--create-namespace", *REQUIRED, *where)
+    bound = subjects()
+    assert bound
+    with pytest.raises(HelmError, match="webhookconfigurations"):
+        chart.run("uninstall", RELEASE, *where, "--kube-as-user", REMOVER)
+    assert not subjects()
+    plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
+    chart.run("rollback", RELEASE, "1", *where)
+    assert subjects() == bound
+    chart.run("uninstall", RELEASE, *where)
+    assert plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).status == 404

@@ -2,8 +2,11 @@
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,6 +45,7 @@ from tests.doctor.scene import (
     secret,
     space,
 )
+from webhook import __version__
 from webhook.admission.decision import Namespace
 from webhook.cli.commands.check import as_json, as_text
 from webhook.cluster.configuration.compatibility import DocumentCache
@@ -63,6 +67,7 @@ from webhook.labels import STATUS
 from webhook.pod import Pod
 from webhook.request import ClaimTemplate
 
+TOLD = Path(__file__).parent / "told.txt"
 GPU = {"nvidia.com/gpu": "1"}
 NOTES = '{"containers":{"a":{"notes":["VGW601: x","VGW602: y"]},"b":{"notes":["VGW601: x","VGW: z"]}}}'
 
@@ -72,6 +77,15 @@ def noted(name: str) -> Pod:
     return pod(name, annotations={STATUS: NOTES})
 
 
+def owned(name: str, kind: str, owner: str) -> Pod:
+    """A GPU pod of a controller."""
+    return pod(name, GPU, ownerReferences=[{"kind": kind, "name": owner, "controller": True}])
+
+
+MISSED = [
+    *(owned(name, "ReplicaSet", "train-5d4f8c7b9") for name in ("a", "b")),
+    *(owned("c", "StatefulSet", "db"), pod("d", GPU)),
+]
 DAY = dt.timedelta(days=1)
 OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
 ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
@@ -91,21 +105,21 @@ SERVED = {"volcano": Scheduler(5, 2)}
 YOUNG = {"volcano": Scheduler(0, 0)}
 UNSERVED = {"volcano": Scheduler(0, 2)}
 BOTH = [node("n1", "nvidia.com/gpu"), node("n2", "volcano.sh/vgpu-number"), node("n3", "volcano.sh/vgpu-number")]
-UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
+UNREADABLE = partial(outcome, settings="owners: {nvidia.com/gpu: mig-single}")
 HAMIS = daemon_set("plugin", PLUGINS, "/usr/local/libraries", component="hami-device-plugin")
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
 LATE = daemon_set("shim", ready=1, wanted=2, component="shim-installer")
-WHOLE = outcome(settings="target: whole")
+WHOLE = partial(outcome, settings="target: whole")
 BY_SCHEDULER = {
     "reinvocationPolicy": "IfNeeded",
     "matchConditions": [{"name": "a", "expression": "object.spec.schedulerName == 'kai-scheduler'"}],
 }
 """As KAI's operator registers its webhook."""
-KOORDINATOR = outcome(settings="target: koordinator")
+KOORDINATOR = partial(outcome, settings="target: koordinator")
 UNGATED = [f"koordinator.sh/{name}" for name in ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio")]
 """What its nodes report as it is installed."""
 KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
-    outcome(settings=f"target: {name}", **documents)
+    partial(outcome, settings=f"target: {name}", **documents)
     for name, documents in (
         ("kai", {}),
         ("ascend", {"ascend": "extends: ascend\nvariables: {chip: {write: 910B3}}\n"}),
@@ -115,11 +129,18 @@ KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
         ("iluvatar", {"iluvatar": "extends: iluvatar\nvariables: {chip: {write: BI-V150}}\n"}),
     )
 )
-NO_TARGET = outcome(settings="{}\n")
-PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
-MORE = outcome(acme=vendor("acme"))
+NO_TARGET = partial(outcome, settings="{}\n")
+PLUGIN_MODE = partial(outcome, nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+OTHER_LABEL = partial(outcome, settings="optInLabel: a/b\ntarget: nvidia\n")
+VOLCANO = partial(outcome, settings="target: volcano")
+SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
+OF_SLICES = partial(outcome, settings="target: dra-nvidia-mig")
+SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
+ALIYUN = node("n4", "aliyun.com/gpu-mem")
+CHANGED_POLICIES = [POLICIES[0] | {"spec": POLICIES[0]["spec"] | {"variables": []}}, *POLICIES[1:]]
+MORE = partial(outcome, acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
-EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
+EXCEPTED = partial(outcome, settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
 DISABLED = ForeignVariable("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
@@ -127,7 +148,8 @@ SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "
 PRODUCT, REPLICAS = SHARED.labels
 ELSEWHERE = {**PLACED, "gpu/plugin": frozenset({"n3"})}
 SOMEWHERE = {**PLACED, "gpu/plugin": REFUSED}
-TURNS = outcome(
+TURNS = partial(
+    outcome,
     settings="owners: {nvidia.com/gpu: timeslicing}",
     turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
 )
@@ -202,30 +224,31 @@ def with_nvidia(*classes: str) -> ClusterFacts:
 DROPPED = TemplateDryRun("dra-hami", ClaimTemplate.of({"spec": {"capacity": "1"}}), {"spec": {}}, 201)
 
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
-CASES: list[tuple[str, Level, str, ClusterFacts]] = [
+CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
     ("api-server", WARNING, "could not be read", but(server=REFUSED)),
     ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
     ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
     ("mappings", OK, "1 document of gpu", HEALTHY),
-    ("mappings", WARNING, "could not be read", but(outcome=REFUSED)),
-    ("mappings", WARNING, "1 document without apiVersion", but(outcome=outcome(acme="extends: nvidia\n"))),
-    ("mappings", WARNING, "1 vendor cannot be read yet", but(outcome=UNREADABLE)),
-    ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
+    ("mappings", WARNING, "could not be read", lambda: but(outcome=REFUSED)),
+    ("mappings", WARNING, "1 document without apiVersion", lambda: but(outcome=outcome(acme="extends: nvidia\n"))),
+    ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
+    ("mappings", ERROR, "1 document not in force", lambda: but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("events", OK, "nothing within the last hour", HEALTHY),
     ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationRepaired", REPORTED),
     ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),
+    ("events", WARNING, "12 Events", but(reported=[event("LastGoodFull", "ConfigMap", "a", str(at)) for at in range(12)])),
     ("registration", OK, "written by version", HEALTHY),
     ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("registration", WARNING, "was written for policy", but(outcome=NO_TARGET)),
+    ("registration", WARNING, "was written for policy", lambda: but(outcome=NO_TARGET())),
     ("registration", ERROR, "there is no", but(configurations=[])),
     ("registration", ERROR, "has no webhook audit", but(configurations=amended(lambda webhooks: webhooks.pop()))),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
-    ("selectors", WARNING, "written for another policy", but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
+    ("selectors", WARNING, "written for another policy", lambda: but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
     ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
     ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
     ("selectors", ERROR, "does not select", but(configurations=amended(without_term(0)))),
@@ -236,11 +259,12 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("match-conditions", OK, "every pod with a name", HEALTHY),
     ("match-conditions", WARNING, "could not be read", but(configurations=REFUSED)),
     ("match-conditions", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
-    ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),
+    ("match-conditions", WARNING, "more pods", lambda: but(configurations=[registered(MORE())])),
     ("match-conditions", ERROR, "are not sent", but(configurations=both(matchConditions=ANY_POD))),
+    ("match-conditions", ERROR, "are not sent", lambda: but(outcome=MORE())),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
     ("validation", OK, "written by version", HEALTHY),
-    ("validation", OK, "switched off", but(outcome=outcome(settings="validation: []\n"), validations=[])),
+    ("validation", OK, "switched off", lambda: but(outcome=outcome(settings="validation: []\n"), validations=[])),
     ("validation", WARNING, "could not be read", but(validations=REFUSED)),
     ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
     ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
@@ -261,7 +285,9 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("admission-policies", WARNING, "could not be read", but(admission_policies=REFUSED)),
     ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[1:])),
     ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[:3])),
-    ("admission-policies", WARNING, "are not those", but(outcome=outcome(settings="optInLabel: a/b\ntarget: nvidia\n"))),
+    ("admission-policies", WARNING, "are not those", lambda: but(outcome=OTHER_LABEL())),
+    ("admission-policies", WARNING, "are not those", but(admission_policies=CHANGED_POLICIES)),
+    ("admission-policies", WARNING, "are not those", lambda: but(outcome=outcome(settings="timeoutSeconds: 6\n"))),
     ("bundle", OK, "trusts 1 CA", HEALTHY),
     ("bundle", OK, "trusts 2 CAs", but(validations=[], configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -319,9 +345,13 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
         but(pods={"team": [pod("older", GPU, annotations={"vgpu-webhook.io/status": "{}"})]}),
     ),
     ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
+    ("untouched", WARNING, "4 GPU pods", but(pods={"team": MISSED})),
+    ("untouched", WARNING, "9 GPU pods", but(pods={"team": [owned("a", "StatefulSet", f"s{number}") for number in range(9)]})),
+    ("untouched", WARNING, "1 GPU pod", but(pods={"team": [owned("a", "Job", "nightly-28000000")]})),
     ("notes", OK, "noted nothing", HEALTHY),
     ("notes", OK, "noted nothing", but(pods={"team": [pod("forged", annotations={STATUS: '{"containers":[]}'})]})),
     ("notes", OK, "noted something", but(pods={"team": [noted("a"), noted("b")]})),
+    ("notes", OK, "", but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})),
     ("notes", WARNING, "could not be read", but(namespaces=REFUSED)),
     ("notes", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("dry-run", OK, "is changed", HEALTHY),
@@ -331,83 +361,95 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("dry-run", ERROR, "created unchanged", but(dry_run=DryRun("team", "x: 1"))),
     ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", FAILED))),
     ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED))),
+    ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED.replace("VGW301", "VGW605: env X")))),
     ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", FAILED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "the shim's volume", but(dry_run=DryRun("team", "x: 1", "violates PodSecurity: hostPath"))),
     ("variables", OK, "0 settings", HEALTHY),
     ("variables", OK, "1 setting", but(variables=[replace(DISABLED, value="force")])),
-    ("variables", OK, "1 setting", but(variables=[DISABLED], outcome=EXCEPTED)),
-    ("variables", OK, "1 setting", but(variables=[DISABLED], outcome=outcome(settings="target: aliyun"))),
+    ("variables", OK, "1 setting", lambda: but(variables=[DISABLED], outcome=EXCEPTED())),
+    ("variables", OK, "1 setting", lambda: but(variables=[DISABLED], outcome=outcome(settings="target: aliyun"))),
     ("variables", WARNING, "could not be read", but(variables=REFUSED)),
     ("variables", ERROR, "that the guard denies (VGW605)", but(variables=[DISABLED])),
-    ("variables", ERROR, "that the guard denies", but(variables=[DISABLED], outcome=outcome(settings="target: volcano"))),
-    ("variables", ERROR, "that the guard denies", but(variables=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED)),
+    ("variables", ERROR, "that the guard denies", but(variables=[DISABLED, replace(DISABLED, source="configmap hami/other")])),
+    ("variables", ERROR, "that the guard denies", lambda: but(variables=[DISABLED], outcome=VOLCANO())),
+    ("variables", ERROR, "guard denies", lambda: but(variables=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED())),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
-    ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", but(outcome=NO_TARGET)),
+    ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", lambda: but(outcome=NO_TARGET())),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
     ("resources", WARNING, "of the target nvidia", but(nodes=[node("n1", "cpu")])),
-    ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[node("n1", "cpu")])),
-    ("resources", ERROR, "get: they would stay Pending", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED)])),
-    ("resources", WARNING, "of the target kai", but(outcome=KAI, nodes=[node("n1", "cpu")])),
-    ("resources", OK, "nvidia.com/gpu on 1 of 1 node", but(outcome=KAI, nodes=[node("n1", "nvidia.com/gpu")])),
-    ("resources", OK, "Ascend910B3 on 1 of 1 node", but(outcome=ASCEND, nodes=[node("n1", "huawei.com/Ascend910B3")])),
-    ("resources", ERROR, "stay Pending", but(outcome=ASCEND, nodes=[node("n1", "huawei.com/Ascend910B3-memory")])),
-    ("resources", WARNING, "some requests", but(outcome=ILUVATAR, nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
-    ("resources", OK, "on 1 of 1 node", but(outcome=BI_V150, nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
-    ("resources", OK, "nvidia.com/gpu on 1", but(outcome=TURNS, nodes=[node("n1", "nvidia.com/gpu")])),
-    ("resources", WARNING, "some requests", but(outcome=KUNLUN, nodes=[node("n1", "kunlunxin.com/vxpu")])),
-    ("resources", OK, "on 1 of 1 node", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED, "koordinator.sh/gpu.shared")])),
+    ("resources", WARNING, "no node has any", lambda: but(outcome=NO_TARGET(), nodes=[node("n1", "cpu")])),
+    ("resources", ERROR, "get: they would stay Pending", lambda: but(outcome=KOORDINATOR(), nodes=[node("n1", *UNGATED)])),
+    ("resources", WARNING, "of the target kai", lambda: but(outcome=KAI(), nodes=[node("n1", "cpu")])),
+    ("resources", OK, "nvidia.com/gpu on 1 of 1 node", lambda: but(outcome=KAI(), nodes=[node("n1", "nvidia.com/gpu")])),
+    ("resources", OK, "Ascend910B3 on 1 of 1", lambda: but(outcome=ASCEND(), nodes=[node("n1", "huawei.com/Ascend910B3")])),
+    ("resources", ERROR, "stay Pending", lambda: but(outcome=ASCEND(), nodes=[node("n1", "huawei.com/Ascend910B3-memory")])),
+    ("resources", WARNING, "some requests", lambda: but(outcome=ILUVATAR(), nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
+    ("resources", OK, "on 1 of 1 node", lambda: but(outcome=BI_V150(), nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
+    ("resources", OK, "nvidia.com/gpu on 1", lambda: but(outcome=TURNS(), nodes=[node("n1", "nvidia.com/gpu")])),
+    ("resources", WARNING, "some requests", lambda: but(outcome=KUNLUN(), nodes=[node("n1", "kunlunxin.com/vxpu")])),
+    ("resources", OK, "1 of", lambda: but(outcome=KOORDINATOR(), nodes=[node("n1", *UNGATED, "koordinator.sh/gpu.shared")])),
     ("systems", OK, "no request", HEALTHY),
-    ("systems", OK, "no request", but(nodes=BOTH, outcome=NO_TARGET)),
-    ("systems", OK, "no request", but(nodes=BOTH, outcome=outcome(settings="target: nvidia\nserved: [volcano]"))),
-    ("systems", OK, "no request", but(nodes=BOTH, outcome=outcome(v="extends: volcano\ntranslateTo: nvidia\n"))),
+    ("systems", OK, "no request", lambda: but(nodes=BOTH, outcome=NO_TARGET())),
+    ("systems", OK, "no request", lambda: but(nodes=BOTH, outcome=outcome(settings="target: nvidia\nserved: [volcano]"))),
+    ("systems", OK, "no request", lambda: but(nodes=BOTH, outcome=outcome(v="extends: volcano\ntranslateTo: nvidia\n"))),
     ("systems", OK, "no request", but(nodes=[node("n1", "metax-tech.com/sgpu")])),
     ("systems", WARNING, "could not be read", but(nodes=REFUSED)),
     ("systems", WARNING, "translated to nvidia", but(nodes=BOTH)),
-    ("systems", WARNING, "translated to volcano", but(nodes=BOTH, outcome=outcome(settings="target: volcano"))),
+    ("systems", WARNING, "translated to nvidia", lambda: but(nodes=[*BOTH, ALIYUN], outcome=SERVES_ALIYUN())),
+    ("systems", WARNING, "translated to volcano", lambda: but(nodes=BOTH, outcome=VOLCANO())),
     ("sharing", OK, "no node", HEALTHY),
     ("sharing", OK, "no node", but(nodes=[node("n1", *GPU, labels={REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
     ("sharing", OK, "no node", but(nodes=[node("n1", "nvidia.com/gpu.shared", labels={REPLICAS: "4"})])),
-    ("sharing", OK, "no node", but(nodes=[SHARED], outcome=TURNS)),
+    ("sharing", OK, "no node", lambda: but(nodes=[SHARED], outcome=TURNS())),
     ("sharing", WARNING, "could not be read", but(nodes=REFUSED)),
     ("sharing", WARNING, "another meaning in the policy", but(nodes=[SHARED])),
+    ("sharing", WARNING, "another meaning", but(nodes=[SHARED, node("n2", *GPU, labels=dict(SHARED.labels))])),
     ("sharing", WARNING, "another meaning in the policy", but(nodes=[node("n1", *GPU, labels={REPLICAS: "10"})])),
-    ("sharing", WARNING, "another meaning", but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
+    ("sharing", WARNING, "meaning", lambda: but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
     ("claims", OK, "(0 DeviceClasses)", HEALTHY),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a")])),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "a.example/nic")], pods={"team": [BESIDE]})),
     ("claims", WARNING, "could not be read", but(device_classes=REFUSED)),
     ("claims", WARNING, "serves a key of the policy", but(device_classes=[device_class("a", "nvidia.com/gpu")])),
     ("claims", WARNING, "1 container with both a claim", but(pods={"team": [CLAIMING], "more": REFUSED})),
+    ("claims", WARNING, "", but(device_classes=[device_class("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]})),
+    ("claims", WARNING, "12 containers with", but(pods={"team": [CLAIMING] * 12})),
     ("claims", WARNING, "1 container with", but(device_classes=[device_class("a", "b.example/nic")], pods={"team": [BESIDE]})),
     ("drivers", OK, "the target writes no resource claims", HEALTHY),
-    ("drivers", OK, "and may be shared", with_claims(resource_slice(DRIVER, "memory", "cores"))),
-    ("drivers", WARNING, "request partitions", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com")),
-    ("drivers", OK, "may be shared", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com", "mig.nvidia.com")),
-    ("drivers", ERROR, "would stay Pending", with_nvidia("gpu.nvidia.com", "mig.nvidia.com")),
-    ("drivers", ERROR, "would stay Pending", with_claims()),
-    ("drivers", WARNING, "could not be read", replace(with_claims(), resource_slices=REFUSED)),
+    ("drivers", OK, "and may be shared", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"))),
+    ("drivers", WARNING, "request partitions", lambda: with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com")),
+    ("drivers", OK, "may be shared", lambda: with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com", "mig.nvidia.com")),
+    ("drivers", ERROR, "would stay Pending", lambda: with_nvidia("gpu.nvidia.com", "mig.nvidia.com")),
+    ("drivers", ERROR, "would stay Pending", with_claims),
+    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"), classes=[])),
+    ("drivers", ERROR, "", lambda: with_claims(resource_slice("other.example", "memory", "cores"))),
+    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores", shared=False))),
+    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory"))),
+    # Slices have one owner each, and a claim of one no capacity.
+    ("drivers", OK, "", lambda: replace(with_claims(SLICE, classes=["mig.nvidia.com"]), outcome=OF_SLICES())),
+    ("drivers", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
     # More of the next two: test_drivers.py.
     ("feature-gate", OK, "writes no resource claims", HEALTHY),
-    ("feature-gate", WARNING, "could not be read", replace(with_claims(), template_dry_run=REFUSED)),
+    ("feature-gate", WARNING, "could not be read", lambda: replace(with_claims(), template_dry_run=REFUSED)),
     ("devices", OK, "the target writes no resource claims", HEALTHY),
-    ("feature-gate", ERROR, "drops the capacities", replace(with_claims(), template_dry_run=DROPPED)),
-    ("devices", OK, "(0 kinds of claims)", replace(with_claims(), pods={"team": []})),
-    ("devices", WARNING, "could not be read", replace(with_claims(), resource_slices=REFUSED)),
+    ("feature-gate", ERROR, "drops the capacities", lambda: replace(with_claims(), template_dry_run=DROPPED)),
+    ("devices", OK, "(0 kinds of claims)", lambda: replace(with_claims(), pods={"team": []})),
+    ("devices", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
-    ("scheduler", OK, "only the cluster", but(outcome=WHOLE)),
-    ("scheduler", OK, "only the cluster", but(outcome=WHOLE, awaited=["volcano"], schedulers=SERVED)),
+    ("scheduler", OK, "only the cluster", lambda: but(outcome=WHOLE())),
+    ("scheduler", OK, "only the cluster", lambda: but(outcome=WHOLE(), awaited=["volcano"], schedulers=SERVED)),
     ("scheduler", OK, "has placed 3", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **SERVED})),
-    ("scheduler", WARNING, "not checked: no node", but(outcome=NO_TARGET, nodes=[])),
-    ("scheduler", WARNING, "not checked: no node", but(outcome=NO_TARGET, nodes=[], awaited=REFUSED)),
-    ("scheduler", OK, "only the cluster", but(outcome=WHOLE, awaited=["volcano"], schedulers=YOUNG)),
-    ("scheduler", WARNING, "shows no sign", but(outcome=NO_TARGET, awaited=["volcano"], schedulers={"volcano": REFUSED})),
-    ("scheduler", ERROR, "pods wait", but(outcome=NO_TARGET, nodes=[], awaited=["volcano"], schedulers=UNSERVED)),
-    ("scheduler", ERROR, "pods wait", but(outcome=WHOLE, awaited=["volcano"], schedulers=UNSERVED)),
+    ("scheduler", WARNING, "not checked: no node", lambda: but(outcome=NO_TARGET(), nodes=[])),
+    ("scheduler", WARNING, "not checked: no node", lambda: but(outcome=NO_TARGET(), nodes=[], awaited=REFUSED)),
+    ("scheduler", OK, "only the cluster", lambda: but(outcome=WHOLE(), awaited=["volcano"], schedulers=YOUNG)),
+    ("scheduler", WARNING, "no sign", lambda: but(outcome=NO_TARGET(), awaited=["volcano"], schedulers={"volcano": REFUSED})),
+    ("scheduler", ERROR, "pods wait", lambda: but(outcome=NO_TARGET(), nodes=[], awaited=["volcano"], schedulers=UNSERVED)),
+    ("scheduler", ERROR, "pods wait", lambda: but(outcome=WHOLE(), awaited=["volcano"], schedulers=UNSERVED)),
     ("scheduler", ERROR, "pods wait", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **UNSERVED})),
-    ("scheduler", WARNING, "could not be read", but(outcome=NO_TARGET, nodes=REFUSED)),
+    ("scheduler", WARNING, "could not be read", lambda: but(outcome=NO_TARGET(), nodes=REFUSED)),
     ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": REFUSED})),
     ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": Scheduler(0, 0)})),
     ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": Scheduler(0, 0, 0, 900.0)})),
@@ -415,9 +457,9 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("scheduler", ERROR, "pods wait", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, 900.0)})),
     ("shim", OK, "on 2 nodes", HEALTHY),
     ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, LIBRARIES], placed=ELSEWHERE)),
-    ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[LIBRARIES])),
+    ("shim", OK, "no shim is injected", lambda: but(outcome=PLUGIN_MODE(), daemon_sets=[LIBRARIES])),
     ("shim", WARNING, "could not be read", but(daemon_sets=REFUSED)),
-    ("shim", WARNING, "no mapping injects", but(outcome=PLUGIN_MODE)),
+    ("shim", WARNING, "no mapping injects", lambda: but(outcome=PLUGIN_MODE())),
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES], placed=SOMEWHERE)),
@@ -425,7 +467,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[HAMIS])),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS], placed=SOMEWHERE)),
     ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, HAMIS], placed=ELSEWHERE)),
-    ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[HAMIS])),
+    ("shim", OK, "no shim is injected", lambda: but(outcome=PLUGIN_MODE(), daemon_sets=[HAMIS])),
     ("shim", WARNING, "not on every node", but(daemon_sets=[LATE])),
     ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
 ]  # fmt: skip
@@ -434,11 +476,24 @@ CASES: list[tuple[str, Level, str, ClusterFacts]] = [
 @pytest.mark.parametrize(
     "name,level,text,facts", CASES, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(CASES)]
 )
-def test_ends(name: str, level: Level, text: str, facts: ClusterFacts) -> None:
+def test_ends(name: str, level: Level, text: str, facts: ClusterFacts | Callable[[], ClusterFacts]) -> None:
     """The level, and the keys that say why; what is not well has a hint."""
-    result = result_of(facts, name)
+    result = result_of(facts() if callable(facts) else facts, name)
     assert (result.level, text in result.message) == (level, True), result
     assert bool(result.hint) is (level is not OK)
+
+
+def test_what_is_told(update_golden: bool) -> None:  # noqa: FBT001
+    """Of each case the level, the sentence, its details and what to do next, in the order of the table."""
+    told = []
+    for name, _, _, facts in CASES:
+        result = result_of(facts() if callable(facts) else facts, name)
+        lines = [f"{name}, {result.level.name}: {result.message}", *(f"- {each}" for each in result.details)]
+        told += lines + ([f"→ {result.hint}"] if result.hint else [])
+    text = re.sub(r"\b[0-9a-f]{12,}\b", "HASH", "\n".join(told).replace(__version__, "VERSION")) + "\n"
+    if update_golden:
+        TOLD.write_text(text)
+    assert text == TOLD.read_text()
 
 
 def test_each_check_has_its_ends() -> None:
@@ -468,73 +523,11 @@ def test_healthy() -> None:
 
 def test_what_no_node_offers_comes_first() -> None:
     """It is the first line of the text, and the first check of JSON, with what is needed: nothing else helps without it."""
-    facts = but(outcome=SLICED, nodes=[node("n1", "nvidia.com/gpu")])
+    facts = but(outcome=SLICED(), nodes=[node("n1", "nvidia.com/gpu")])
     first, line, *rest = click.unstyle(as_text(examine(facts))).splitlines()
     assert (first, line) == ("target", "‼ resources: no node has a resource of the target timeslicing")
     assert "renameByDefault: true" in " ".join(rest[:3])
     assert json.loads(as_json(examine(facts)))["checks"][0]["name"] == "resources"
-    partly = result_of(but(outcome=KUNLUN, nodes=[node("n1", "kunlunxin.com/vxpu")]), "resources")
-    assert partly.details == (
-        "kunlun: kunlunxin.com/xpu, for whole devices: run Kunlunxin's own device plugin on their nodes",
-    )
-
-
-def test_events_are_one_line_each() -> None:
-    """With their reason, their object, how often and when; of very many only the newest."""
-    first, second = result_of(REPORTED, "events").details
-    assert first.startswith("RegistrationRepaired: mutatingwebhookconfiguration/00-vgpu-webhook: xxx")
-    assert first.endswith("… (3 times, last at 00:00:00 UTC)")
-    assert len(first.encode()) < 400
-    assert second == "LastGoodFull: configmap/vgpu-webhook-last-good: no space for a (1 time)"
-    many = but(reported=[event("LastGoodFull", "ConfigMap", "a", str(number)) for number in range(12)])
-    *shown, more = result_of(many, "events").details
-    assert (len(shown), more) == (10, "and 2 more")
-
-
-def test_stale_admission_policies() -> None:
-    """What differs, who wrote it, and the command that prints it again, with what was chosen; else what removes it."""
-    found = result_of(but(outcome=outcome(settings="optInLabel: a/b\ntarget: nvidia\n")), "admission-policies")
-    first, second = found.details
-    assert first.startswith("vgpu-webhook-guard: the ValidatingAdmissionPolicy differs (written by 1 ")
-    assert second.startswith("vgpu-webhook-hide: the MutatingAdmissionPolicy differs (written by 1 ")
-    assert found.hint == (
-        "vgpu-webhook admission-policies --guard Warn --hide --release-namespace gpu | kubectl apply -f -"
-    )
-    longer = [POLICIES[0] | {"spec": POLICIES[0]["spec"] | {"variables": []}}, *POLICIES[1:]]
-    assert "the ValidatingAdmissionPolicy differs" in str(
-        result_of(but(admission_policies=longer), "admission-policies")
-    )
-    none = result_of(but(outcome=outcome(settings="timeoutSeconds: 6\n")), "admission-policies")
-    assert none.details[0] == "vgpu-webhook-guard: the policy in force makes none"
-    assert none.hint.startswith(
-        "kubectl delete --ignore-not-found validatingadmissionpolicy,validatingadmissionpolicybinding vgpu-webhook-guard; "
-    )
-
-
-def test_what_makes_missed_pods_again() -> None:
-    """The command for each workload, once; of pods that no controller of Kubernetes restarts, that they are created again."""
-
-    def owned(name: str, kind: str, owner: str) -> Pod:
-        return pod(name, GPU, ownerReferences=[{"kind": kind, "name": owner, "controller": True}])
-
-    pods = [owned(name, "ReplicaSet", "train-5d4f8c7b9") for name in ("a", "b")]
-    pods += [owned("c", "StatefulSet", "db"), pod("d", GPU)]
-    assert result_of(but(pods={"team": pods}), "untouched").hint == (
-        "pods are changed only when they are created; kubectl rollout restart --namespace team deployment/train; "
-        "kubectl rollout restart --namespace team statefulset/db; create those of nobody again"
-    )
-    many = but(pods={"team": [owned(str(number), "StatefulSet", f"s{number}") for number in range(9)]})
-    assert result_of(many, "untouched").hint.endswith("statefulset/s2; and 6 more")
-    jobs = but(pods={"team": [owned("a", "Job", "nightly-28000000")]})
-    assert result_of(jobs, "untouched").hint.endswith("; create those of each Job again")
-
-
-def test_notes_are_one_line_for_each_namespace() -> None:
-    """With the number of pods for each code."""
-    both = but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})
-    assert result_of(both, "notes").details == (
-        "team: VGW601 (image's library path assumed) in 2 pods, VGW602 (left to the device plugin) in 2 pods",
-    )
 
 
 def test_nothing_is_known() -> None:
@@ -595,87 +588,3 @@ def test_nothing_is_installed(changes: dict[str, Any]) -> None:
 def test_something_is_installed(changes: dict[str, Any]) -> None:
     """Anything of it, or anything that may not be read, is looked at check by check."""
     assert len(list(examine(but(**{**NOTHING, **changes})))) == len(CHECKS)
-
-
-def test_untouched_names_few() -> None:
-    """A few pods are named, the others counted."""
-    result = result_of(but(pods={"team": [pod(f"missed-{number:02}", GPU) for number in range(12)]}), "untouched")
-    assert result.details == (*(f"team/missed-{number:02}" for number in range(10)), "and 2 more")
-
-
-def test_reach_names_what_is_lacking() -> None:
-    """A key of the policy that the webhook configuration does not let through is named."""
-    result = result_of(but(outcome=MORE), "match-conditions")
-    assert result.level is ERROR
-    assert any("acme" in detail for detail in result.details)
-
-
-def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> None:
-    """Which nodes, in whose meaning, and the sentence of the mapping."""
-    result = result_of(but(nodes=[SHARED, node("n2", *GPU, labels=dict(SHARED.labels))]), "sharing")
-    assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)
-    assert "renameByDefault: true" in result.hint
-
-
-def test_systems_that_could_be_served_are_named_with_what_to_set() -> None:
-    """By what shows them; those that are served already stay in the setting."""
-    facts = but(
-        nodes=[*BOTH, node("n4", "aliyun.com/gpu-mem")], outcome=outcome(settings="target: nvidia\nserved: [aliyun]")
-    )
-    result = result_of(facts, "systems")
-    assert result.details == ("volcano: volcano.sh/vgpu-number on 2 nodes",)
-    assert result.hint.endswith("set served: [aliyun, volcano]")
-
-
-def test_who_serves_a_name_and_which_pods_have_both() -> None:
-    """The class, the vendor and the nodes of the device plugin; the pods beside it."""
-    result = result_of(but(device_classes=[device_class("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]}), "claims")
-    assert result.details == (
-        "a serves nvidia.com/gpu, which is read as a key of nvidia; 1 of 2 nodes have it from a device plugin",
-        "team/claiming: container main: nvidia.com/gpu and the claim deviceclass.resource.kubernetes.io/gpu.example",
-    )
-    many = result_of(but(pods={"team": [CLAIMING] * 12}), "claims")
-    assert many.details[-1] == "and 2 more"
-
-
-def test_what_to_do_about_variables_of_others() -> None:
-    """The hint can be put into the settings as it is; each place is named."""
-    result = result_of(but(variables=[DISABLED, replace(DISABLED, source="configmap hami/other")]), "variables")
-    assert "guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}" in result.hint
-    assert [line.partition(":")[0] for line in result.details] == ["configmap hami/device", "configmap hami/other"]
-    guarded = DryRun("team", "x: 1", f'admission webhook "{ENFORCE}" denied the request: VGW605: env X')
-    assert "guardExceptions" in result_of(but(dry_run=guarded), "dry-run").hint
-    assert "guardExceptions" not in result_of(but(dry_run=DryRun("team", "x: 1", DENIED)), "dry-run").hint
-
-
-@pytest.mark.parametrize(
-    "facts, told",
-    [
-        (with_claims(resource_slice(DRIVER, "memory", "cores"), classes=[]), f"there is no DeviceClass {DRIVER}"),
-        (
-            with_claims(resource_slice("other.example", "memory", "cores")),
-            f"the driver {DRIVER} offers no device: is it running?",
-        ),
-        (
-            with_claims(resource_slice(DRIVER, "memory", "cores", shared=False)),
-            f"no device of {DRIVER} may be shared: switch",
-        ),
-        (
-            with_claims(resource_slice(DRIVER, "memory")),
-            f"no shared device of {DRIVER} has the capacities cores, memory",
-        ),
-    ],
-)
-def test_what_claims_need(facts: ClusterFacts, told: str) -> None:
-    """Each thing that would leave pods Pending, by name."""
-    (line,) = result_of(facts, "drivers").details
-    assert line.startswith(told)
-
-
-def test_slices_are_not_shared() -> None:
-    """Each has one owner, and a claim of it no capacity."""
-    slices = [resource_slice("gpu.nvidia.com", "memory", shared=False)]
-    facts = replace(
-        with_claims(*slices, classes=["mig.nvidia.com"]), outcome=outcome(settings="target: dra-nvidia-mig")
-    )
-    assert result_of(facts, "drivers").level is OK

@@ -233,9 +233,18 @@ def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
         ),
         ({"tencent.com/vcuda-core": "1.5"}, {"tencent.com/vcuda-core": 100}),
         ({"vke.volcengine.com/mgpu-core": "1.5"}, {"vke.volcengine.com/mgpu-core": 100}),
+        (
+            {"nvidia.com/gpu": "500m"},
+            {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50, "nvidia.com/gpucores": 50},
+        ),
+        ({"nvidia.com/gpu": "0.5", "nvidia.com/gpumem": 3000}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpucores": "0.3"}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 30}),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8.5}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8704}),
+        # Beyond any GPU: counted in another unit.
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 40000000}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 39063}),
     ],
 )
-def test_corrected_fractions(limits: dict[str, str], expected: dict[str, int | str]) -> None:
+def test_corrected_fractions(limits: dict[str, object], expected: dict[str, int | str]) -> None:
     """A share stays one unless memory or cores are requested already; else the least number that its system accepts."""
     containers = [{"name": "main", "image": "i", "resources": {"limits": limits, "requests": limits}}]
     pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": containers}}).encode())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.client import Object
-from tests.deploy.charts import HelmError
+from tests.deploy.helm import HelmError
 
 from .pods import Pods, share
 from .processes import processes_of

@@ -186,14 +186,11 @@ LONG = f"a: &a {'x' * 20_000}\n"
         pytest.param(
             f"a: {'[' * 149}{'1, ' * 50_000}{']' * 149}\n", ":1: the document is longer than 1 MiB", id="indented"
         ),
-        pytest.param("a: " + "[" * 50_000, "nested deeper than 150 levels", id="deep"),
         pytest.param('{"a":' * 50_000, "nested deeper than 150 levels", id="deep JSON"),
         pytest.param(
             "---\na: 1\n" * (MAX_OBJECTS + 1), f"only the first {MAX_OBJECTS} documents are read", id="documents"
         ),
         pytest.param("---\na: [\n" * 60, f"only the first {MAX_OBJECTS} documents are read", id="broken documents"),
-        pytest.param("a: &a [*a]\n", "the alias *a has no anchor before it", id="endless"),
-        pytest.param("a: 1e99999999\n", "is not a number", id="number"),
     ],
 )
 def test_hostile_manifests_are_bounded(manifest: str, told: str) -> None:

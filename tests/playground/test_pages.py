@@ -255,9 +255,7 @@ async def test_cells() -> None:
 
 
 async def test_in_a_server(tmp_path: Path) -> None:
-    """The plain port has it only with the option, and then still answers probes; reviews are on another port."""
-    async with started(tmp_path) as without:
-        assert (await without.get(PATH)).status == 404
+    """With the option the plain port has it, and still answers probes; without it not: tests/server/test_serve.py."""
     async with started(tmp_path, "--playground") as server:
         assert (await server.get("/healthz")).status == 200
         async with aiohttp.ClientSession(f"http://127.0.0.1:{server.plain.port}") as client:

@@ -15,10 +15,16 @@ def watched(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def test_leaked_task_fails(watched: pytest.Pytester) -> None:
-    """A test that leaves a task behind fails, and the task is named."""
+def test_leaked_task_fails(watched: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that leaves a task behind fails, and the task is named; what a fixture starts and stops itself is no leak.
+
+    Settings of whoever runs the tests don't reach them.
+    """
+    monkeypatch.setenv("VGPU_WEBHOOK_TARGET", "theirs")
     watched.makepyfile("""
         import asyncio
+        import os
+        import pytest
 
         async def forgotten():
             await asyncio.sleep(60)
@@ -31,17 +37,6 @@ def test_leaked_task_fails(watched: pytest.Pytester) -> None:
 
         async def test_waits():
             await asyncio.create_task(asyncio.sleep(0))
-    """)
-    result = watched.runpytest()
-    result.assert_outcomes(passed=3, errors=1)
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_leaks*", "*tasks left behind: *forgotten*"])
-
-
-def test_task_of_a_fixture_is_not_leaked(watched: pytest.Pytester) -> None:
-    """What a fixture starts and stops itself is no leak."""
-    watched.makepyfile("""
-        import asyncio
-        import pytest
 
         @pytest.fixture
         async def ticking():
@@ -51,8 +46,13 @@ def test_task_of_a_fixture_is_not_leaked(watched: pytest.Pytester) -> None:
 
         async def test_uses(ticking):
             assert not ticking.done()
+
+        def test_clean():
+            assert not [name for name in os.environ if name.startswith("VGPU_WEBHOOK_")]
     """)
-    watched.runpytest().assert_outcomes(passed=1)
+    result = watched.runpytest()
+    result.assert_outcomes(passed=5, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_leaks*", "*tasks left behind: *forgotten*"])
 
 
 def test_blocking_call_fails(watched: pytest.Pytester) -> None:
@@ -80,15 +80,3 @@ def test_blocking_call_fails(watched: pytest.Pytester) -> None:
     result = watched.runpytest()
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["*_ test_on_the_loop _*", "E *BlockingError: Blocking call to time.sleep"])
-
-
-def test_environment_is_clean(watched: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of whoever runs the tests don't reach them."""
-    monkeypatch.setenv("VGPU_WEBHOOK_TARGET", "theirs")
-    watched.makepyfile("""
-        import os
-
-        def test_clean():
-            assert not [name for name in os.environ if name.startswith("VGPU_WEBHOOK_")]
-    """)
-    watched.runpytest().assert_outcomes(passed=1)

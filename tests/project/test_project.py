@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 import webhook
@@ -29,11 +30,7 @@ HELP_ARGUMENTS = {"help", "short_help", "epilog"}
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel, with the build backend that is installed."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True)
-    (built,) = folder.iterdir()
-    return built
+    return Path(*WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]))
 
 
 def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
@@ -47,8 +44,20 @@ def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == expected
     assert {"webhook/py.typed", "certs/py.typed", "webhook/mapping/builtin/nvidia.yaml"} <= packed
+    assert {Path(name).suffix for name in packed if name.startswith("webhook/cli/playground/")} >= {
+        ".html", ".css", ".js", ".svg", ".json",
+    }  # fmt: skip
 
 
+def test_wheel_has_the_programs(wheel: Path) -> None:
+    """By the names that users type."""
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        programs = packed.read(name).decode().split("\n")[1:-1]
+    assert programs == ["kubectl-vgpu = webhook.cli:kubectl", "vgpu-webhook = webhook.cli:main"]
+
+
+@pytest.mark.deep
 @pytest.mark.timeout(120)
 def test_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     """The console script of a freshly installed wheel starts and says its version."""
@@ -147,19 +156,21 @@ def vendor_names() -> set[str]:
 
 def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Give every identifier and string of a module with its line, but docstrings and help texts."""
-    for node in ast.iter_child_nodes(tree):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                continue
-            case ast.keyword(arg=str() as name) if name in HELP_ARGUMENTS:
-                continue
-            case ast.Constant(value=str() as text):
-                yield node.lineno, text
-            case _:
-                line = getattr(node, "lineno", 0)
-                fields = (value for name, value in ast.iter_fields(node) if name != "type_comment")
-                yield from ((line, value) for value in fields if isinstance(value, str))
-        yield from sentences(node)
+    nodes = [tree]
+    while nodes:
+        for node in ast.iter_child_nodes(nodes.pop()):
+            match node:
+                case ast.Expr(value=ast.Constant(value=str())):
+                    continue
+                case ast.keyword(arg=str() as name) if name in HELP_ARGUMENTS:
+                    continue
+                case ast.Constant(value=str() as text):
+                    yield node.lineno, text
+                case _:
+                    line = getattr(node, "lineno", 0)
+                    values = (getattr(node, name, None) for name in node._fields if name != "type_comment")
+                    yield from ((line, value) for value in values if isinstance(value, str))
+            nodes.append(node)
 
 
 def naming(source: str, names: set[str]) -> list[tuple[int, str]]:

@@ -1,0 +1,52 @@
+"""The formats of findings for pipelines: what `check`, `mutate` and `test` print of the same files, as golden files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.conftest import Run
+from webhook import __version__
+
+FILES = Path(__file__).parent / "golden" / "reports" / "files"
+COMMANDS = {
+    "check": (("check", "wrong.yaml", "unused.yaml"), 1),
+    "check-warnings": (("check", "unused.yaml"), 0),
+    "check-stdin": (("check", "-"), 1),
+    "mutate": (("mutate", "-f", "pods.yaml"), 1),
+    "mutate-strict": (("mutate", "-f", "pods.yaml", "--strict"), 1),
+    "mutate-stdin": (("mutate", "-f", "-"), 1),
+    "test": (("test", "cases"), 2),
+}
+"""The arguments, and the exit code, which the format does not change."""
+
+OUTPUTS = [
+    *((name, output) for name in ("check", "mutate") for output in ("github", "junit", "sarif")),
+    ("check-warnings", "github"),
+    ("check-warnings", "junit"),
+    ("check-stdin", "github"),
+    ("mutate-strict", "github"),
+    ("mutate-stdin", "github"),
+    *(("test", output) for output in ("github", "junit", "json")),
+]
+
+
+@pytest.mark.parametrize("name, output", OUTPUTS)
+def test_formats(
+    run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, name: str, output: str
+) -> None:
+    """Places, levels, rules and texts; nothing of them is on stderr."""
+    monkeypatch.chdir(FILES)
+    arguments, code = COMMANDS[name]
+    text = Path("wrong.yaml" if "check" in name else "pods.yaml").read_text()
+    result = run(*arguments, "-o", output, stdin=text)
+    assert result.exit_code == code
+    assert "VGW" not in result.stderr
+    printed = result.stdout.replace(__version__, "VERSION")
+    if output == "junit":
+        ET.fromstring(printed)
+    elif output == "sarif":
+        printed = json.dumps(json.loads(printed), indent=1) + "\n"
+    golden(f"reports/{name}.{output}", printed)
