@@ -132,6 +132,8 @@ def test_no_more_than_a_line() -> None:
     (message,) = reported(decided({}, "old.example/gpu", labels=labels))
     assert message.count("label ") == 8
     assert message.endswith("old.example/7 and 2 more")
+    (message,) = reported(decided({}, "old.example/gpu", labels={f"old.example/{'n' * 120}": "x"}))
+    assert message.endswith(f": label old.example/{'n' * 87}…")
 
 
 def test_systems_that_still_serve_a_container_know_their_names() -> None:

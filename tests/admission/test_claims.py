@@ -286,6 +286,13 @@ def test_names_that_no_claim_selects_by(value: str) -> None:
     assert re.fullmatch(r"(?:!?\(?device\.attributes\[\]\.uuid == (?: \|\| )?\)?)+", outside), expressions
 
 
+def test_escapes_of_selectors() -> None:
+    """What CEL has for any character: eight digits of its code point."""
+    assert selectors_of("d", WRITES.vendors["dra-hami"].keys["uuid"], "a'é") == [
+        r"device.attributes['d'].uuid == 'a\U00000027\U000000e9'"
+    ]
+
+
 def test_an_extended_template_of_selectors_is_not_read() -> None:
     """Whoever adds another expression, or changes ours, has a template that cannot be read."""
     data = pod({"limits": SHARE})

@@ -16,7 +16,7 @@ from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 COPIED = CASES / "shim-init-container"
 TOKEN = {"name": "kube-api-access-x7", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
@@ -97,15 +97,19 @@ def test_a_container_of_its_name_that_brings_something_else(
     decision = decided(pod, policy)
     assert decision.reason is Reason.COLLISION
     assert decision.denial is not None
-    assert decision.denial.container == "vgpu-shim"
-    assert f"it has {difference};" in decision.denial.message
+    assert (decision.denial.container, decision.denial.field) == ("vgpu-shim", "name")
+    message = f"container vgpu-shim is not the shim's: it has {difference}; rename the pod's own"
+    assert decision.denial.message == message
 
 
 def test_a_container_of_its_name_that_is_no_init_container(policy: Policy) -> None:
     """The API server would deny two containers of one name without saying whose the other is."""
     pod = load_yaml((COPIED / "pod.yaml").read_text())
     pod["spec"]["containers"].append({"name": "vgpu-shim", "image": "mine"})
-    assert decided(pod, policy).reason is Reason.COLLISION
+    denial = decided(pod, policy).denial
+    assert denial is not None
+    assert (denial.reason, denial.container, denial.field) == (Reason.COLLISION, "vgpu-shim", "name")
+    assert denial.message == "container vgpu-shim is not the shim's; rename the pod's own"
 
 
 def test_a_share_before_its_library(policy: Policy) -> None:
@@ -116,14 +120,21 @@ def test_a_share_before_its_library(policy: Policy) -> None:
     decision = decided(pod, policy)
     assert decision.reason is Reason.COLLISION
     assert decision.denial is not None
-    assert decision.denial.container == "metrics"
+    assert (decision.denial.container, decision.denial.field) == ("metrics", "initContainers")
+    message = "it needs the library that the init container vgpu-shim brings: put it after that one"
+    assert decision.denial.message == message
 
 
 def test_another_container_cannot_write_to_it(policy: Policy) -> None:
     """A mount of the volume that is not read-only would let a container replace the library of the others."""
     pod = stored(policy)
     pod["spec"]["initContainers"][1]["volumeMounts"] = [{"name": "vgpu-shim", "mountPath": "/mine"}]
-    assert decided(pod, policy).reason is Reason.COLLISION
+    denial = decided(pod, policy).denial
+    assert denial is not None
+    assert (denial.reason, denial.container) == (Reason.COLLISION, "download")
+    assert denial.field == "volumeMounts[vgpu-shim]"
+    message = "the mount of the shim's volume vgpu-shim is writable: remove it, or set readOnly: true"
+    assert denial.message == message
 
 
 PRELOADED = CASES / "shim-preload-file"
@@ -163,7 +174,7 @@ def test_its_own_file_passes_the_guard() -> None:
 def test_no_other_library_audits(source: str) -> None:
     """One behind the shim's could undo what the shim answers: the guard denies it, and without its rule the shim does."""
     folder = CASES / "shim-own-variable"
-    shims = "/usr/local/vgpu-shim/audit.so"
+    shims = "/usr/local/vgpu-shim/audit.so:/usr/local/vgpu-shim/second.so"
     entry = {"value": f"{shims}:/mine/audit.so", "valueFrom": {"configMapKeyRef": {"name": "mine", "key": "audit"}}}
     pod = load_yaml((folder / "pod.yaml").read_text())
     pod["spec"]["containers"][0]["env"] = [{"name": "LD_AUDIT", source: entry[source]}]
@@ -180,11 +191,12 @@ def test_more_devices_than_variables() -> None:
     """The pod's size bounds what is written for it."""
     folder = CASES / "shim-limit-per-device"
     pod = load_yaml((folder / "pod.yaml").read_text())
-    for count, reason in ((64, Reason.CHANGED), (65, Reason.TOO_MANY)):
+    message = "the shim needs variables for each of 65 devices: request at most 64"
+    for count, denial in ((64, None), (65, Finding(Reason.TOO_MANY, message, "main"))):
         for side in pod["spec"]["containers"][0]["resources"].values():
             side["nvidia.com/gpu"] = str(count)
         decision = decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
-        assert decision.reason is reason
+        assert decision.denial == denial
 
 
 @pytest.mark.parametrize("folder", ["shim-image-volume", "shim-csi", "shim-init-container-by-namespace"])

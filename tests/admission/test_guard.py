@@ -269,7 +269,11 @@ def test_annotations_that_are_stripped_have_a_bound() -> None:
     many = vendor(guard=[{"annotation": "acme.io/*", "unless": [], "action": "strip"}])
     with pytest.raises(Denied) as caught:
         keyed(Scene([Held(many)]), {f"acme.io/a{i}": "x" for i in range(257)}, {})
-    assert caught.value.finding.reason is Reason.TOO_MANY
+    finding = caught.value.finding
+    assert (finding.reason, finding.field) == (Reason.TOO_MANY, None)
+    assert (
+        finding.message == "more than 256 variables, keys and mounts have to be removed: remove them from the manifest"
+    )
 
 
 OWNED = vendor(
@@ -455,11 +459,12 @@ def test_mounts_that_are_compared_are_few() -> None:
     of_node = pod({"name": "main", "volumeMounts": many})
     of_node["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/data"}}]
     near = [{**many[0], "mountPath": "/acme/lib64"}, *many[1:]]
-    for sent, guard in (
-        (pod({"name": "main", "volumeMounts": near}), MOUNTS),
-        (of_node, [{"hostPath": "/dev", "unless": []}]),
+    for sent, guard, why in (
+        (pod({"name": "main", "volumeMounts": near}), MOUNTS, ", some of which may be guarded"),
+        (of_node, [{"hostPath": "/dev", "unless": []}], " beside a hostPath"),
     ):
         with pytest.raises(Denied) as caught:
             run(guard_pod, sent, Scene([Held(vendor(guard=guard))]))
         finding = caught.value.finding
         assert (finding.reason, finding.container, finding.field) == (Reason.TOO_MANY, "main", "volumeMounts")
+        assert finding.message == f"more than {MAX_MOUNTS} mounts{why}: split the container, or mount fewer"

@@ -65,6 +65,15 @@ def test_a_request_that_is_added_later(resources: Json) -> None:
     assert decided(again, "nvidia").patch == ()
 
 
+def test_only_variables_of_rules_that_say_so() -> None:
+    """That a rule lets such a value be does not mean that it hides devices."""
+    other = "extends: nvidia\nguard:\n- {env: OTHER, unless: [void]}\n"
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [SIDECAR]}}
+    in_force = policy(other, settings=SETTINGS.format(target="nvidia"))
+    stored = apply_strictly(pod, decide(decode_pod(json.dumps(pod).encode()), CONTEXT, in_force).patch)
+    assert [each["name"] for each in stored["spec"]["containers"][0]["env"]] == ["NVIDIA_VISIBLE_DEVICES"]
+
+
 def test_it_is_off_by_default() -> None:
     """A pod without keys stays as it is."""
     pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": [SIDECAR]}}).encode())

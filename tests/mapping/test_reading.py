@@ -23,6 +23,8 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
+    ("nvidia", {"nvidia.com/gpumem": 1024**3}, Reason.TOO_LARGE, "if KiB were meant, write 1048576 "),
+    ("nvidia", {"nvidia.com/gpumem": 256 * MIB}, Reason.TOO_LARGE, "bytes were meant, write 256 .*if KiB were meant"),
     ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),
     ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
     ("aliyun", {"aliyun.com/gpu-mem": 1, "aliyun.com/gpu-count": 3}, Reason.NOT_DIVISIBLE, "write 3$"),
