@@ -228,29 +228,6 @@ def status(pod: Json, namespace: Json | None = None) -> Json:
     return container
 
 
-def test_status_has_what_was_read_and_what_was_written() -> None:
-    """Rounded up for the target: both are there, with the number in the target's key."""
-    found = status(asking({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1500"}, {TARGET: "aliyun"}))
-    assert found["request"] == {"devices": 2, "memory": "1500Mi", "cores": "unlimited"}
-    assert found["allocation"] == {"devices": 2, "memory": "2048Mi", "cores": "unlimited"}
-    assert found["written"] == {"aliyun.com/gpu-mem": "4", "aliyun.com/gpu-count": "2"}
-
-
-def test_status_of_a_default_that_was_rounded() -> None:
-    """A default is part of what was read; what its key can say is what the container holds."""
-    found = status(asking({"iluvatar.ai/vgpu": "1"}), {"vgpu-webhook.io/default-memory": "5000Mi"})
-    got = found.get("allocation", found["request"])
-    assert got == {"devices": 1, "memory": "5120Mi", "cores": "unlimited"}
-    assert found["written"] == {"iluvatar.ai/vcuda-memory": "20"}
-
-
-def test_status_without_a_difference() -> None:
-    """Where nothing was rounded, the allocation is the request and is not repeated."""
-    found = status(asking({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "2048"}, {TARGET: "aliyun"}))
-    assert found["request"] == {"devices": 2, "memory": "2048Mi", "cores": "unlimited"}
-    assert "allocation" not in found
-
-
 def test_amounts_of_a_status_are_exact() -> None:
     """Bytes that are no whole MiB keep all their digits."""
     found = status(asking({"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-memory": "10G"}, {TARGET: "nvidia"}))

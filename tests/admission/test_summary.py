@@ -3,12 +3,11 @@
 import json
 from typing import Any
 
-from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.admission.decision import Context, Namespace
 from webhook.admission.engine import MAX_LINES
-from webhook.labels import CHANGED, SUMMARY, TARGET
+from webhook.labels import SUMMARY, TARGET
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod
 
@@ -30,37 +29,6 @@ def changed(
     decision = decide(decode_pod(json.dumps(pod).encode()), context, POLICY)
     stored: dict[str, Any] = apply_strictly(pod, decision.patch)["metadata"]
     return stored
-
-
-@each_of(
-    "limits, annotations, label, line",
-    [
-        ({"nvidia.com/gpu": "1"}, {}, "filled", "train: 1 device, memory 5000Mi by default, cores unlimited"),
-        (
-            {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "3000"},
-            {},
-            "completed",
-            "train: 2 devices, memory 3000Mi each, cores unlimited",
-        ),
-        (
-            {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"},
-            {TARGET: "nvidia"},
-            "translated",
-            "train: 1 device, memory 4096Mi, cores 50%, translated from vcuda",
-        ),
-        (
-            {"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
-            {},
-            "completed",
-            "train: 2 whole devices",
-        ),
-    ],
-)
-def test_what_was_done(limits: dict[str, str], annotations: dict[str, str], label: str, line: str) -> None:
-    """The label says the most that was done, the summary what each container gets and where its pod goes."""
-    metadata = changed(limits, annotations)
-    assert metadata["labels"] == {CHANGED: label}
-    assert metadata["annotations"][SUMMARY].splitlines() == [line, "scheduler: hami-scheduler"]
 
 
 def test_lines_are_shown_whole() -> None:

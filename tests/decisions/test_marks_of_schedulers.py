@@ -5,8 +5,11 @@ from typing import Any, NamedTuple
 
 import jsonpatch
 
-from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, policy, sent_for
+from tests.decisions.test_guard_lists import OPTED_IN, SHARES, WHOLE, decided, policy, sent_for
+from tests.mapping.vendors import policy as configured
 from tests.naming import each_of
+from webhook.admission import Context, decide
+from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 
@@ -121,3 +124,13 @@ def test_what_the_vendors_admission_writes_stays(vendor: str, key: str, source: 
     assert decision.allowed, decision.denial
     left = jsonpatch.apply_patch(sent, json.loads(decision.patch_json or b"[]"))
     assert left["metadata"]["annotations"][key] == "1"
+
+
+def test_who_owns_marks_may_write_them() -> None:
+    """`ownedBy` names users; pods that differ in nothing else are decided one after the other."""
+    under = configured("extends: koordinator\nownedBy: [system:acme]\n")
+    sent = json.dumps(sent_with("koordinator", ("scheduling.koordinator.sh/device-allocated",))).encode()
+    for user in ("", "system:acme") * 3:
+        decision = decide(decode_pod(sent), Context(OPTED_IN, "privileged", user), under)
+        stripped = Reason.OWNED_STRIPPED in {finding.reason for finding in decision.warnings}
+        assert stripped is (user == "")

@@ -111,16 +111,6 @@ def test_one_container_only_beside_a_request_that_is_shared() -> None:
     assert "mthreads serves one container of a pod, but c2, c3" in denial.message
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_request_for_all_containers_is_written_for_one(count: int) -> None:
-    """Where the target allocates once for the pod, two requests cannot be written."""
-    pod = pod_of("mig", {}, {})
-    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
-    pod["spec"]["containers"] = [{"name": f"c{n}", "resources": {"limits": share}} for n in range(count)]
-    _, decision = translated(pod, "tensor-fusion")
-    assert decision.reason is (Reason.CHANGED if count == 1 else Reason.NO_EQUIVALENT)
-
-
 def test_a_request_for_all_containers_of_which_one_is_served_is_translated() -> None:
     """Even beside a container that requests in the target's own keys."""
     pod = pod_of("mig", {}, {"tensor-fusion.ai/vram-limit": "1Gi", "tensor-fusion.ai/inject-container": "c0"})
@@ -129,22 +119,6 @@ def test_a_request_for_all_containers_of_which_one_is_served_is_translated() -> 
     _, decision = translated(pod, "nvidia")
     assert decision.denial is None
     assert [meant(decision, name)[1] for name in ("c0", "c1")] == ["1024Mi", "4096Mi"]
-
-
-def test_counts_are_written_by_position() -> None:
-    """Who does not ask has a 0 in the list."""
-    pod = pod_of("mig", {}, {TARGET: "vke"})
-    share = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "30"}
-    pod["spec"]["containers"] = [
-        {"name": "idle"},
-        {"name": "main", "resources": {"limits": share, "requests": dict(share)}},
-    ]
-    stored = apply_strictly(pod, decided(pod).patch)
-    assert stored["metadata"]["annotations"]["vke.volcengine.com/container-multiple-gpu"] == "0,2"
-    assert stored["spec"]["containers"][1]["resources"]["limits"] == {
-        "vke.volcengine.com/mgpu-memory": "8192",
-        "vke.volcengine.com/mgpu-core": "60",
-    }
 
 
 @pytest.mark.parametrize("index", [0, 1])
