@@ -61,144 +61,6 @@ def written(tmp_path: Path, **files: str) -> list[str]:
 CHANGED = "policy: built-in mappings and default settings, changed by the documents in the files"
 
 
-def test_in_order(run: Run, tmp_path: Path) -> None:
-    """Plain documents, ConfigMaps, and objects that are nothing to us."""
-    service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {a: yes}\n"
-    files = written(
-        tmp_path,
-        all_yaml=f"{CONFIG_MAP}---\n{service}---\n{SETTINGS}",
-        acme_yaml=f"{MAPPING}{vendor('acme')}---\n{MAPPING}{vendor('beta', translateTo='nvidia')}",
-        empty_yaml="# nothing\n",
-    )
-    result = run("check", *files)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{CHANGED}\nvalid: 3 mappings, 1 settings\n", "")
-
-
-def test_documents_of_an_unnamed_version(run: Run, tmp_path: Path) -> None:
-    """They are read as the first version; what to write stands in a warning, and another version is invalid."""
-    files = written(tmp_path, a_yaml=vendor("acme"), settings_yaml="kind: Settings\ntarget: nvidia\n")
-    result = run("check", *files)
-    assert (result.exit_code, result.stderr.splitlines()) == (
-        0,
-        [
-            (
-                f"warning: {files[0]}: read as vgpu-webhook.io/v1alpha1: "
-                "add apiVersion: vgpu-webhook.io/v1alpha1 and kind: Mapping"
-            ),
-            f"warning: {files[1]}: read as vgpu-webhook.io/v1alpha1: add apiVersion: vgpu-webhook.io/v1alpha1",
-        ],
-    )
-    later = run("check", *written(tmp_path, b_yaml="apiVersion: vgpu-webhook.io/v2\nkind: Mapping\n" + vendor("acme")))
-    assert later.exit_code == 1
-    assert "apiVersion: 'vgpu-webhook.io/v2' is not" in later.stderr
-    both = run("check", *written(tmp_path, c_yaml=f"{CONFIG_MAP}---\n{MAPPING}{vendor('acme')}"))
-    assert (both.exit_code, "a plain document among Kubernetes objects" in both.stderr) == (1, True)
-
-
-def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
-    """A vendor that the settings put in force and whose keys nobody can read yet is named, with what is missing."""
-    (settings,) = written(tmp_path, settings_yaml=f"{SETTINGS_HEADER}owners: {{nvidia.com/gpu: mig-single}}\n")
-    result = run("check", settings)
-    assert (result.exit_code, result.stdout) == (0, f"{CHANGED}\nvalid: 0 mappings, 1 settings\n")
-    assert result.stderr.startswith(
-        "warning: mig-single is in force, but its keys cannot be read until it is configured: the profile is not in the pod; "
-    )
-    assert "write: 1g.10gb, model: H100-80" in result.stderr
-    (mapping,) = written(
-        tmp_path, single_yaml=f"{MAPPING}extends: mig-single\nvariables: {{profile: {{write: 1g.10gb}}}}\n"
-    )
-    assert run("check", settings, mapping).stderr == ""
-    assert run("check", mapping).stderr == ""
-
-
-def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
-    """In a block of text the line is that of the file; else that of the key."""
-    files = written(
-        tmp_path,
-        a_yaml=CONFIG_MAP + "    plaec: {}\n",
-        b_yaml=SETTINGS.partition("|-")[0] + '"targt: nvidia"\n',
-        c_yaml="extends: nvidia\nvendor: other\nb: yes\n",
-        d_yaml=vendor("acme", kesy="{}"),
-    )
-    result = run("check", *files)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.replace(f"{tmp_path}/", "") == (
-        'error: c.yaml:3: b: yes is a boolean to some parsers and text to others (write true or "yes")\n'
-        "error: a.yaml:13: plaec: unknown key 'plaec' (did you mean `place`?)\n"
-        "error: d.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?)\n"
-        "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
-    )
-
-
-def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
-    """Names that two own, settings that name nobody, two for one vendor."""
-    files = written(tmp_path, a_yaml=vendor("one", domain="x.example"), b_yaml=vendor("two", domain="x.example"))
-    result = run("check", *files)
-    assert result.exit_code == 1
-    assert "x.example/gpu is owned by more than one vendor: one, two" in result.stderr
-    settings = "owners: {x.example/gpu: one, x.example/mem: one}\n"
-    assert run("check", *files, *written(tmp_path, s_yaml=settings)).exit_code == 0
-    (target,) = written(tmp_path, s_yaml="# here\ntarget: nobody\n")
-    assert f"error: {target}:2: target: no vendor is called 'nobody'" in run("check", target).stderr
-    twice = run("check", *written(tmp_path, a_yaml=CONFIG_MAP, b_yaml=CONFIG_MAP))
-    assert f"{tmp_path}/b.yaml:9: vendor: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
-    twice = run("check", *written(tmp_path, a_yaml=SETTINGS, b_yaml="nodeName: affinity\n"))
-    assert f"{tmp_path}/b.yaml:1: a second settings document, after {tmp_path}/a.yaml" in twice.stderr
-
-
-EVERY = """\
-vendor: every
-plaec: {}
-keys:
-  gpu: {resource: x.example/gpu, is: devices}
-  mem: {resource: x.example/mem, is: memory, unit: 1Xi}
-  twice: {resource: x.example/gpu, is: other}
-match: {resources: [c]}
-owned: ["{nothing}"]
-forms:
-- when: {gpu: present, nobody: present}
-  memory: all
-  cores: all
-  absent: {devices: 1}
-defaults: {memory: 4}
-family: nvidia
-"""
-
-
-def test_one_run_reports_every_problem(run: Run, tmp_path: Path) -> None:
-    """Whatever stage finds it, each with its line: keys, keys, forms, and what clashes with another document."""
-    other = vendor("other", domain="x.example")
-    files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
-    printed = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
-    for place in (
-        "a.yaml:2: plaec: unknown key",
-        "a.yaml:5: keys.mem.unit: ",
-        "a.yaml:6: keys.twice: x.example/gpu is already the key 'gpu'",
-        "a.yaml:7: match.resources[0]: ",
-        "a.yaml:8: owned[0]: the variable {nothing} is not defined",
-        "a.yaml:10: forms[0].when.nobody: no key is called 'nobody'",
-        "a.yaml:14: defaults.memory: a bare number",
-        "a.yaml:4: keys.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
-        "b.yaml:",
-    ):
-        assert f"error: {place}" in printed, place
-    # Beside a file that cannot be read, and settings with a mistake, too.
-    printed = run("check", *files).stderr.replace(f"{tmp_path}/", "")
-    for place in (
-        "c.yaml:2: b: yes is a boolean",
-        "s.yaml:1: targt: unknown key",
-        "owned by more than one vendor: every",
-    ):
-        assert place in printed, place
-
-
-def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
-    """Consequences of a mistake are not reported: a vendor in an unreadable file."""
-    broken = f"{vendor('acme')}b: yes\n"
-    files = written(tmp_path, a_yaml=broken, b_yaml=vendor("beta", translateTo="acme"), s_yaml="target: acme\n")
-    assert run("check", *files).stderr.count("error: ") == 1
-
-
 def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
     """Every YAML and JSON file of a folder and below it; standard input."""
     written(tmp_path, sub__a_yaml=CONFIG_MAP, b_json='{"vendor": 1}', c_txt="[")
@@ -221,11 +83,11 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (1, "error: -: no document found\n")
 
 
-@pytest.mark.parametrize("file", sorted(CHECKED.glob("*.yaml")), ids=lambda file: file.stem)
-def test_what_is_told_of_a_file(
+@pytest.mark.parametrize("file", sorted({*CHECKED.iterdir()} - {*CHECKED.glob("*.txt")}), ids=lambda file: file.stem)
+def test_what_is_told_of_files(
     run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    """With the line of each thing, and the exit code."""
+    """With the line of each thing, and the exit code; those of a folder are checked together."""
     monkeypatch.chdir(CHECKED)
     result = run("check", file.name)
     golden(f"checked/{file.stem}.txt", f"{result.stdout}{result.stderr}exit {result.exit_code}\n")
