@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonpatch
@@ -275,6 +276,16 @@ def test_the_rest_of_a_stream(run: Run) -> None:
             assert [each["kind"] for each in yaml.safe_load_all(result.stdout)] == ["Service", "Service"]
         if command != "preview":
             assert f"warning: stdin:{last}: the key kind occurs twice in one mapping" in result.stderr
+
+
+def test_what_kubernetes_could_not_decode(
+    run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File, line, where and what: in pods, templates, namespaces and lists."""
+    monkeypatch.chdir(Path(__file__).parent / "golden" / "undecodable")
+    result = run("mutate", "-f", "stream.yaml")
+    assert result.exit_code == 1
+    golden("undecodable/stream.txt", result.stdout + result.stderr)
 
 
 def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:

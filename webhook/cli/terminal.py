@@ -98,13 +98,14 @@ LabelledRow: TypeAlias = tuple[str, str]
 def labelled(label: str, rows: Iterable[str | LabelledRow], indent: int = 2, color: str = "cyan") -> Iterator[str]:
     """Format rows with one label beside the first; the right texts are aligned."""
     listed = [(row, "") if isinstance(row, str) else row for row in rows]
-    start = indent + LABEL + 1
+    room = max(LABEL, len(label))
+    start = indent + room + 1
     half = (WIDTH - start) // 2
     width = max((len(shown(left)) for left, right in listed if right and len(left) <= half), default=0)
     for number, (left, right) in enumerate(listed):
         text = f"{shown(left).ljust(width)}  {right}" if right else left
         first, *rest = wrapped(text, start, width + 2 if right and len(left) <= half else 2) or [" " * start]
-        styled = click.style(label.ljust(LABEL), fg=color) if number == 0 else " " * LABEL
+        styled = click.style(label.ljust(room), fg=color) if number == 0 else " " * room
         yield f"{' ' * indent}{styled} {first[start:]}".rstrip() + "\n"
         yield from (f"{line}\n" for line in rest)
 
