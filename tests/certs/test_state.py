@@ -5,6 +5,7 @@ import datetime as dt
 import json
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def test_the_order_depends_on_nothing_but_the_certificates() -> None:
 
 
 OTHER = ca()
+RSA = rsa.generate_private_key(65537, 2048)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,8 @@ OTHER = ca()
         ({"ca.key": b"broken"}, "the CA has a key that is not valid PEM", "authority"),
         ({"ca.key": OTHER.key_pem}, "the CA has a key that belongs to another certificate", "authority"),
         ({"ca.key": key_pem(OTHER.key, b"word")}, "the CA has an encrypted key", "authority"),
+        ({"ca.key": key_pem(RSA)}, "the CA has a key that is not on an elliptic curve", "authority"),
+        ({"ca.key": OTHER.key_pem[:100]}, "the CA has a key that is not valid PEM", "authority"),
         ({"ca.crt": b"broken"}, "the CA has a certificate that is not valid PEM", "all"),
         ({"state.json": b"["}, "the state has a state.json that cannot be decoded: delete it", "nothing"),
         (

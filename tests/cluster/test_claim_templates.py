@@ -7,7 +7,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from webhook.cluster.claim_templates import GROUP, PODS, RESOURCE, RETRY, ClaimTemplates
+from webhook.cluster.claim_templates import GROUP, PODS, RESOURCE, RETRY, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import UnreachableError
 from webhook.labels import CLAIM
 from webhook.request import ClaimTemplate
@@ -68,3 +68,13 @@ async def test_a_silent_api_server_is_not_asked_for_each_pod() -> None:
     assert logs == []
     for task in tasks:
         task.cancel()
+
+
+async def test_what_the_api_server_changes_is_refused_and_deleted() -> None:
+    """Without a feature gate it drops the capacities: a share would become a whole device."""
+    stored = {"metadata": {"name": TEMPLATE.name, "uid": "made"}, "spec": {"metadata": {}, "spec": {}}}
+    api = FakeApi({CREATE: stored, f"{CREATE}/{TEMPLATE.name}": stored})
+    templates = ClaimTemplates(api, structlog.get_logger(), lambda _: [])
+    with pytest.raises(RefusedError, match="DRAConsumableCapacity may be off"):
+        await templates.provide("team", [TEMPLATE])
+    assert [each.what for each in api.requests] == [f"POST {RESOURCE}", f"DELETE {TEMPLATE.name}"]

@@ -1,10 +1,10 @@
-"""Which pods are let through: all that the webhook would do or say something about, and no ordinary ones."""
+"""Which pods are let through: all that the webhook would do or say something about, and no ordinary ones (test_sent.py)."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, ordinary_pods, requesting_pods, resources_of
+from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, requesting_pods, resources_of
 from tests.decisions.test_cases import CASES, decided, policy_in
 from tests.mapping.vendors import ACME, policy
 from tests.yaml_text import load_yaml
@@ -14,19 +14,11 @@ from webhook.reasons import Reason
 
 MANY = many_vendors()
 REACH = matched_names_of(MANY)
-NEVER = {"windows", "mirror"}
-"""Ordinary pods that other conditions keep back."""
 
 
 def let_through(let: MatchedNames, pod: Pod) -> bool:
     """Whether a pod is let through by its names."""
     return let.has_pod(resources_of(pod), keys_of(pod))
-
-
-@pytest.mark.parametrize("pod", ordinary_pods(), ids=lambda pod: pod["metadata"]["name"])
-def test_ordinary_pods_stay_away(pod: Pod) -> None:
-    """A CPU pod is never held back, whatever its labels, annotations and other devices are."""
-    assert let_through(REACH, pod) is (pod["metadata"]["name"] in NEVER)
 
 
 def test_every_key_in_every_spelling_comes() -> None:

@@ -116,41 +116,25 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     assert replica.reconciler.repairs[Change.CREATED] == 1
 
 
-def without_bundle(configuration: dict[str, Any]) -> None:
-    """What a hand does."""
-    configuration["webhooks"][0]["clientConfig"]["caBundle"] = ""
-
-
-def without_conditions(configuration: dict[str, Any]) -> None:
-    """Another."""
-    for webhook in configuration["webhooks"]:
-        del webhook["matchConditions"]
-
-
-def with_a_third(configuration: dict[str, Any]) -> None:
-    """Another."""
-    configuration["webhooks"].append({**configuration["webhooks"][0], "name": "third.example.com"})
-
-
-def without_writer(configuration: dict[str, Any]) -> None:
-    """Another."""
-    configuration["metadata"]["annotations"] = {}
-
-
-def with_other_names(configuration: dict[str, Any]) -> None:
-    """Another."""
-    configuration["metadata"]["annotations"][MATCHED_NAMES] = names_set(keys=["a.b/x"]).as_json
-
-
 def ignoring(configuration: dict[str, Any]) -> None:
-    """Another."""
+    """What a hand does: an outage holds nobody back."""
     configuration["webhooks"][0]["failurePolicy"] = "Ignore"
 
 
-@pytest.mark.parametrize(
-    "damage", [without_bundle, without_conditions, with_a_third, without_writer, with_other_names, ignoring]
-)
-async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dict[str, Any]], None]) -> None:
+DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no bundle": lambda found: found["webhooks"][0]["clientConfig"].update(caBundle=""),
+    "no conditions": lambda found: [webhook.pop("matchConditions") for webhook in found["webhooks"]],
+    "a third": lambda found: found["webhooks"].append({**found["webhooks"][0], "name": "third.example.com"}),
+    "no writer": lambda found: found["metadata"].update(annotations={}),
+    "other names": lambda found: found["metadata"]["annotations"].update(
+        {MATCHED_NAMES: names_set(keys=["a.b/x"]).as_json}
+    ),
+    "Ignore": ignoring,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dict[str, Any]], object]) -> None:
     """It is repaired at the next look; what else stands in its metadata stays."""
     replica = Replica(api, clock)
     await replica.look()

@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-HANDS = 8
-"""Threads for what is done very many times."""
-
 
 @contextmanager
 def beside(work: Callable[[threading.Event], None], threads: int = 1) -> Iterator[None]:
@@ -27,6 +24,6 @@ def beside(work: Callable[[threading.Event], None], threads: int = 1) -> Iterato
 
 def together(work: Callable[[int], object], count: int) -> None:
     """Run `work` many times, several at once; its argument is the number of the run."""
-    with ThreadPoolExecutor(HANDS) as pool:
+    with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(work, range(count)):
             pass

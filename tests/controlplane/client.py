@@ -8,9 +8,9 @@ import http.client
 import json
 import re
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -49,6 +49,19 @@ class Answer:
         return self.body
 
 
+class _Connection(http.client.HTTPSConnection):
+    """A connection that is closed when nobody has it any more, as at the end of a thread."""
+
+    def limit(self, seconds: float) -> None:
+        """Set how long each step may take."""
+        self.timeout = seconds
+        if self.sock is not None:
+            self.sock.settimeout(seconds)
+
+    def __del__(self) -> None:
+        self.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """Calls one API server with one token."""
@@ -57,6 +70,7 @@ class Client:
     token: str
     ca_file: str
     _tls: ssl.SSLContext = field(init=False, repr=False)
+    _kept: threading.local = field(init=False, repr=False, default_factory=threading.local)
 
     def __post_init__(self) -> None:
         """Read the certificate authority once."""
@@ -105,36 +119,35 @@ class Client:
         content_type: str = "application/json",
         seconds: float = CALL_TIMEOUT,
     ) -> Answer:
-        """Make one call on a connection of its own; a body that is not JSON comes back under the key `text`."""
-        connection = self._connection(seconds)
-        try:
-            target = f"{path}?{urlencode(query)}" if query else path
-            encoded = None if body is None else json.dumps(body).encode()
-            connection.request(method, target, encoded, self._headers(content_type))
-            response = connection.getresponse()
-            raw = response.read()
-            warnings = read_warnings(response.headers.get_all("Warning") or [])
-        finally:
-            connection.close()
+        """Make one call, on the connection of this thread; a body that is not JSON comes back under the key `text`."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        encoded = None if body is None else json.dumps(body).encode()
+        status, raw, warnings = self._exchange(method, target, encoded, self._headers(content_type), seconds)
         try:
             parsed = json.loads(raw)
         except ValueError:
             parsed = None
         answer = parsed if isinstance(parsed, dict) else {"text": raw.decode(errors="replace")}
-        return Answer(response.status, answer, warnings)
+        return Answer(status, answer, read_warnings(warnings))
 
-    def create_all(self, path: str, manifests: Iterable[Object]) -> None:
-        """Create objects of a collection one after the other, on one connection: for thousands of them."""
-        with closing(self._connection(CALL_TIMEOUT)) as connection:
-            for manifest in manifests:
-                connection.request("POST", path, json.dumps(manifest).encode(), self._headers("application/json"))
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: dict[str, str], seconds: float
+    ) -> tuple[int, bytes, Iterable[str]]:
+        while True:
+            kept: _Connection | None = self._kept.__dict__.pop("connection", None)
+            address = urlsplit(self.server)
+            connection = kept or _Connection(address.hostname or "", address.port, context=self._tls)
+            connection.limit(seconds)
+            try:
+                connection.request(method, target, body, headers)
                 response = connection.getresponse()
-                body = response.read()
-                assert response.status == 201, body
-
-    def _connection(self, seconds: float) -> http.client.HTTPSConnection:
-        address = urlsplit(self.server)
-        return http.client.HTTPSConnection(address.hostname or "", address.port, timeout=seconds, context=self._tls)
+                raw = response.read()
+            except ConnectionError:
+                if kept is None:
+                    raise
+                continue  # the server has closed it while it rested
+            self._kept.connection = connection
+            return response.status, raw, response.headers.get_all("Warning") or []
 
     def _headers(self, content_type: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type}

@@ -7,7 +7,6 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from .build import Binaries
 from .plane import ControlPlane
@@ -20,12 +19,6 @@ class OwnPlane(ControlPlane):
         """Start it, as any other."""
         self._commands: dict[str, list[str]] = {}
         super().__init__(binaries, folder)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port of the API server."""
-        parts = urlsplit(self.client.server)
-        return parts.hostname or "", parts.port or 0
 
     def stop_component(self, name: str) -> None:
         """Stop `etcd` or `kube-apiserver`, which waits for the end of the last watch: it is killed after a second."""
@@ -131,7 +124,7 @@ class Relay:
 
 
 @asynccontextmanager
-async def relayed(plane: OwnPlane) -> AsyncIterator[Relay]:
+async def relayed(plane: ControlPlane) -> AsyncIterator[Relay]:
     """Open another way to the API server on a port of its own."""
     relay = Relay(plane.address)
     server = await asyncio.start_server(relay.connected, "127.0.0.1", 0)

@@ -1,21 +1,22 @@
 """Generated admission policies on a real API server: nothing of ours runs, and nothing of ours is registered."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.controlplane.client import Answer, Object, plural
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.product import PROGRAM
+from tests.controlplane.test_doctor import examine
 from tests.strict_patch import apply_strictly
 from tests.test_admission_policies import policy
 from webhook import labels
 from webhook.admission import Context, Namespace, decide
 from webhook.admission_policies import guard_objects, hide_objects
+from webhook.cli import main
 from webhook.pod import decode_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
@@ -174,17 +175,9 @@ def test_devices_stay_visible(plane: ControlPlane) -> None:
 RELEASE = "policies-release"
 
 
-def program(plane: ControlPlane, *arguments: str) -> str:
-    """What a command prints about this cluster."""
-    options = ("--kubeconfig", str(plane.kubeconfig), "--release-namespace", RELEASE)
-    command = [*PROGRAM, *arguments, *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
-
-
 def checked(plane: ControlPlane) -> Object:
     """What `check` says of these policies."""
-    checks = json.loads(program(plane, "check", "-o", "json"))["checks"]
-    found: Object = next(each for each in checks if each["name"] == "admission-policies")
+    found: Object = examine(plane.kubeconfig, RELEASE).checks["admission-policies"]
     return found
 
 
@@ -208,10 +201,8 @@ def test_check_finds_stale_policies(plane: ControlPlane) -> None:
     ]
     command, pipe, rest = stale["hint"].partition(" | ")
     assert (pipe, rest) == (" | ", "kubectl apply -f -")
-    printed = program(
-        plane, *command.removeprefix("vgpu-webhook ").removesuffix(f" --release-namespace {RELEASE}").split()
-    )
-    for each in yaml.safe_load_all(printed):
+    printed = CliRunner().invoke(main, [*command.split()[1:], "--kubeconfig", str(plane.kubeconfig)])
+    for each in yaml.safe_load_all(printed.stdout):
         path = f"/apis/{REGISTRATION}/{plural(each['kind'])}/{each['metadata']['name']}"
         version = client.call("GET", path).accepted()["metadata"]["resourceVersion"]
         client.call("PUT", path, {**each, "metadata": {**each["metadata"], "resourceVersion": version}}).accepted()

@@ -6,7 +6,7 @@ import re
 import ssl
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -16,6 +16,8 @@ import pytest
 from cryptography import x509
 
 from certs.state import State, decode
+from tests.certs.made import ca
+from tests.faults.stream import Fate, Stream
 from webhook.cluster.registration.desired import VALIDATING
 
 from .client import Answer
@@ -255,3 +257,57 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
 
         plane.wait_until(repaired, "the rest repaired", 10)
         assert site.registered() == set(stored.cas)
+
+
+PODS = 40
+"""Created under each certificate before the next one is requested, however long a machine takes."""
+
+ROTATED, SPOILED, DELETED = {4, 9, 14}, 7, 11
+"""The numbers of the certificates that are CAs, and after which the Secret is damaged, or gone."""
+
+
+@pytest.mark.deep
+def test_nobody_notices(site: Site) -> None:
+    """Leaves and CAs rotate, the Secret is spoilt and deleted, replicas restart, and pods are created all the time.
+
+    Connections of the API server keep the certificate with which they began, so after each CA all of them are made anew.
+    """
+    plane, stream = site.plane, Stream(site.plane.client, TEAM)
+    leaves: set[x509.Certificate] = set()
+    with ExitStack() as all_of_them:
+        replicas = [all_of_them.enter_context(ExitStack()) for _ in range(2)]
+
+        def restart() -> None:
+            for each in replicas:
+                each.close()
+                each.enter_context(site.replica("--drain-grace", "1"))
+
+        def more() -> None:
+            wanted = len(stream.fates) + PODS
+            plane.wait_until(lambda: len(stream.fates) >= wanted, f"{PODS} more pods", 300)
+
+        restart()
+        plane.wait_until(site.treated, "called", 30)
+        with stream.running():
+            for number in range(20):
+                before, old = site.served(), site.stored_state
+                assert old is not None
+                site.ask("CA" if number in ROTATED else "serving certificate")
+                plane.wait_until(lambda before=before: site.served() != before, f"certificate {number}")  # type: ignore[misc]
+                leaves.add(site.served())
+                more()
+                if number in ROTATED:
+                    assert set(old.cas) <= (site.registered() or set()), "the old CA is still trusted"
+                    restart()
+                    more()
+                if number == SPOILED:
+                    site.change(tls_key=ca().key_pem)
+                if number == DELETED:
+                    plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
+                plane.wait_until(lambda: (found := site.stored_state) and found.serving_pair, "the Secret is whole")
+    fates = stream.begun()
+    assert {fate for fate, begun in fates.items() if begun} == {Fate.TREATED}, stream.last_message
+    assert len(leaves) == 20
+    assert "has a key that belongs to another certificate" in "".join(
+        log.read_text() for log in site.folder.glob("*.log")
+    )

@@ -249,14 +249,14 @@ async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team:
 
 def test_templates_and_calls_of_many_pods(control_plane: ControlPlane, tmp_path: Path) -> None:
     """One template for each request in each namespace, one call for each, none for a known one: as the benchmark counts."""
-    load = claims.Load(requests=12, namespaces=4, rate=math.inf, rounds=2, reviews=200)
+    load = claims.Load(requests=6, namespaces=2, rate=math.inf, rounds=2, reviews=50)
     claims.prepare(control_plane, load)
     with claims.serving(control_plane, tmp_path) as server:
         outcome = claims.measure(control_plane, server, tmp_path, load)
-    assert (outcome.templates, outcome.creations, outcome.calls) == (48, 48, 0)
+    assert (outcome.templates, outcome.creations, outcome.calls) == (12, 12, 0)
     assert {target: [each.reviews for each in samples] for target, samples in outcome.known.items()} == {
-        claims.CLAIMS: [200, 200],
-        claims.OTHER: [200, 200],
+        claims.CLAIMS: [50, 50],
+        claims.OTHER: [50, 50],
     }
     for team in (*load.names(claims.CLAIMS), *load.names(claims.OTHER), claims.OWN):
         control_plane.client.delete("v1", "namespaces", team).accepted()
@@ -277,8 +277,9 @@ def gateless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFacto
         yield plane
 
 
+@pytest.mark.deep
 async def test_a_dropped_capacity_is_refused(gateless: ControlPlane) -> None:
-    """A share would become a whole device: so nothing is left of it."""
+    """A share would become a whole device: so nothing is left of it; also in tests/cluster."""
     gateless.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     async with running(gateless) as (_, templates):
         with pytest.raises(RefusedError, match="DRAConsumableCapacity may be off"):
@@ -295,11 +296,12 @@ claim: {distinct: null}
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "mapping, message", [(None, "refuses what resource claims need"), (UNTOLD, "drops the capacities")]
 )
 def test_check_finds_it(gateless: ControlPlane, mapping: str | None, message: str) -> None:
-    """With the constraint that the API server then refuses, and without; nothing is stored."""
+    """With the constraint that the API server then refuses, and without; nothing is stored; also in tests/doctor."""
     own = f"own-{next(NUMBERS)}"
     gateless.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}})
     texts = {"vgpu-webhook-settings": {"settings.yaml": "target: dra-hami"}}

@@ -3,7 +3,7 @@
 The driver's part, its ResourceSlices, is written by hand; the scheduler and the controller of claims are real.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -236,29 +236,27 @@ def wait_pending(plane: ControlPlane, name: str) -> None:
     plane.wait_until(unschedulable, f"{name} pending")
 
 
-@pytest.mark.parametrize("vendor", REQUESTS)
-def test_bound_with_what_was_requested(plane: ControlPlane, vendor: str) -> None:
-    """The claim has exactly that, and the scheduler is Kubernetes' own."""
-    created = plane.client.create(pod(f"{vendor}-share", REQUESTS[vendor]), TEAM).accepted()
-    assert created["metadata"]["labels"][CLAIM] == "true"
-    assert not created["spec"]["containers"][0]["resources"].get("limits")
-    stored = bound(plane, f"{vendor}-share")
-    assert (stored["spec"]["nodeName"], stored["spec"]["schedulerName"]) == (NODE, "default-scheduler")
-    assert consumed(plane, stored) == [{"cores": "30", "memory": "4Gi"}]
+def templates_of(plane: ControlPlane, requests: Iterable[tuple[dict[str, Any], ...]], **metadata: Any) -> set[str]:
+    """The templates that pods would have, with a container for each request; they would have no limits any more."""
+    names = set()
+    for number, limits in enumerate(requests):
+        shown = plane.client.create(pod(f"shown-{number}", *limits, **metadata), TEAM, dry_run=True).accepted()
+        assert shown["metadata"]["labels"][CLAIM] == "true"
+        assert not any(each["resources"].get("limits") for each in shown["spec"]["containers"])
+        names |= {claim["resourceClaimTemplateName"] for claim in shown["spec"]["resourceClaims"]}
+    return names
 
 
-def test_one_template_for_all_of_a_request(plane: ControlPlane) -> None:
-    """Nine vendors' keys, one request: one template in the namespace, whoever came first."""
+def test_bound_with_what_was_requested(plane: ControlPlane) -> None:
+    """The claim has exactly that, and the scheduler is Kubernetes' own; in whatever keys, there is one template."""
+    (name,) = templates_of(plane, ((limits,) for limits in REQUESTS.values()))
     for vendor in ("vcuda", "nvidia"):
-        plane.client.create(pod(vendor, REQUESTS[vendor]), TEAM).accepted()
-        bound(plane, vendor)
-    names = {
-        claim["resourceClaimTemplateName"]
-        for each in plane.client.list("v1", "pods", TEAM)
-        for claim in each["spec"]["resourceClaims"]
-    }
-    assert len(names) == 1
-    assert names <= {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)}
+        plane.client.create(pod(f"{vendor}-share", REQUESTS[vendor]), TEAM).accepted()
+        stored = bound(plane, f"{vendor}-share")
+        assert stored["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] == name
+        assert (stored["spec"]["nodeName"], stored["spec"]["schedulerName"]) == (NODE, "default-scheduler")
+        assert consumed(plane, stored) == [{"cores": "30", "memory": "4Gi"}]
+    assert name in {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)}
 
 
 def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
@@ -273,11 +271,10 @@ def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
     assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
 
 
-@pytest.mark.parametrize("vendor", REQUESTS)
-def test_what_exceeds_the_cores_waits(plane: ControlPlane, vendor: str) -> None:
-    """In any keys: three times 30 % fit, the fourth is bound when one of them leaves."""
+def test_what_exceeds_the_cores_waits(plane: ControlPlane) -> None:
+    """Three times 30 % fit, the fourth is bound when one of them leaves."""
     for number in range(4):
-        plane.client.create(pod(f"p{number}", REQUESTS[vendor]), TEAM).accepted()
+        plane.client.create(pod(f"p{number}", REQUESTS["vcuda"]), TEAM).accepted()
         bound(plane, f"p{number}") if number < 3 else wait_pending(plane, f"p{number}")
     plane.client.delete("v1", "pods", "p1", TEAM)
     assert consumed(plane, bound(plane, "p3")) == [{"cores": "30", "memory": "4Gi"}]
@@ -296,12 +293,14 @@ WHOLE: dict[str, dict[str, Any]] = {
 """One whole device, in the keys of each."""
 
 
-@pytest.mark.parametrize("vendor", WHOLE)
-def test_a_whole_device(plane: ControlPlane, vendor: str) -> None:
+def test_a_whole_device(plane: ControlPlane) -> None:
     """In any keys: nobody else gets a part of it, until it is free again."""
-    plane.client.create(pod("whole", WHOLE[vendor]), TEAM).accepted()
-    assert consumed(plane, bound(plane, "whole")) == [{"cores": "100", "memory": f"{CARD_GIB}Gi"}]
-    plane.client.create(pod("share", REQUESTS[vendor]), TEAM).accepted()
+    plane.client.create(pod("whole", WHOLE["vcuda"]), TEAM).accepted()
+    stored = bound(plane, "whole")
+    assert consumed(plane, stored) == [{"cores": "100", "memory": f"{CARD_GIB}Gi"}]
+    (name,) = templates_of(plane, ((limits,) for limits in WHOLE.values()))
+    assert stored["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] == name
+    plane.client.create(pod("share", REQUESTS["vcuda"]), TEAM).accepted()
     wait_pending(plane, "share")
     plane.client.delete("v1", "pods", "whole", TEAM)
     bound(plane, "share")
@@ -437,37 +436,34 @@ def of_requests(plane: ControlPlane, stored: Object) -> dict[str, tuple[str, dic
     return {name: (result["device"], result["consumedCapacity"]) for name, result in results.items()}
 
 
-def memory_of(gibibytes: int, source: str) -> dict[str, Any]:
+def memory_of(*gibibytes: int) -> tuple[dict[str, Any], ...]:
     """So many gibibytes of the device that all containers of the pod are on."""
-    if source == "gpushare":
-        return {"aliyun.com/gpu-mem": gibibytes}
-    return {"volcano.sh/gpu-memory": gibibytes * 1024}
+    return tuple({"aliyun.com/gpu-mem": each} for each in gibibytes)
 
 
-@pytest.mark.parametrize("source", ["gpushare", "volcano-legacy"])
-def test_containers_on_one_device(plane: ControlPlane, source: str) -> None:
+def test_containers_on_one_device(plane: ControlPlane) -> None:
     """One claim, whose requests are of one device, each with its own amount, also if they are equal."""
-    limits = (memory_of(30, source), memory_of(20, source), memory_of(20, source))
-    plane.client.create(pod("one", *limits, **TO_MANAGER), TEAM).accepted()
+    plane.client.create(pod("one", *memory_of(30, 20, 20), **TO_MANAGER), TEAM).accepted()
     stored = bound(plane, "one")
-    assert len(stored["spec"]["resourceClaims"]) == 1
+    (claim,) = stored["spec"]["resourceClaims"]
+    legacy = tuple({"volcano.sh/gpu-memory": gibibytes * 1024} for gibibytes in (30, 20, 20))
+    assert templates_of(plane, [legacy], **TO_MANAGER) == {claim["resourceClaimTemplateName"]}
     found = of_requests(plane, stored)
     assert [consumed["memory"] for _, consumed in found.values()] == ["30Gi", "20Gi", "20Gi"]
     assert len(allocated(plane, stored)) == 3
     assert len({device for device, _ in found.values()}) == 1
 
 
-@pytest.mark.parametrize("source", ["gpushare", "volcano-legacy"])
-def test_what_exceeds_one_device_waits(plane: ControlPlane, source: str) -> None:
+def test_what_exceeds_one_device_waits(plane: ControlPlane) -> None:
     """Though each of two devices has room for a container: until one of them is free."""
     client = plane.client
     for name in ("first", "second"):
-        client.create(pod(name, memory_of(40, source), memory_of(10, source), **TO_MANAGER), TEAM).accepted()
+        client.create(pod(name, *memory_of(40, 10), **TO_MANAGER), TEAM).accepted()
     devices = {of_requests(plane, bound(plane, name))["c0"][0] for name in ("first", "second")}
     assert len(devices) == 2
-    client.create(pod("third", memory_of(20, source), memory_of(20, source), **TO_MANAGER), TEAM).accepted()
+    client.create(pod("third", *memory_of(20, 20), **TO_MANAGER), TEAM).accepted()
     wait_pending(plane, "third")
-    client.create(pod("alone", memory_of(20, source), **TO_MANAGER), TEAM).accepted()
+    client.create(pod("alone", *memory_of(20), **TO_MANAGER), TEAM).accepted()
     bound(plane, "alone")  # a container alone has room
     client.delete("v1", "pods", "first", TEAM)
     client.delete("v1", "pods", "alone", TEAM)
@@ -475,19 +471,6 @@ def test_what_exceeds_one_device_waits(plane: ControlPlane, source: str) -> None
     assert {(device, consumed["memory"]) for device, consumed in found.values()} == {
         (devices.intersection(device for device, _ in found.values()).pop(), "20Gi")
     }
-
-
-def test_a_template_of_several_requests_comes_back(plane: ControlPlane) -> None:
-    """From the status of the pod, which says each container's request."""
-    limits = (memory_of(7, "gpushare"), memory_of(5, "gpushare"))
-    shown = plane.client.create(pod("late", *limits, **TO_MANAGER), TEAM, dry_run=True).accepted()
-    bare = {"apiVersion": "v1", "kind": "Pod", "metadata": shown["metadata"], "spec": shown["spec"]}
-    for key in ("uid", "creationTimestamp", "managedFields", "resourceVersion", "namespace"):
-        bare["metadata"].pop(key, None)
-    plane.client.create(bare, TEAM).accepted()
-    plane.client.delete(GROUP, RESOURCE, shown["spec"]["resourceClaims"][0]["resourceClaimTemplateName"], TEAM)
-    found = of_requests(plane, bound(plane, "late"))
-    assert [consumed["memory"] for _, consumed in found.values()] == ["7Gi", "5Gi"]
 
 
 def denied(plane: ControlPlane, body: Object) -> Answer:
@@ -534,10 +517,19 @@ def test_a_quota_denies_with_its_text(plane: ControlPlane) -> None:
         client.delete("v1", "resourcequotas", "none", TEAM)
 
 
-def test_a_template_that_is_deleted_comes_back(plane: ControlPlane) -> None:
-    """The pod waits without it, and is bound when it is made up for, from the pod's status."""
-    odd = {"tencent.com/vcuda-core": 23, "tencent.com/vcuda-memory": 7}
-    shown = plane.client.create(pod("late", odd), TEAM, dry_run=True).accepted()
+@pytest.mark.parametrize(
+    "limits, metadata, memory",
+    [
+        ([{"tencent.com/vcuda-core": 23, "tencent.com/vcuda-memory": 7}], {}, ["1792Mi"]),
+        (memory_of(7, 5), TO_MANAGER, ["7Gi", "5Gi"]),
+    ],
+    ids=["one request", "several"],
+)
+def test_a_template_that_is_deleted_comes_back(
+    plane: ControlPlane, limits: Sequence[dict[str, Any]], metadata: dict[str, Any], memory: list[str]
+) -> None:
+    """The pod waits without it, and is bound when it is made up for, from the pod's status, which has each request."""
+    shown = plane.client.create(pod("late", *limits, **metadata), TEAM, dry_run=True).accepted()
     bare = {"apiVersion": "v1", "kind": "Pod", "metadata": shown["metadata"], "spec": shown["spec"]}
     for key in ("uid", "creationTimestamp", "managedFields", "resourceVersion", "namespace"):
         bare["metadata"].pop(key, None)
@@ -545,4 +537,6 @@ def test_a_template_that_is_deleted_comes_back(plane: ControlPlane) -> None:
     plane.client.create(bare, TEAM).accepted()
     name = shown["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
     plane.client.delete(GROUP, RESOURCE, name, TEAM)
-    assert consumed(plane, bound(plane, "late")) == [{"cores": "23", "memory": "1792Mi"}]
+    stored = bound(plane, "late")
+    found = consumed(plane, stored) if len(memory) == 1 else [each for _, each in of_requests(plane, stored).values()]
+    assert [each["memory"] for each in found] == memory

@@ -4,13 +4,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.others.pod import Json, StandIn, copied
+from tests.others.pod import Json, copied
 from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
 
 from .beside import beside
@@ -75,39 +73,63 @@ SHARE = pod({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
 PLAIN = pod({"cpu": "1"})
 
 
-def undo_scheduler(given: Json) -> Json:
+def undo_scheduler(made: Json) -> None:
     """What a webhook does that knows no other scheduler."""
-    made = copied(given)
     made["spec"]["schedulerName"] = "default-scheduler"
-    return made
 
 
-def add_request(given: Json) -> Json:
+def add_request(made: Json) -> None:
     """A webhook that has a service of its own for who gets GPUs."""
-    made = copied(given)
     for side in ("limits", "requests"):
         made["spec"]["containers"][0]["resources"].setdefault(side, {})["nvidia.com/gpu"] = "1"
-    return made
 
 
-def as_hami(given: Json) -> Json:
+def add_variable(made: Json, name: str, value: str) -> None:
+    """A webhook that appends a variable, once."""
+    env = made["spec"]["containers"][0].setdefault("env", [])
+    if not any(entry["name"] == name for entry in env):
+        env.append({"name": name, "value": value})
+
+
+def as_hami(made: Json) -> None:
     """HAMi's: a number of devices beside their memory, and its core policy, at the end of the list."""
-    made = copied(given)
-    container = made["spec"]["containers"][0]
     for side in ("limits", "requests"):
-        container["resources"][side].setdefault("nvidia.com/gpu", "1")
-    env = container.setdefault("env", [])
-    if not any(entry["name"] == "GPU_CORE_UTILIZATION_POLICY" for entry in env):
-        env.append({"name": "GPU_CORE_UTILIZATION_POLICY", "value": "force"})
-    return made
+        made["spec"]["containers"][0]["resources"][side].setdefault("nvidia.com/gpu", "1")
+    add_variable(made, "GPU_CORE_UTILIZATION_POLICY", "force")
 
 
-@contextmanager
-def later(plane: ControlPlane, folder: Path, stand_in: StandIn) -> Iterator[None]:
-    """A webhook that is called after ours, once it is."""
-    with called(plane, folder, LATER, stand_in, IN_TEAM) as shown:
+BETWEEN = 0.3
+"""Seconds from the call that changes a pod to the one that judges it: what another webhook takes."""
+
+DOES: dict[str, Callable[[Json], object]] = {
+    "undone": undo_scheduler,
+    "added": add_request,
+    "lifted": lambda made: add_variable(made, "CUDA_DISABLE_CONTROL", "true"),
+    "as-hami": as_hami,
+    "slow": lambda _: time.sleep(BETWEEN),
+}
+"""What another webhook does to pods of these names."""
+
+
+@pytest.fixture(scope="module")
+def others(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The same with another webhook, which is called after ours."""
+
+    def change(given: Json) -> Json:
+        made = copied(given)
+        does = DOES.get(given["metadata"]["name"])
+        if does is not None:
+            does(made)
+        return made
+
+    with called(plane, tmp_path_factory.mktemp("later"), LATER, change, IN_TEAM) as shown:
         plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called", 30)
-        yield
+        yield plane
+
+
+def named(name: str, manifest: Json) -> Json:
+    """The pod by another name."""
+    return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
 
 
 def create(plane: ControlPlane, manifest: Json, namespace: str = TEAM) -> Answer:
@@ -141,81 +163,50 @@ def test_a_pod_without_others_is_created(plane: ControlPlane) -> None:
     assert create(plane, PLAIN).status == 201
 
 
-def test_another_webhook_undoes_the_scheduler(plane: ControlPlane, tmp_path: Path) -> None:
-    """Denied with the field, what it must be and whose change it was; stored so with the judging half off."""
-    with later(plane, tmp_path, undo_scheduler):
-        refused = create(plane, SHARE)
-        switch(plane, "[]", [])
-        stored = plane.wait_until(lambda: passed(create(plane, SHARE)), "not judged", 30)
-        switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
-        again = plane.wait_until(lambda: denied(create(plane, SHARE)), "judged again", 30)
-    assert refused.status == 403
+def test_what_another_webhook_changes(others: ControlPlane) -> None:
+    """Denied with the field, what it must be and whose change it was; stored so while pods are not judged."""
+    undone, added = named("undone", SHARE), named("added", PLAIN)
+    refused = {name: create(others, each).message for name, each in (("undone", undone), ("added", added))}
+    switch(others, "[]", [])
+    stored = others.wait_until(lambda: passed(create(others, undone)), "not judged", 30)
+    assert stored["spec"]["schedulerName"] == "default-scheduler"
+    stored = create(others, added).accepted()
+    assert stored["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "nvidia.com/gpu": "1"}
+    assert stored["spec"]["schedulerName"] == "default-scheduler"
+    # A configuration without webhooks is written once, and not again and again.
+    path = f"{VALIDATING.collection}/{NAME}"
+    version = others.client.call("GET", path).accepted()["metadata"]["resourceVersion"]
+    time.sleep(2)
+    assert others.client.call("GET", path).accepted()["metadata"]["resourceVersion"] == version
+    switch(others, "[pods]", ["pods.validate.vgpu-webhook.io"])
+    again = others.wait_until(lambda: denied(create(others, undone)), "judged again", 30)
     assert (
-        refused.message
+        refused["undone"]
         == again
         == (
             f"{DENIED}VGW326: another webhook has changed the pod after this one: spec.schedulerName must be hami-scheduler; "
             "have that webhook called before this one, or exclude the pod from it"
         )
     )
-    assert stored["spec"]["schedulerName"] == "default-scheduler"
-
-
-def test_switched_off_it_rests(plane: ControlPlane) -> None:
-    """A configuration without webhooks is written once, and not again and again."""
-    switch(plane, "[]", [])
-    path = f"{VALIDATING.collection}/{NAME}"
-    plane.wait_until(
-        lambda: (plane.client.call("GET", path).status == 200 and not validating(plane)) or None, "empty", 30
-    )
-    versions = set()
-    for _ in range(6):
-        time.sleep(0.5)
-        versions.add(plane.client.call("GET", path).accepted()["metadata"]["resourceVersion"])
-    switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
-    assert len(versions) == 1
-
-
-def test_another_webhook_adds_a_request(plane: ControlPlane, tmp_path: Path) -> None:
-    """Ours was never called for the pod, so its request would be stored as it is."""
-    with later(plane, tmp_path, add_request):
-        refused = create(plane, PLAIN)
-        switch(plane, "[]", [])
-        stored = plane.wait_until(lambda: passed(create(plane, PLAIN)), "not judged", 30)
-        switch(plane, "[pods]", ["pods.validate.vgpu-webhook.io"])
-    assert refused.status == 403
-    assert refused.message.startswith(
+    assert refused["added"].startswith(
         f"{DENIED}VGW326: the pod requests devices now, but not when the mutating webhook was called: "
     )
-    assert "spec.containers[main].resources.limits[nvidia.com/gpumem] must be 5" in refused.message
-    assert stored["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "nvidia.com/gpu": "1"}
-    assert stored["spec"]["schedulerName"] == "default-scheduler"
+    assert "spec.containers[main].resources.limits[nvidia.com/gpumem] must be 5" in refused["added"]
 
 
-def test_another_webhook_lifts_a_limit(plane: ControlPlane, tmp_path: Path) -> None:
+def test_another_webhook_lifts_a_limit(others: ControlPlane) -> None:
     """What `decide` denies has its own code, and says that it came later."""
-
-    def lift(given: Json) -> Json:
-        made = copied(given)
-        env = made["spec"]["containers"][0].setdefault("env", [])
-        if not any(entry["name"] == "CUDA_DISABLE_CONTROL" for entry in env):
-            env.append({"name": "CUDA_DISABLE_CONTROL", "value": "true"})
-        return made
-
-    with later(plane, tmp_path, lift):
-        refused = create(plane, SHARE)
-    assert "VGW605: container main: " in refused.message
+    assert "VGW605: container main: " in create(others, named("lifted", SHARE)).message
 
 
-def test_another_webhook_as_hami_is_left_alone(plane: ControlPlane, tmp_path: Path) -> None:
+def test_another_webhook_as_hami_is_left_alone(others: ControlPlane) -> None:
     """A pod goes through both without a denial."""
-    with later(plane, tmp_path, as_hami):
-        translated = pod({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
-        translated["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
-        for manifest in (pod({"nvidia.com/gpumem": "3000"}), pod({"nvidia.com/gpu": "1"}), translated):
-            stored = create(plane, manifest).accepted()
-            assert stored["spec"]["schedulerName"] == "hami-scheduler"
-            assert "GPU_CORE_UTILIZATION_POLICY" in str(stored["spec"]["containers"][0]["env"])
+    translated = pod({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
+    translated["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
+    for manifest in (pod({"nvidia.com/gpumem": "3000"}), pod({"nvidia.com/gpu": "1"}), translated):
+        stored = create(others, named("as-hami", manifest)).accepted()
+        assert stored["spec"]["schedulerName"] == "hami-scheduler"
+        assert "GPU_CORE_UTILIZATION_POLICY" in str(stored["spec"]["containers"][0]["env"])
 
 
 def judged(plane: ControlPlane) -> int:
@@ -267,16 +258,14 @@ ANOTHER = {
     "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "unlimited"}}],
     "place": {"scheduler": "another-scheduler"},
 }
-BETWEEN = 0.3
-"""Seconds from the call that changes a pod to the one that judges it: what another webhook takes."""
 
 
 @pytest.mark.parametrize(
     "every", [pytest.param(False, id="mode and rollout"), pytest.param(True, marks=pytest.mark.deep, id="all")]
 )
-def test_no_pod_is_denied_because_something_changes(plane: ControlPlane, tmp_path: Path, *, every: bool) -> None:
+def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, every: bool) -> None:
     """A mapping comes and goes, the namespace changes its mode, its share and its target, and the settings theirs."""
-    client = plane.client
+    client = others.client
     labels = {"vgpu-webhook.io/mapping": "true"}
     mapping = {
         "apiVersion": "v1",
@@ -295,37 +284,31 @@ def test_no_pod_is_denied_because_something_changes(plane: ControlPlane, tmp_pat
     # Each with the seconds after which the next may come: what is judged grows five seconds after what is sent.
     changes: list[tuple[Callable[[], object], float]] = [
         (lambda: client.create(mapping).accepted(), 8),
-        (lambda: set_namespace(labels={"vgpu-webhook.io/mode": "warn"}), 2),
-        (lambda: set_namespace(labels={"vgpu-webhook.io/mode": None}), 2),
-        (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": "0"}), 2),
-        (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": None}), 2),
-        (lambda: set_namespace(annotations={"vgpu-webhook.io/target": "volcano"}), 2),
-        (lambda: set_namespace(annotations={"vgpu-webhook.io/target": None}), 2),
-        (lambda: set_namespace(labels={LABEL: None}), 2),
-        (lambda: set_namespace(labels={LABEL: "enabled"}), 2),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/mode": "warn"}), 1),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/mode": None}), 1),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": "0"}), 1),
+        (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": None}), 1),
+        (lambda: set_namespace(annotations={"vgpu-webhook.io/target": "volcano"}), 1),
+        (lambda: set_namespace(annotations={"vgpu-webhook.io/target": None}), 1),
+        (lambda: set_namespace(labels={LABEL: None}), 1),
+        (lambda: set_namespace(labels={LABEL: "enabled"}), 1),
         (lambda: set_target("target: volcano\n"), 4),
         (lambda: set_target(""), 4),
         (lambda: client.delete("v1", "configmaps", "another", OWN).accepted(), 8),
     ]
-    pods = [SHARE, pod({"another.example/gpu": "1"})]
+    pods = [named("slow", each) for each in (SHARE, pod({"another.example/gpu": "1"}))]
     schedulers, refused = set(), []
 
     def create_all_the_time(over: threading.Event) -> None:
         while not over.is_set():
             for each in pods:
-                answer = create(plane, each)
+                answer = create(others, each)
                 if answer.status == 201:
                     schedulers.add(scheduler(answer))
                 else:
                     refused.append(answer.message)
 
-    def slow(given: Json) -> Json:
-        time.sleep(BETWEEN)
-        return given
-
-    with later(plane, tmp_path, slow), ExitStack() as stack:
-        for _ in range(4):
-            stack.enter_context(beside(create_all_the_time))
+    with beside(create_all_the_time, 4):
         for change, seconds in changes if every else changes[1:5]:
             change()
             time.sleep(seconds)

@@ -17,7 +17,7 @@ from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
-PODS = 100
+PODS = 30
 SEED = "placement"
 NAMESPACE = "placement"
 TARGET = "placement.example/target"
@@ -107,7 +107,7 @@ def nodes(scheduler: ControlPlane) -> Iterator[dict[str, list[Sample]]]:
 
 
 def test_a_sample_finds_its_place(scheduler: ControlPlane, nodes: dict[str, list[Sample]]) -> None:
-    """A hundred translated pods are bound to the node of their target, by its scheduler; none of the untranslated is."""
+    """Translated pods are bound to the node of their target, by its scheduler; none of the untranslated is."""
     client = scheduler.client
     wanted: dict[str, str | None] = {}
     for sample in itertools.chain.from_iterable(nodes.values()):

@@ -120,13 +120,11 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 async def running(
     api: Api,
     want: Desired,
-    *,
     owner: str | None = None,
-    pace: float = 60.0,
 ) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
     reports: list[RegistrationReport] = []
-    with patch.multiple("webhook.cluster.registration.reconciler", QUIET=QUIET, REPAIR_PAUSES=(1.0, pace)):
+    with patch.multiple("webhook.cluster.registration.reconciler", QUIET=QUIET, REPAIR_PAUSES=(0.1, 60.0)):
         reconciler = Reconciler(api, SITE, want, reports.append, owner=owner)
         watch = watch_registration(api, reconciler.check, structlog.get_logger())
         tasks = [asyncio.create_task(each) for each in (reconciler.run(), watch.run())]
@@ -156,50 +154,12 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
     assert {notice.kind for notice in (*first.reports, *other.reports)} == {RegistrationEvent.WRITTEN}
 
 
-async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
-    """Ten times deleted, and then set to `Ignore` without conditions by a tool: it is right again after each."""
-
-    def right() -> bool:
-        found = cluster.found()
-        return found is not None and found.get("webhooks") == registration(OLD, SITE)["webhooks"]
-
-    def loosen(found: Object) -> None:
-        for webhook in found.get("webhooks") or ():
-            webhook.pop("matchConditions", None)
-            webhook["failurePolicy"] = "Ignore"
-
-    async with running(api, OLD, pace=0.2) as replica:
-        await until(right, "created")
-        for number in range(10):
-            await asyncio.to_thread(cluster.delete)
-            await until(right, f"made again, {number}")
-        for number in range(5):
-            await asyncio.to_thread(cluster.change, loosen)
-            await until(right, f"repaired, {number}")
-        kinds = [notice.kind for notice in replica.reports]
-    assert kinds.count(RegistrationEvent.CONTESTED) >= 1
-    assert kinds.index(RegistrationEvent.REPAIRED) == 1
-    assert sum(replica.reconciler.repairs.values()) >= 15
-
-
-def reported(replica: Replica) -> list[str]:
-    """What was reported of repairs."""
-    return [notice.message for notice in replica.reports if notice.kind is RegistrationEvent.REPAIRED]
-
-
-async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: Cluster) -> None:
+async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> None:
     """Whatever version a hand says that it is: what no version writes is taken out, and named with its writer."""
 
     def narrow(found: Object) -> None:
         found["metadata"]["annotations"]["vgpu-webhook.io/written-by"] = "99.0 0123456789ab"
-        found["webhooks"][0]["objectSelector"] = {"matchLabels": {"no": "pod"}}
-
-    def narrow_by_condition(found: Object) -> None:
-        found["metadata"]["annotations"]["vgpu-webhook.io/written-by"] = "99.0 0123456789ab"
         found["webhooks"][0]["matchConditions"] = [{"name": "never", "expression": "false"}]
-
-    def label(found: Object) -> None:
-        found["webhooks"][0]["namespaceSelector"]["matchLabels"] = {"x": "y"}
 
     def right() -> bool:
         found = cluster.found()
@@ -207,16 +167,13 @@ async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: C
 
     async with running(api, OLD) as replica:
         await until(right, "created")
-        for change in (narrow, narrow_by_condition, label):
-            await asyncio.to_thread(cluster.change, change)
-            await until(right, f"repaired: {[str(report) for report in replica.reports]}")
-        # What is written is seen a moment before its writer hears of it.
-        await until(lambda: len(reported(replica)) == 3, "reported")
-        messages = reported(replica)
-    assert "objectSelector" in messages[0]
-    assert "foreign match condition, never" in messages[1]
-    assert "x=y" in messages[2]
-    assert all("changed by " in message for message in messages)
+        await asyncio.to_thread(cluster.change, narrow)
+        await until(right, f"repaired: {[str(report) for report in replica.reports]}")
+        await asyncio.to_thread(cluster.delete)
+        await until(right, "made again")
+        message, *_ = [each.message for each in replica.reports if each.kind is RegistrationEvent.REPAIRED]
+    assert "foreign match condition, never" in message
+    assert "changed by " in message
 
 
 async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers: ControlPlane) -> None:

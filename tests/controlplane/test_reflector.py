@@ -5,8 +5,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
-PACE = WatchConfig(longest=1.0, settled=0.5)
+PACE = WatchConfig(page=1, longest=1.0, settled=0.5)
 PLACE = "reflected"
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
 SELECTOR = {"labelSelector": "watched=true"}
@@ -40,11 +41,10 @@ class ConfigMap(msgspec.Struct):
 
 
 @pytest.fixture(scope="module")
-def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPlane]:
-    """Start one of our own beside that of the run, which others use."""
-    with OwnPlane(control_plane.binaries, tmp_path_factory.mktemp("own-plane")) as own:
-        own.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
-        yield own
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """A namespace for the ConfigMaps that are watched."""
+    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+    return control_plane
 
 
 class Follower:
@@ -131,11 +131,13 @@ def remove(plane: ControlPlane, *names: str) -> None:
         plane.client.delete("v1", "configmaps", name, PLACE).accepted()
 
 
-async def test_follows(plane: OwnPlane) -> None:
+async def test_follows(plane: ControlPlane) -> None:
     """What is created, changed and deleted is followed; what loses its label counts as deleted, what gets it as new."""
     write(plane, "before", "1")
+    write(plane, "other", "1")  # on a page of its own
     async with following(plane.kubeconfig) as follower:
-        await until(lambda: follower.held == {"before": "1"}, "what was there")
+        await until(lambda: follower.held == {"before": "1", "other": "1"}, "what was there")
+        await asyncio.to_thread(remove, plane, "other")
         await asyncio.to_thread(write, plane, "before", "2")
         await asyncio.to_thread(write, plane, "new", "x" * 900_000)
         await until(lambda: follower.held == {"before": "2", "new": "x" * 900_000}, "changes")
@@ -147,21 +149,27 @@ async def test_follows(plane: OwnPlane) -> None:
     remove(plane, "new")
 
 
-async def test_history_is_compacted(plane: OwnPlane, tmp_path: Path) -> None:
-    """Cut off while the server forgot what happened, it lists again: what was deleted meanwhile is gone."""
-    write(plane, "stays", "1")
-    write(plane, "goes", "1")
-    async with relayed(plane) as relay, following(kubeconfig(plane, tmp_path / "relayed", port=relay.port)) as follower:
-        await until(lambda: len(follower.held) == 2, "what was there")
-        relay.cut()
-        await asyncio.to_thread(_forget, plane)
-        plane.start_api_server()
-        await asyncio.to_thread(plane.wait_ready)
-        assert follower.held == {"stays": "1", "goes": "1"}
-        relay.mend()
-        await until(lambda: follower.held == {"stays": "1", "comes": "1"}, "a new list")
-        assert "watch_expired" in follower.logged
-    remove(plane, "stays", "comes")
+@pytest.mark.deep
+async def test_history_is_compacted(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """Cut off while the server forgot what happened, it lists again: what was deleted meanwhile is gone.
+
+    What becomes of a watch that has expired: tests/cluster/test_reflector.py.
+    """
+    with OwnPlane(control_plane.binaries, tmp_path) as plane:
+        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+        write(plane, "stays", "1")
+        write(plane, "goes", "1")
+        path = tmp_path / "relayed"
+        async with relayed(plane) as relay, following(kubeconfig(plane, path, port=relay.port)) as follower:
+            await until(lambda: len(follower.held) == 2, "what was there")
+            relay.cut()
+            await asyncio.to_thread(_forget, plane)
+            plane.start_api_server()
+            await asyncio.to_thread(plane.wait_ready)
+            assert follower.held == {"stays": "1", "goes": "1"}
+            relay.mend()
+            await until(lambda: follower.held == {"stays": "1", "comes": "1"}, "a new list")
+            assert "watch_expired" in follower.logged
 
 
 def _forget(plane: OwnPlane) -> None:
@@ -172,10 +180,10 @@ def _forget(plane: OwnPlane) -> None:
     plane.compact()
 
 
-async def test_a_connection_goes_silent(plane: OwnPlane, tmp_path: Path) -> None:
+async def test_a_connection_goes_silent(plane: ControlPlane, tmp_path: Path) -> None:
     """A watch that goes silent without ending is opened again."""
     write(plane, "stays", "0")
-    pace = WatchConfig(longest=1.0, settled=0.5, silence=2.0)
+    pace = replace(PACE, silence=2.0)
     async with (
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "relayed", port=relay.port), pace) as follower,
@@ -232,7 +240,7 @@ def forbid(plane: ControlPlane, name: str) -> None:
     plane.client.delete("rbac.authorization.k8s.io/v1", "clusterrolebindings", name).accepted()
 
 
-async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path: Path) -> None:
+async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_path: Path) -> None:
     """As a service account: refused it says so once, holds what it knew, and continues when it may."""
     write(plane, "stays", "1")
     token = account(plane, "reader")
@@ -262,7 +270,7 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
     remove(plane, "stays")
 
 
-async def test_a_namespace_just_created(plane: OwnPlane) -> None:
+async def test_a_namespace_just_created(plane: ControlPlane) -> None:
     """Before the watch brings it, it is fetched; labels are followed; one that does not exist is reported."""
     api = await connect(plane.kubeconfig)
     known = Namespaces(api, structlog.get_logger(), config=PACE)
@@ -283,9 +291,10 @@ async def test_a_namespace_just_created(plane: OwnPlane) -> None:
     await api.close()
 
 
-@pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.deep)])
-async def test_thousands_of_namespaces(plane: OwnPlane, capsys: pytest.CaptureFixture[str], count: int) -> None:
-    """More than a page of them are held soon, in 10 MiB at most, and nobody waits for it; the benchmark says how it went."""
+@pytest.mark.deep
+async def test_thousands_of_namespaces(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are held soon, in 10 MiB at most, and nobody waits for it; the benchmark says how it went."""
+    count = 10_000
     api = await connect(plane.kubeconfig)
     await namespaces.fill(api, count)
     await api.close()
@@ -299,5 +308,4 @@ async def test_thousands_of_namespaces(plane: OwnPlane, capsys: pytest.CaptureFi
     # Bounds for a machine that does a lot besides: a quiet one takes 2 s and 20 ms.
     assert float(synced) < 60
     assert int(stall) < 2000
-    # What the first of them brings along counts for nothing only among ten thousand.
     assert int(each) * count <= 1024 * 10_000

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from certs.ca import StoreError, Trust
-from certs.plan import Rules
-from certs.report import Report, ReportKind
-from certs.rotator import Rotator
-from certs.serving import Serving
-from certs.state import decode
+from certs.ca import StoreError
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import WatchConfig
@@ -105,24 +100,6 @@ def store(api: Api) -> SecretStore:
     return SecretStore(api, PLACE, NAME, structlog.get_logger(), config=PACE)
 
 
-class Replica:
-    """A rotator on the Secret, without a webhook configuration."""
-
-    def __init__(self, api: Api) -> None:
-        self.store = store(api)
-        self.serving = Serving()
-        self.reports: list[Report[ReportKind]] = []
-        self.trust = Trust(0).observed(None, 0)
-        self.keeper = Rotator(
-            self.store,
-            self.serving,
-            Rules("test", ["webhook.gpu.svc"]),
-            trust=lambda: self.trust,
-            publish=lambda _: None,
-            report=self.reports.append,
-        )
-
-
 async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     """Created, filled, read, changed and watched by name only; another name is refused."""
     first = store(api)
@@ -178,17 +155,3 @@ async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None
     assert found is not None
     assert found["type"] == "Opaque"
     assert base64.b64decode(found["data"]["other"]) == b"x"
-
-
-async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret) -> None:
-    """And all serve the serving certificate under it."""
-    for _ in range(3):
-        await asyncio.to_thread(secret.delete)
-        replicas = [Replica(api) for _ in range(10)]
-        await asyncio.gather(*(replica.keeper.reconcile() for replica in replicas))
-        found = decode((await replicas[0].store.read()).files)
-        assert not found.problems
-        assert found.state is not None
-        assert found.state.serving_pair is not None
-        assert len(found.state.cas) == 1
-        assert {replica.serving.certificate for replica in replicas} == {found.state.serving_pair.certificate}

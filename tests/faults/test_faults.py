@@ -13,12 +13,9 @@ from .stream import Fate
 from .table import FAULTS
 from .witnesses import Alerts, Logs, Samples, checks, event_counts, moved
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.deep, pytest.mark.timeout(1200)]
 
 T = TypeVar("T")
-
-USUAL = {"one replica is killed"}
-"""What the ordinary run makes happen; `make test-deep` all of them."""
 
 REPORT_TIME = 120.0
 """Seconds for which is waited until somebody hears of it: Events are written, and log lines, a moment later."""
@@ -47,11 +44,7 @@ class Outcome:
     last_message: str
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [fault if fault.name in USUAL else pytest.param(fault, marks=pytest.mark.deep) for fault in FAULTS],
-    ids=str,
-)
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.CaptureFixture[str]) -> None:
     """Pods are treated, all but as many as is promised; and the fault is reported wherever that is promised."""
     scene.settle()

@@ -43,14 +43,6 @@ async def test_end_of_the_connection(data: bytes) -> None:
         assert await connection.closed(10)
 
 
-async def test_pipelined() -> None:
-    """Requests that arrive together are answered in their order."""
-    uids = [f"{number}{UID[1:]}" for number in range(5)]
-    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
-        await connection.send(b"".join(request(review(uid=uid)) for uid in uids))
-        assert [(await connection.answer()).json["response"]["uid"] for _ in uids] == uids
-
-
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_claims_without_a_cluster(*, dry_run: bool) -> None:
     """A pod whose template nobody creates would stay Pending: it is denied, but in a dry run, which creates nothing."""

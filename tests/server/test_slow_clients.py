@@ -29,9 +29,7 @@ async def test_half_a_handshake(hello: bytes) -> None:
         assert await connection.closed(LATE)
 
 
-@pytest.mark.parametrize(
-    "start", [b"", b"P", b"POST /mutate HTTP/1.1\r\n", b"POST /mutate HTTP/1.1\r\nHost: x\r\nX-Y: "]
-)
+@pytest.mark.parametrize("start", [b"", b"POST /mutate HTTP/1.1\r\nHost: x\r\nX-Y: "])
 @pytest.mark.parametrize("tls", [True, False])
 async def test_half_a_header(start: bytes, *, tls: bool) -> None:
     """Whoever sends no whole header is dropped, on either port."""
