@@ -31,7 +31,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import decode_pod
 from webhook.quantity import exact_text
-from webhook.request import ALL, UNLIMITED, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Memory, Percent, Request, Size
 
 Json = dict[str, Any]
 
@@ -196,6 +196,9 @@ def test_whatever_steps_see_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> No
     keys = [key(), key(left_alone=((second, other, True),)), key(left_alone=((second, other, False),))]
     keys += [key(allocations=(replace(allocation, **{name: value}),)) for name, value in changes.items()]
     assert len(set(keys)) == len(changes) + 3
+    amounts: list[Memory] = [Size(5), Percent(5), ALL, UNLIMITED]
+    requests = [Request(1, memory, UNLIMITED) for memory in amounts]
+    assert len({key(allocations=(replace(allocation, request=request),)) for request in requests}) == len(amounts)
 
 
 def test_written_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
