@@ -30,7 +30,12 @@ class ControlPlane:
     """A running control plane on free ports of the loopback interface, its files below one folder.
 
     Use it as a context manager: what runs is stopped at the end, logs stay in the folder, data does not.
+
+    Attributes:
+        names: those of the API server's certificate.
     """
+
+    names: tuple[str, ...] = ("127.0.0.1", "localhost")
 
     def __init__(self, binaries: Binaries, folder: Path) -> None:
         """Start etcd and the API server, and return when the API server is ready."""
@@ -182,7 +187,7 @@ class ControlPlane:
         """Write the API server's certificate, its key and the CA: those that it makes by itself are RSA, and cost it more."""
         now = dt.datetime.now(dt.UTC)
         ca = make_ca("control plane", now)
-        pair = issue(ca, ["127.0.0.1", "localhost"], now)
+        pair = issue(ca, self.names, now)
         files = self.folder / "apiserver.crt", self.folder / "apiserver.key", self.folder / "ca.crt"
         for file, content in zip(files, (pair.certificate_pem, pair.key_pem, ca.certificate_pem), strict=True):
             file.write_bytes(content)

@@ -1,7 +1,6 @@
 """A cluster of one node: control plane, kubelet, kube-proxy and containerd, in namespaces of their own."""
 
 import contextlib
-import datetime as dt
 import json
 import os
 import shutil
@@ -13,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from certs.ca import issue, make_ca
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.mapping.load import load_policy
@@ -47,8 +45,6 @@ AUDIT: Final = {
 }
 """What pods request is written down; what the node and the tests do is not: they are administrators."""
 
-API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
-
 
 def stand_ins() -> list[str]:
     """The names of vendors' own schedulers, in the place of which one scheduler of Kubernetes binds pods here."""
@@ -64,6 +60,8 @@ class Cluster(ControlPlane):
         audit_log: what service accounts have requested of the API server, a JSON object a line.
     """
 
+    names = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
+
     def __init__(self, programs: Programs, logs: Path) -> None:
         """Start everything; the node is ready. At the end, what all have written is copied to a folder for logs."""
         self._logs = logs
@@ -77,7 +75,6 @@ class Cluster(ControlPlane):
         self.audit_log = self._root / "audit.log"
         self._namespaces = Namespaces(self._root)
         try:
-            _write_certificate(self._root / "apiserver")
             (self._root / "audit.json").write_text(json.dumps(AUDIT))
             super().__init__(programs.control_plane, self._root)
             self.start_controller_manager()
@@ -295,15 +292,3 @@ class Cluster(ControlPlane):
                 f"--audit-log-path={self.audit_log}",
             )
         self._start_inside(component, [self.binaries.path(component), *arguments])
-
-
-def _write_certificate(folder: Path) -> None:
-    """Where an API server looks for its certificate before it makes one, which would not be for all of its addresses."""
-    now = dt.datetime.now(dt.UTC)
-    ca = make_ca("test", now)
-    pair = issue(ca, API_NAMES, now)
-    folder.mkdir()
-    (folder / "apiserver.crt").write_bytes(pair.certificate_pem + ca.certificate_pem)
-    descriptor = os.open(folder / "apiserver.key", os.O_WRONLY | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pair.key_pem)
