@@ -179,7 +179,9 @@ def test_a_link_carries_the_state(page: Page, browser: Browser, url: str) -> Non
     text_of(page, "Manifest").fill(POD.format(key="tencent.com/vcuda-core", number=100))
     page.get_by_label("Translate to").select_option("iluvatar")
     page.get_by_role("tab", name="Settings").click()
+    before = page.locator("#policy").text_content() or ""
     text_of(page, "Settings").fill("bareDevices: whole # größer ☃")
+    expect(page.locator("#policy")).not_to_have_text(before)  # else the answer replaces what is announced next
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("status").first).to_contain_text("The link is copied.")
     link: str = page.evaluate("navigator.clipboard.readText()")
