@@ -282,6 +282,38 @@ def test_advice_is_what_was_probably_meant(limits: Json, end: str) -> None:
     assert meant.endswith(end), denial.message
 
 
+@pytest.mark.parametrize(
+    "key, fraction, offered, beside",
+    [
+        ("tke.cloud.tencent.com/qgpu-core", "1.5", "5", {"tke.cloud.tencent.com/qgpu-memory": "4"}),
+        ("tke.cloud.tencent.com/qgpu-core", "100.5", "101", {"tke.cloud.tencent.com/qgpu-memory": "4"}),
+        ("tke.cloud.tencent.com/qgpu-core", "5000.5", "5001", {"tke.cloud.tencent.com/qgpu-memory": "400"}),
+        ("vke.volcengine.com/mgpu-core", "100.5", "200", {}),
+        ("vke.volcengine.com/mgpu-memory", "1.5", "256", {"vke.volcengine.com/mgpu-core": "50"}),
+        ("volcano.sh/gpu-core.percentage", "7.5", "10", {"volcano.sh/gpu-mem.128Mi": "8"}),
+        ("enflame.com/vgcu", "1.5", "at most 1", {}),
+        ("kunlunxin.com/xpu", "2.5", "4", {}),
+        ("aws.amazon.com/neuroncore", "2.5", "4", {}),
+        ("koordinator.sh/gpu", "100.5", "200", {}),
+        ("nvidia.com/gpucores", "99.5", "100", {}),
+        ("nvidia.com/gpucores", "100.5", "at most 100", {}),
+        (
+            "volcano.sh/vgpu-number",
+            "0.5",
+            "1, with volcano.sh/vgpu-cores: 50 for 50 % of one",
+            {"volcano.sh/vgpu-cores": "50"},
+        ),
+    ],
+)
+def test_the_number_that_is_offered_is_accepted(key: str, fraction: str, offered: str, beside: Json) -> None:
+    """Instead of a fraction: a number that the forms of the vendor take, and keys that nodes report."""
+    denial = decided(asking({key: fraction, **beside})).denial
+    assert denial is not None
+    assert denial.message.partition(": write ")[2].partition(", or,")[0] == offered, denial.message
+    number = offered.partition(",")[0].removeprefix("at most ")
+    assert decided(asking({key: number, **beside})).denial is None
+
+
 def _whole_devices() -> list[tuple[str, str]]:
     """Every resource that counts devices, of the vendors in force, by one of its names."""
     return [

@@ -175,6 +175,7 @@ def test_a_name_with_its_variables(run: Run) -> None:
         ("aliyun.com/gpu-men", "did you mean aliyun.com/gpu-mem"),
         ("gpumem", "nvidia.com/gpumem?"),
         ("iluvatar.ai/MR-V200.vMem", "did you mean iluvatar.ai/{chip}.vMem?"),
+        ("deviceclass.resource.kubernetes.io/", "is not a key of any vendor"),
         ("example.com/fpga", "`vgpu-webhook vendors` lists the keys"),
     ],
 )

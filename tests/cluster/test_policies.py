@@ -283,6 +283,21 @@ def test_a_vendor_that_settings_name_is_deleted() -> None:
     assert again.policy.digest == before.policy.digest
 
 
+def test_vendors_that_a_list_names_are_gone() -> None:
+    """The other entries of the list stay, and so does the policy."""
+    text = "served: [acme, volcano, acme2, aliyun]\n"
+    mappings = [mapping(name, vendor(name, domain=f"{name}.example")) for name in ("acme", "acme2")]
+    before = outcome(*mappings, settings(text))
+    assert not rejections(before)
+    found = outcome(settings(text), last_good=before.accepted)
+    assert found.policy.settings.served == ["volcano", "aliyun"]
+    assert set(rejections(found)) == {SETTINGS_NAME}
+    read_only = outcome(
+        *mappings, mapping("ours", "extends: aliyun\ntarget: false\n"), settings(text), last_good=before.accepted
+    )
+    assert not {"acme", "acme2"} & set(rejections(read_only))
+
+
 def test_a_bug_that_one_document_brings_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the document that is rejected."""
 

@@ -159,8 +159,9 @@ def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
     """
     explained: dict[str, Any] = {"name": name, "owner": None, "choice": None, "uses": [], "marks": []}
     explained |= {"advice": [], "device_class": None}
-    if name.startswith(DEVICE_CLASS):
-        return explained | {"device_class": name.removeprefix(DEVICE_CLASS)}
+    device_class = name.removeprefix(DEVICE_CLASS)
+    if device_class not in {name, ""}:
+        return explained | {"device_class": device_class}
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
     found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name)]
     if not found:

@@ -339,14 +339,18 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Docume
 
 
 def without(settings: Settings, problems: Sequence[Problem]) -> Settings:
-    """Return settings without the keys that problems name."""
-    data = settings.model_dump(by_alias=True, exclude_unset=True)
-    for problem in problems:
-        key, *rest = map(str, problem.path)
-        if rest:
-            data[key].pop(rest[0], None)
-        else:
-            data.pop(key, None)
+    """Return settings without the keys, and entries of lists, that problems name."""
+    named = {problem.path[:2] for problem in problems}
+    data = {
+        key: value
+        for key, value in settings.model_dump(by_alias=True, exclude_unset=True).items()
+        if (key,) not in named
+    }
+    for key, value in data.items():
+        if isinstance(value, list):
+            data[key] = [each for position, each in enumerate(value) if (key, position) not in named]
+        elif isinstance(value, dict):
+            data[key] = {name: each for name, each in value.items() if (key, name) not in named}
     return Settings.model_validate(data)
 
 

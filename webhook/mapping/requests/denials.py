@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.mapping.model.vendor import Form, Key, Vendor
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
-from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, name_in
-from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text
+from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, name_in, row_of
+from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text, simplest
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL
 
@@ -157,29 +157,97 @@ LEAST: Final = Fraction(1, 100)
 FINE: Final = 10
 """The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
+MAX_COUNTED: Final = 16
+"""How many numbers of devices are tried for a total, from the least that can hold it."""
+
 
 def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> tuple[str, Instead]:
     """Return a sentence about a fraction, and what to write instead."""
-    whole = -(-entry.number // 1)
-    least = exact_text(whole)
     share = share_meant(key, entry.number)
     if share is not None:
         percent = number_text(share * (key.unit or 1))
         return f"{entry} is not a whole number: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
-    keys = share_keys(vendor, entry) if key.dimensions == ("devices",) else []
-    alone = instead_of(entry.key, *dict.fromkeys([whole, *_above(vendor, entry)]))
+    least = _least(vendor, key, entry)
+    keys = share_keys(vendor, entry) if key.dimensions == ("devices",) and least is not None else []
+    alone = instead_of(entry.key, *dict.fromkeys([least, *_above(vendor, entry)]))
+    write = _most_text(vendor, key, entry) if least is None else exact_text(least)
     if keys:
         pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
         percent = number_text(entry.number * 100)
-        message = f"{entry} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
-        return message, (((entry.key, whole), *keys), *alone)
+        message = f"{entry} is not a whole number of devices: write {write}, with {pairs} for {percent} % of one"
+        return message, (((entry.key, least), *keys), *alone)
     meant = gibibytes_meant(key, entry.number)
-    if meant is not None and exact_text(meant) != least:
+    if meant is not None and meant != least and _may_take(vendor, key.name, entry, meant):
         size = bytes_text(meant * (key.unit or 1))
         gibibytes = f"{exact_text(meant)} ({exact_text(meant)} means {size})"
-        message = f"{entry} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
+        message = f"{entry} is not a whole number: write {write}, or, if GiB were meant, {gibibytes}"
         return message, (*instead_of(entry.key, meant), *alone)
-    return f"{entry} is not a whole number: write {least}", alone
+    return f"{entry} is not a whole number: write {write}", alone
+
+
+def _least(vendor: Vendor, key: Key, entry: KeyValue) -> Number | None:
+    """The least whole number, not below that of an entry, that its vendor may accept; None if there is none."""
+    whole = -(-entry.number // 1)
+    above = [numbers.ceil(whole) for numbers in _sets(vendor, key, entry)]
+    numbers = sorted({whole, *(number for number in above if number is not None)})
+    return next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
+
+
+def _most_text(vendor: Vendor, key: Key, entry: KeyValue) -> str:
+    """The greatest number below that of an entry, which is more than its vendor accepts."""
+    below = [numbers.floor(entry.number) for numbers in _sets(vendor, key, entry)]
+    if key.unit is not None and not key.sized:
+        below.append(simplest(ALL.value // key.unit))
+    numbers = sorted((number for number in below if number), reverse=True)
+    most = next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
+    return "a whole number" if most is None else f"at most {exact_text(most)}"
+
+
+def _sets(vendor: Vendor, key: Key, entry: KeyValue) -> list[Numbers]:
+    """The sets of numbers of a key that a form asks for, or accepts."""
+    row, _ = row_of(vendor, {key.name: entry})
+    values = [form.values(form.keys[key.name], row) for form in vendor.forms if form.reads]
+    return [*_accepted(vendor, key.name), *(numbers for numbers in values if numbers is not None)]
+
+
+def _may_take(vendor: Vendor, name: str, entry: KeyValue, number: Number) -> bool:
+    """Whether a form may accept a number of a key, whatever is beside it."""
+    row, _ = row_of(vendor, {name: entry})
+    denied: list[set[Condition]] = []
+    for form in vendor.forms:
+        about = [condition for condition in form.when if name in condition.keys]
+        certain = {each for each in about if each.present or (each.numbers is not None and number in each.numbers)}
+        if any(each.only_absent or len(each.keys) == 1 for each in about if each not in certain):
+            continue
+        beside = set(form.when) - certain
+        if not form.reads:
+            denied.append(beside)
+        elif not about and form.literals.issuperset(form.keys[name].dimensions):
+            continue  # the number would be ignored
+        elif not any(each <= beside for each in denied) and _is_legal(form, form.keys[name], row, number):
+            return True
+    return False
+
+
+def _is_legal(form: Form, key: Key, row: Row | None, number: Number) -> bool:
+    """Whether a form accepts a number of a key, over some number of devices if it is a total."""
+    values = form.values(key, row)
+    most = None if key.unit is None or key.sized or "devices" in key.dimensions else ALL.value / Fraction(key.unit)
+    if isinstance(form.devices, Derived) and form.devices.key == key.name:
+        return True  # the number itself says over how many devices
+    several = key.total and not isinstance(form.devices, int)
+    least = 1 if most is None else max(1, -(-number // most))
+    for devices in range(int(least), int(least) + MAX_COUNTED) if several else (1,):
+        each = simplest(Fraction(number) / devices)
+        if key.rounding is not None and values is not None:
+            rounded = values.ceil(each) if key.rounding == "up" else values.floor(each)
+        else:
+            rounded = each if key.rounding is not None or type(each) is int else None
+        if rounded is None or (values is not None and rounded not in values):
+            continue
+        if most is None or rounded <= most:
+            return True
+    return False
 
 
 def share_meant(key: Key, number: Number) -> Number | None:
@@ -206,6 +274,8 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
     for dimension in ("memory", "cores"):
         for key in vendor.keys.values():
             if key.dimensions != (dimension,) or key.place != "resource" or key.document.retired is not None:
+                continue
+            if key.document.unreported is not None:  # a pod with it would be denied, or stay Pending
                 continue
             share = share_meant(key, entry.number)
             if share is None:
