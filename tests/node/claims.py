@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.controlplane.client import Object
+from tests.controlplane.client import Answer, Object
 
 from .cluster import NODE, Cluster
 from .pods import Pods
@@ -110,17 +110,21 @@ class Claims:
         spec: Object = {"spec": {"devices": {}}}
         template = {"apiVersion": GROUP, "kind": "ResourceClaimTemplate", "metadata": {"name": "try"}, "spec": spec}
 
-        def tried() -> int:
-            return client.create(template, TEAM, dry_run=True).status
+        def tried() -> Answer:
+            return client.create(template, TEAM, dry_run=True)
+
+        def held_back() -> bool:
+            answer = tried()
+            return answer.status == 500 and "refused" not in answer.message  # by somebody who listens already
 
         with self.cluster.beside("silent", [sys.executable, "-I", "-S", "-c", SILENT]):
             client.create({**hold, "webhooks": webhooks}).accepted()
             try:
-                self.cluster.wait_until(lambda: tried() == 500, "templates held back")
+                self.cluster.wait_until(held_back, "templates held back")
                 yield
             finally:
                 client.delete(ADMISSION, "validatingwebhookconfigurations", HOLD).accepted()
-                self.cluster.wait_until(lambda: tried() == 201, "templates created again")
+                self.cluster.wait_until(lambda: tried().status == 201, "templates created again")
 
 
 def _silent(name: str, seconds: int, then: str, when: str) -> Object:
