@@ -74,6 +74,7 @@ def slim(tmp_path: Path) -> dict[str, str]:
     return environment
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(120)
 def test_nothing_that_is_removed_is_imported(slim: dict[str, str]) -> None:
     """Without the generated clients, everything is importable."""
