@@ -19,8 +19,9 @@ from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, device_class, registered
 from webhook.cluster.client.api import UnreachableError, read_object
 from webhook.doctor import collect
+from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.collect import collect_facts, handshake
-from webhook.doctor.facts import Backend, HandshakeResult, Scheduler, StoredCertificates, TemplateDryRun
+from webhook.doctor.facts import INSTALLER, Backend, HandshakeResult, Scheduler, StoredCertificates, TemplateDryRun
 from webhook.doctor.result import Missing
 from webhook.labels import CLAIM, TARGET
 
@@ -126,6 +127,45 @@ async def test_a_service_with_endpoints(tmp_path: Path) -> None:
         facts = await collect_facts(api, "gpu", NOW)
     assert facts.backend == Backend(1, 1)
     assert facts.handshakes == [HandshakeResult(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
+
+
+SERVICE = "/api/v1/namespaces/gpu/services/vgpu-webhook"
+ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices"
+DAEMON_SETS = "/apis/apps/v1/daemonsets"
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+ON_NODES = {"metadata": {"namespace": "gpu", "name": "plugin", "labels": {INSTALLER[0]: INSTALLER[1]}}}
+
+
+@pytest.mark.parametrize(
+    "path,odd",
+    [
+        (SERVICE, {"spec": {"ports": None}}),
+        (SERVICE, {"spec": {"ports": [{"name": None, "port": 443}], "clusterIP": 5}}),
+        (ENDPOINTS, [{"endpoints": None, "ports": None}]),
+        (ENDPOINTS, [{"endpoints": ["10.0.0.1", {"addresses": "10.0.0.1"}], "ports": 5}]),
+        (
+            DAEMON_SETS,
+            [{**ON_NODES, "spec": {"selector": None, "template": {"spec": {"volumes": [{"hostPath": {}}]}}}}],
+        ),
+        (DAEMON_SETS, [{**ON_NODES, "spec": {}, "status": {"numberReady": None, "desiredNumberScheduled": "2"}}]),
+        ("/api/v1/nodes", [{"metadata": {"name": "n"}, "status": {"allocatable": [1]}}]),
+        ("/apis/coordination.k8s.io/v1/leases", [{"spec": {"renewTime": 5}}]),
+        (DEVICE_CLASSES, [{"metadata": {"name": "a"}, "spec": {"selectors": [None], "extendedResourceName": 5}}]),
+    ],
+    ids=str,
+)
+async def test_odd_objects(path: str, odd: object) -> None:
+    """What has no value, or one of another kind, is read as nothing, and ends no check."""
+    answers = {
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [registered(OUTCOME, service=True)],
+        SERVICE: {"spec": {"clusterIP": "None", "ports": [{"name": None, "port": 443}]}},
+        ENDPOINTS: [{"endpoints": [{"addresses": ["127.0.0.1"]}], "ports": [{"port": 1}]}],
+        DAEMON_SETS: [],
+        "/api/v1/nodes": [{"metadata": {"name": "n1"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}],
+        "/api/v1/pods": [],
+    }
+    facts = await collect_facts(reading({**answers, path: odd}), "gpu", NOW)
+    assert len(examine(facts)) == len(CHECKS)
 
 
 async def test_the_secret_without_its_key() -> None:

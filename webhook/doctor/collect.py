@@ -54,6 +54,8 @@ from webhook.doctor.facts import (
     TemplateDryRun,
     Workload,
     address_of,
+    each_at,
+    found_at,
     moment,
     tried,
 )
@@ -279,7 +281,7 @@ async def _lease(api: Api, name: str, now: dt.datetime) -> float | None:
     """Seconds since a Lease of a scheduler's name was last renewed, in any namespace."""
     query = {"fieldSelector": f"metadata.name={name}"}
     leases = await list_objects(api, "/apis/coordination.k8s.io/v1/leases", Item, query)
-    renewed = filter(None, (lease.spec.get("renewTime") for lease in leases))
+    renewed = filter(None, (found_at(lease.spec, str, "renewTime") for lease in leases))
     return min(((now - (moment(each) or now)).total_seconds() for each in renewed), default=None)
 
 
@@ -290,9 +292,8 @@ async def _daemon_sets(api: Api) -> list[Workload]:
 
 async def _nodes_of(api: Api, daemon_set: Workload) -> frozenset[str]:
     """The nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
-    labels = ",".join(
-        f"{key}={value}" for key, value in (daemon_set.spec.get("selector", {}).get("matchLabels") or {}).items()
-    )
+    selector = found_at(daemon_set.spec, dict, "selector", "matchLabels") or {}
+    labels = ",".join(f"{key}={value}" for key, value in selector.items())
     path = f"/api/v1/namespaces/{daemon_set.metadata.namespace}/pods"
     pods = await list_objects(api, path, PlacedPod, {"labelSelector": labels})
     return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
@@ -324,12 +325,9 @@ async def _chosen_at(api: Api, place: ListChoice) -> list[ForeignVariable]:
 def _value(text: str, path: Iterable[str]) -> str | None:
     """The text at a path of a YAML document; None if there is none, or the document is not YAML."""
     try:
-        node = yaml.safe_load(text)
+        return found_at(yaml.safe_load(text), str, *path)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
-    for key in path:
-        node = node.get(key) if isinstance(node, dict) else None
-    return node if isinstance(node, str) else None
 
 
 async def read_reported(api: Api, release: str, now: dt.datetime) -> list[ReportedEvent]:
@@ -452,25 +450,27 @@ async def _service(
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
     # Of several addresses of an endpoint, the first.
-    endpoints = [(each, part) for part in slices for each in part.get("endpoints") or () if each.get("addresses")]
+    endpoints = [
+        (each, part) for part in slices for each in each_at(part, "endpoints") if found_at(each, list, "addresses")
+    ]
     # By default, an endpoint gets traffic (``discovery.k8s.io/v1``).
     ready = [
-        (each["addresses"][0], part)
+        (str(each["addresses"][0]), part)
         for each, part in endpoints
-        if (each.get("conditions") or {}).get("ready") is not False
+        if found_at(each, bool, "conditions", "ready") is not False
     ]
     backend = Backend(len(ready), len(endpoints) - len(ready))
-    port = next((port for port in found.get("ports", ()) if port.get("port") == service.port), None)
+    port = next((port for port in each_at(found, "ports") if port.get("port") == service.port), None)
     if port is None:
         return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
     hosts = [
-        (host, each["port"])
+        (host, number)
         for host, part in ready[:MAX_ENDPOINTS]
-        for each in part.get("ports") or ()
-        if (each.get("name") or "") == port.get("name", "") and each.get("port") is not None
+        for each in each_at(part, "ports")
+        if (each.get("name") or "") == (port.get("name") or "") and (number := found_at(each, int, "port")) is not None
     ]
     # A headless Service has the text None, one with an external name none at all.
-    cluster_ip = found.get("clusterIP", "")
+    cluster_ip = found_at(found, str, "clusterIP") or ""
     if cluster_ip not in {"", "None"}:
         hosts.insert(0, (cluster_ip, service.port))
     if not ready or not hosts:

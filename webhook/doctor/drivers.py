@@ -9,7 +9,7 @@ from webhook.admission.claims import own_claims
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
 from webhook.doctor.devices import Demand, ResourceSlice, obstacle, offers
-from webhook.doctor.facts import ClusterFacts
+from webhook.doctor.facts import ClusterFacts, each_at, found_at
 from webhook.doctor.nodes import targets
 from webhook.doctor.pods import all_pods, decision_again, opted_in_of, require_pods
 from webhook.doctor.result import Missing, Result, counted, error, first_of, known, listed, ok, warning
@@ -132,7 +132,7 @@ def devices(facts: ClusterFacts) -> Result:
         return ok("the target writes no resource claims")
     expressions = {
         each.metadata.name: [
-            (selector.get("cel") or {}).get("expression", "") for selector in each.spec.get("selectors") or ()
+            found_at(selector, str, "cel", "expression") or "" for selector in each_at(each.spec, "selectors")
         ]
         for each in classes
     }

@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -25,6 +25,8 @@ from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ENDED, Pod, View
 from webhook.request import ClaimTemplate
+
+K = TypeVar("K")
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 """The label of the DaemonSet that installs the shim on nodes."""
@@ -50,6 +52,18 @@ def moment(text: str | None) -> dt.datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else None
+
+
+def found_at(data: object, kind: type[K], *path: str) -> K | None:
+    """What is at a path of plain data; None if nothing of this kind is there: an odd object of a cluster ends no check."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, kind) else None
+
+
+def each_at(data: object, *path: str) -> list[Object]:
+    """The objects of the list at a path of plain data."""
+    return [each for each in found_at(data, list, *path) or () if isinstance(each, dict)]
 
 
 class Item(View, frozen=True):
@@ -120,7 +134,9 @@ class Node(View, frozen=True):
     @property
     def resources(self) -> frozenset[str]:
         """Those with a capacity above zero."""
-        return frozenset(name for name, size in (self.status.get("allocatable") or {}).items() if size != "0")
+        return frozenset(
+            name for name, size in (found_at(self.status, dict, "allocatable") or {}).items() if size != "0"
+        )
 
 
 class ReportedEvent(View, frozen=True):
@@ -162,18 +178,18 @@ class Workload(View, frozen=True):
     @property
     def host_paths(self) -> tuple[str, ...]:
         """The folders of the node that its pods mount."""
-        volumes = self.spec.get("template", {}).get("spec", {}).get("volumes") or ()
-        return tuple(volume["hostPath"]["path"] for volume in volumes if volume.get("hostPath"))
+        volumes = each_at(self.spec, "template", "spec", "volumes")
+        return tuple(path for volume in volumes if (path := found_at(volume, str, "hostPath", "path")))
 
     @property
     def ready(self) -> int:
         """How many nodes have a pod of it that is ready."""
-        return int(self.status.get("numberReady", 0))
+        return found_at(self.status, int, "numberReady") or 0
 
     @property
     def desired(self) -> int:
         """How many nodes should."""
-        return int(self.status.get("desiredNumberScheduled", 0))
+        return found_at(self.status, int, "desiredNumberScheduled") or 0
 
     @property
     def is_installer(self) -> bool:

@@ -17,7 +17,7 @@ from webhook.admission.survey import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
 from webhook.cluster.registration.match_conditions import MatchedNames, carries_name, matched_names_of
-from webhook.doctor.facts import ClusterFacts, Node
+from webhook.doctor.facts import ClusterFacts, Node, found_at
 from webhook.doctor.nodes import targets
 from webhook.doctor.registration import logs
 from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
@@ -231,7 +231,7 @@ def claims(facts: ClusterFacts) -> Result:
     """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
     classes = known(facts.device_classes, "the DeviceClasses", "list deviceclasses.resource.k8s.io")
     nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
-    resources = ((each, each.spec.get("extendedResourceName")) for each in classes)
+    resources = ((each, found_at(each.spec, str, "extendedResourceName")) for each in classes)
     served = [(each, key, _owner(key, facts.policy)) for each, key in resources if key]
     taken = [_served(each.metadata.name, key, owner, nodes) for each, key, owner in served if owner]
     of_others = facts.policy.settings.other_device_classes
