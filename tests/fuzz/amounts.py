@@ -28,32 +28,9 @@ from tests.fuzz.trial import Finding, Trial, all_containers
 
 NVIDIA = frozenset(
     {
-        *(
-            "nvidia",
-            "aliyun",
-            "gpushare",
-            "vcuda",
-            "qgpu",
-            "baidu",
-            "volcano",
-            "volcano-legacy",
-            "cce",
-            "vke",
-            "koordinator",
-        ),
-        *(
-            "elastic-gpu",
-            "nano-gpu",
-            "vgpu-manager",
-            "kai",
-            "nvfractions",
-            "tensor-fusion",
-            "mig",
-            "whole",
-            "timeslicing",
-            "mps",
-        ),
-        "mig-single",
+        *("nvidia", "aliyun", "gpushare", "vcuda", "qgpu", "baidu", "volcano", "volcano-legacy", "cce", "vke"),
+        *("koordinator", "elastic-gpu", "nano-gpu", "vgpu-manager", "kai", "nvfractions", "tensor-fusion", "mig"),
+        *("whole", "timeslicing", "mps", "mig-single"),
     }
 )
 """The vendors of NVIDIA's hardware."""

@@ -60,6 +60,11 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
         raise RaisedError(f"{type(error).__name__}: {error} at {at.filename}:{at.lineno}") from error
 
 
+def decided(pod: bytes, context: Context, policy: Policy) -> Decision:
+    """What is decided on a pod in JSON; raises as `called`."""
+    return called(decide, decode_pod(pod), context, policy)
+
+
 class Trial:
     """A case with the decision on it; everything else is computed on first use."""
 
@@ -67,7 +72,7 @@ class Trial:
         self.case = case
         self.raw = encode(case.pod)
         self.context = context_of(case)
-        self.decision: Decision = called(decide, decode_pod(self.raw), self.context, self.policy)
+        self.decision = decided(self.raw, self.context, self.policy)
 
     @property
     def setup(self) -> Setup:
@@ -104,7 +109,7 @@ class Trial:
     @cached_property
     def second(self) -> Decision:
         """The decision on what is stored."""
-        return called(decide, decode_pod(encode(self.stored)), self.context, self.policy)
+        return decided(encode(self.stored), self.context, self.policy)
 
     @cached_property
     def before(self) -> list[Read]:
