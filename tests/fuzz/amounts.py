@@ -47,7 +47,7 @@ PLAIN = re.compile(r"nvidia\.com/gpu|amd\.com/gpu|aws\.amazon\.com/neuron(core)?
 
 def amount_findings(trial: Trial) -> Iterator[Finding]:
     """Everything that is wrong with what the containers get."""
-    if trial.skipped or trial.decision.reason.code == "VGW010" or _lenient(trial):
+    if trial.skipped or trial.decision.reason.code == "VGW010" or not trial.enforced:
         return
     if not any(read.vendor for read in trial.before):
         if trial.decision.patch_json:
@@ -105,11 +105,6 @@ def _alone(trial: Trial, before: Read) -> Iterator[Finding]:
 def _rejected(read: Read) -> Finding:
     why = read.refused or "incomplete"
     return Finding(f"denied is: {why.partition(':')[0]}", f"{read.name}: {why}", read.vendor or "")
-
-
-def _lenient(trial: Trial) -> bool:
-    """Whether nothing is enforced: a mode, or a workload outside the roll-out."""
-    return trial.case.labels.get(f"{PREFIX}mode", "enforce") != "enforce" or "VGW111" in trial.codes
 
 
 def _warned(trial: Trial, read: Read) -> bool:

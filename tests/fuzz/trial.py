@@ -96,6 +96,22 @@ class Trial:
         return out and labels.get(f"{PREFIX}opt-out") != "forbidden"
 
     @cached_property
+    def enforced(self) -> bool:
+        """Whether decisions are enforced: by the namespace's mode, and for a workload within the roll-out."""
+        return self.case.labels.get(f"{PREFIX}mode", "enforce") == "enforce" and "VGW111" not in self.codes
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the namespace lets the guard act."""
+        return self.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """The labels and annotations of the pod."""
+        metadata = self.case.pod["metadata"]
+        return {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+
+    @cached_property
     def stored(self) -> Json:
         """The pod as the API server would store it.
 
