@@ -169,9 +169,7 @@ FAULTS: Final = (
     ),
     IDLE,
     replace(
-        IDLE,
-        name="a replica has few file descriptors, and 200 idle connections",
-        before=in_replicas.few_descriptors,
+        IDLE, name="a replica has few file descriptors, and 200 idle connections", before=in_replicas.few_descriptors
     ),
     Fault(
         "the disks of all replicas are full, their logs' too, and the Secret is deleted",
@@ -191,12 +189,7 @@ FAULTS: Final = (
         before=in_installation.state_folder,
         lasts=8,
     ),
-    Fault(
-        "a replica's clock is 70 days ahead",
-        in_replicas.clock_ahead,
-        _of_certificates("CertificateStore"),
-        lasts=8,
-    ),
+    Fault("a replica's clock is 70 days ahead", in_replicas.clock_ahead, _of_certificates("CertificateStore"), lasts=8),
     Fault(
         "30 reviews with namespaces of 6.5 MB",
         in_replicas.huge_namespaces,
@@ -212,12 +205,7 @@ FAULTS: Final = (
     Fault("the Secret is deleted", in_objects.secret_deleted, RESTORED),
     Fault("the Secret is emptied", in_objects.secret_emptied, RESTORED),
     Fault("the Secret is corrupted", in_objects.secret_corrupted, _of_certificates("CertificateInvalid")),
-    Fault(
-        "caBundle is emptied",
-        in_objects.bundle_emptied,
-        REPAIRED,
-        denied=ONCE,
-    ),
+    Fault("caBundle is emptied", in_objects.bundle_emptied, REPAIRED, denied=ONCE),
     Fault(
         "caBundle is emptied while all replicas start",
         in_objects.bundle_emptied_and_restart,
@@ -248,19 +236,9 @@ FAULTS: Final = (
         recovers=65,
     ),
     Fault(
-        "a namespace selector that selects nothing",
-        in_objects.namespaces_kept_out,
-        REPAIRED,
-        denied=ONCE,
-        recovers=65,
+        "a namespace selector that selects nothing", in_objects.namespaces_kept_out, REPAIRED, denied=ONCE, recovers=65
     ),
-    Fault(
-        "a forged newer version that selects no pod",
-        in_objects.newer_version,
-        REPAIRED,
-        denied=ONCE,
-        recovers=65,
-    ),
+    Fault("a forged newer version that selects no pod", in_objects.newer_version, REPAIRED, denied=ONCE, recovers=65),
     Fault(
         "a forged newer version that selects no opted-in namespace",
         in_objects.newer_version_without_opt_in,

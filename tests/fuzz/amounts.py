@@ -8,17 +8,7 @@ from itertools import product
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
-from tests.fuzz.oracle.meaning import (
-    ALL,
-    GIB,
-    MOST_DEVICES,
-    Amount,
-    Amounts,
-    Denied,
-    Meaning,
-    at_least,
-    percent,
-)
+from tests.fuzz.oracle.meaning import ALL, GIB, MOST_DEVICES, Amount, Amounts, Denied, Meaning, at_least, percent
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.reading import Read, read_with

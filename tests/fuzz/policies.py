@@ -160,9 +160,7 @@ SETUPS: tuple[Setup, ...] = (
         drops=frozenset({"gpushare"}),
     ),
     Setup(
-        "whole devices active",
-        settings="{owners: {nvidia.com/gpu: whole}}",
-        cluster=_owned("nvidia.com/gpu", "whole"),
+        "whole devices active", settings="{owners: {nvidia.com/gpu: whole}}", cluster=_owned("nvidia.com/gpu", "whole")
     ),
     Setup(
         "whole devices active and the target",
