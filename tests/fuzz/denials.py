@@ -88,9 +88,8 @@ def denial_verdict(trial: Trial) -> Verdict | None:
     return Verdict.OPEN if due is None else Verdict.DUE if due else Verdict.MISTAKEN
 
 
-def denial_findings(trial: Trial) -> Iterator[Finding]:
+def denial_findings(trial: Trial, verdict: Verdict | None) -> Iterator[Finding]:
     """A denial that is not due, or that nobody judges."""
-    verdict = denial_verdict(trial)
     denial = trial.decision.denial
     if denial is None or verdict in {Verdict.DUE, Verdict.OPEN, None}:
         return

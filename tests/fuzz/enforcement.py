@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tests.fuzz.amounts import NVIDIA
+from tests.fuzz.amounts import LIBRARY, NVIDIA
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
@@ -14,7 +14,6 @@ from tests.fuzz.trial import Finding, Trial
 
 Json = dict[str, Any]
 
-LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 FOLDER = "/usr/local/vgpu-shim"
 PRELOAD_FILE = {"name": "vgpu-shim", "mountPath": "/etc/ld.so.preload", "subPath": "ld.so.preload", "readOnly": True}
 HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator", "kai"})
