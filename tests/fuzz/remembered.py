@@ -25,7 +25,7 @@ def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]
         trial: the pod.
         closely: with a sibling by each field instead of any one, for any pod.
     """
-    draw, pod = Draw(zlib.crc32(trial.raw)), sibling_of(trial)
+    draw, pod = Draw(zlib.crc32(trial.raw)), sibling_of(trial.case)
     fields = FIELDS if closely else ()
     if not closely and draw.chance(0.5):
         had = [field for field in FIELDS if has(pod, field)]
@@ -36,7 +36,7 @@ def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]
 
 def sibling_findings(trial: Trial, draw: Draw, field: str) -> tuple[bool, list[Finding]]:
     """Whether a pod, or a sibling, is decided otherwise than another one by a field; what is wrong once that is remembered."""
-    policy, one, expected = trial.policy, sibling_of(trial), trial.decision
+    policy, one, expected = trial.policy, sibling_of(trial.case), trial.decision
     try:
         if field == "context.user" or draw.chance(0.3):
             one = changed(draw, field, marked(one) if field == "context.user" else one)

@@ -9,14 +9,15 @@ import json
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tests.fuzz.draw import Draw
-from tests.fuzz.generate import case_of
-from tests.fuzz.trial import Json, Trial, all_containers, context_of, decode, encode
+from tests.fuzz.generate import Case, case_of
+from tests.fuzz.trial import NAMESPACE, Json, Trial, all_containers, context_of, decode, encode
 from webhook.admission import Context, Namespace
 from webhook.pod import Container, Pod
 
@@ -57,15 +58,11 @@ class Sibling(NamedTuple):
         return encode(self.pod), Context(**context)
 
 
-def sibling_of(trial: Trial) -> Sibling:
-    """The pod of a trial."""
-    return Sibling(trial.case.pod, _around(trial.context))
-
-
-def _around(context: Context) -> Json:
-    of = context.namespace
-    namespace = {"name": of.name, "labels": of.labels, "annotations": of.annotations}
-    return {**msgspec.structs.asdict(context), "namespace": namespace}
+def sibling_of(case: Case) -> Sibling:
+    """The pod of a case."""
+    context = msgspec.structs.asdict(context_of(case))
+    namespace = {"name": NAMESPACE, "labels": case.labels, "annotations": case.annotations}
+    return Sibling(case.pod, {**context, "namespace": namespace})
 
 
 def _decoded(struct: Any, path: str) -> Iterator[str]:
@@ -109,10 +106,10 @@ def _holders(sibling: Sibling, field: str) -> list[Json]:
 @cache
 def _pool() -> list[Sibling]:
     cases = [case_of(SEED, number) for number in range(POOL)]
-    found = [Sibling(case.pod, _around(context_of(case))) for case in cases]
+    found = list(map(sibling_of, cases))
     for case in cases[:STORED]:
         with suppress(msgspec.DecodeError):
-            found.append(Sibling(Trial(case).stored, _around(context_of(case))))
+            found.append(sibling_of(replace(case, pod=Trial(case).stored)))
     return found
 
 
