@@ -147,21 +147,9 @@ def test_sources() -> None:
 
 COUNTS: Final = frozenset(
     {
-        *(
-            "nvidia.com/gpu",
-            "amd.com/gpu",
-            "gpu.intel.com/i915",
-            "gpu.intel.com/xe",
-            "habana.ai/gaudi",
-            "aws.amazon.com/neuron",
-        ),
-        *(
-            "aws.amazon.com/neuroncore",
-            "birentech.com/gpu",
-            "vastaitech.com/va",
-            "cambricon.com/mlu",
-            "nvshare.com/gpu",
-        ),
+        *("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi"),
+        *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "birentech.com/gpu", "vastaitech.com/va"),
+        *("cambricon.com/mlu", "nvshare.com/gpu"),
     }
 )
 """Names of whole devices, by what the plugins that have them say."""

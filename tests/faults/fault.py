@@ -125,7 +125,7 @@ class Fault:
 
     Attributes:
         name: for people, the row's first column.
-        happens: a context manager: the fault happens at its beginning, and ends with it.
+        happens: makes it happen; a context manager also ends it.
         signs: who hears of it; all of them have to.
         silent: why each other channel tells nothing.
         lasts: seconds for which it stays.
@@ -139,7 +139,7 @@ class Fault:
     """
 
     name: str
-    happens: "Callable[[Scene], AbstractContextManager[None]]"
+    happens: "Callable[[Scene], AbstractContextManager[None] | None]"
     signs: Signs
     silent: Mapping[str, str] = field(default_factory=dict)
     before: "Callable[[Scene], AbstractContextManager[None]]" = lambda _: nullcontext()

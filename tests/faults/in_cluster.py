@@ -61,8 +61,7 @@ def stale_label(scene: Scene) -> Iterator[None]:
     scene.ways.relay(Relay.mend)
 
 
-@contextmanager
-def many_namespaces(scene: Scene) -> Iterator[None]:
+def many_namespaces(scene: Scene) -> None:
     """Thousands of namespaces are created, and stay."""
 
     def namespace(number: int) -> Object:
@@ -70,7 +69,6 @@ def many_namespaces(scene: Scene) -> Iterator[None]:
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     scene.create_many("/api/v1/namespaces", namespace, NAMESPACES)
-    yield
 
 
 @contextmanager

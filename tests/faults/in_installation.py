@@ -47,8 +47,7 @@ def settings_and_controllers(scene: Scene) -> Iterator[None]:
         scene.plane.stop_component("kube-controller-manager")
 
 
-@contextmanager
-def namespace_lost(scene: Scene) -> Iterator[None]:
+def namespace_lost(scene: Scene) -> None:
     """The webhook's own namespace is deleted with all that is in it, and created again; then a replica restarts."""
     plane, client = scene.plane, scene.client
     client.delete("v1", "namespaces", OWN).accepted()
@@ -58,22 +57,18 @@ def namespace_lost(scene: Scene) -> Iterator[None]:
     scene.restart(0)
     plane.wait_until(scene.ready, "ready after the loss", 180)
     _still_in_force(scene, scene.replicas[1:])
-    yield
 
 
-@contextmanager
-def config_maps_lost(scene: Scene) -> Iterator[None]:
+def config_maps_lost(scene: Scene) -> None:
     """Everything is deleted at once."""
     scene.client.call("DELETE", f"/api/v1/namespaces/{OWN}/configmaps").accepted()
     _still_in_force(scene, scene.replicas)
     found = scene.configuration()
     assert found is not None
     assert {webhook["timeoutSeconds"] for webhook in found["webhooks"]} == {TIMEOUT}
-    yield
 
 
-@contextmanager
-def strangers_bundle(scene: Scene) -> Iterator[None]:
+def strangers_bundle(scene: Scene) -> None:
     """While no replica runs the Secret is lost, and somebody writes a CA of his own into caBundle; then all start."""
     stranger = make_ca("a stranger", dt.datetime.now(dt.UTC))
     bundle = base64.b64encode(stranger.certificate_pem).decode()
@@ -86,7 +81,6 @@ def strangers_bundle(scene: Scene) -> Iterator[None]:
     scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
     scene.change_configuration(change)
     scene.restart(0, 1)
-    yield
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tests.controlplane.beside import beside
@@ -14,44 +14,36 @@ from .scene import GROUP, KIND, LAST_GOOD, NAME, OWN, SECRET, Scene
 
 REVERT_EVERY = 0.8
 """Seconds after which somebody changes the configuration again."""
+NOTHING: Object = {"matchLabels": {"x": "y"}}
+"""A selector that selects nothing."""
 
 
-@contextmanager
-def secret_deleted(scene: Scene) -> Iterator[None]:
+def secret_deleted(scene: Scene) -> None:
     """The certificates are gone."""
     scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
-    yield
 
 
-@contextmanager
-def secret_emptied(scene: Scene) -> Iterator[None]:
+def secret_emptied(scene: Scene) -> None:
     """The Secret is there with all its keys, and holds nothing."""
     keys = scene.client.get("v1", "secrets", SECRET, OWN).accepted()["data"]
     scene.secret(**dict.fromkeys(keys, b"")).accepted()
-    yield
 
 
-@contextmanager
-def secret_corrupted(scene: Scene) -> Iterator[None]:
+def secret_corrupted(scene: Scene) -> None:
     """The Secret holds garbage."""
     scene.secret(**{"tls.key": b"garbage", "ca.key": b"garbage"}).accepted()
-    yield
 
 
-@contextmanager
-def bundle_emptied(scene: Scene) -> Iterator[None]:
+def bundle_emptied(scene: Scene) -> None:
     """The webhook configuration has no CA."""
     scene.change_configuration(_without_bundle)
-    yield
 
 
-@contextmanager
-def bundle_emptied_and_restart(scene: Scene) -> Iterator[None]:
+def bundle_emptied_and_restart(scene: Scene) -> None:
     """The same while no replica runs; then both start."""
     scene.kill(0, 1)
     scene.change_configuration(_without_bundle)
     scene.restart(0, 1)
-    yield
 
 
 @contextmanager
@@ -74,8 +66,7 @@ def configuration_opened(scene: Scene) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def namespaces_kept_out(scene: Scene) -> Iterator[None]:
+def namespaces_kept_out(scene: Scene) -> None:
     """One edit after which no namespace is selected."""
 
     def change(found: Object) -> None:
@@ -83,34 +74,17 @@ def namespaces_kept_out(scene: Scene) -> Iterator[None]:
             webhook["namespaceSelector"]["matchLabels"] = {"x": "y"}
 
     scene.change_configuration(change)
-    yield
 
 
-@contextmanager
-def newer_version(scene: Scene) -> Iterator[None]:
+def newer_version(scene: Scene) -> None:
     """A configuration that says it is from a newer version, and selects no pod."""
-
-    def change(found: Object) -> None:
-        found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = "99.0.0 000000000000"
-        for webhook in found["webhooks"]:
-            webhook["objectSelector"] = {"matchLabels": {"x": "y"}}
-
-    scene.change_configuration(change)
-    yield
+    scene.change_configuration(lambda found: _of_version("99.0.0", found, objectSelector=NOTHING))
 
 
-@contextmanager
-def newer_version_without_opt_in(scene: Scene) -> Iterator[None]:
+def newer_version_without_opt_in(scene: Scene) -> None:
     """The same, by a term for a label of our own."""
-
-    def change(found: Object) -> None:
-        found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = "99.0.0 000000000000"
-        for webhook in found["webhooks"]:
-            term = {"key": INJECT, "operator": "DoesNotExist"}
-            webhook["namespaceSelector"]["matchExpressions"].append(term)
-
-    scene.change_configuration(change)
-    yield
+    terms = [{"key": INJECT, "operator": "DoesNotExist"}]
+    scene.change_configuration(lambda found: _of_version("99.0.0", found, terms=terms))
 
 
 @contextmanager
@@ -118,13 +92,19 @@ def older_version(scene: Scene) -> Iterator[None]:
     """A tool applies what it has stored of a former version, with a term of its own, again and again."""
 
     def change(found: Object) -> None:
-        found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = "0.0.1 000000000000"
-        for webhook in found["webhooks"]:
-            webhook["failurePolicy"] = "Ignore"
-            webhook["objectSelector"] = {"matchLabels": {"x": "y"}}
+        _of_version("0.0.1", found, failurePolicy="Ignore", objectSelector=NOTHING)
 
     with _again_and_again(scene, lambda: scene.change_configuration(change)):
         yield
+
+
+def _of_version(version: str, found: Object, terms: Sequence[Object] = (), **parts: object) -> None:
+    """Say that another version has written a configuration, with other parts and more terms for namespaces."""
+    found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = f"{version} 000000000000"
+    for webhook in found["webhooks"]:
+        webhook.update(parts)
+        if terms:
+            webhook["namespaceSelector"]["matchExpressions"].extend(terms)
 
 
 @contextmanager
@@ -180,25 +160,19 @@ def in_force_by_record(scene: Scene) -> Iterator[None]:
     scene.delete_config_map("spoilt")
 
 
-@contextmanager
-def last_good_deleted(scene: Scene) -> Iterator[None]:
+def last_good_deleted(scene: Scene) -> None:
     """The record of the last good documents is gone."""
     scene.delete_config_map(LAST_GOOD)
-    yield
 
 
-@contextmanager
-def last_good_corrupted(scene: Scene) -> Iterator[None]:
+def last_good_corrupted(scene: Scene) -> None:
     """It holds garbage instead."""
     scene.config_map(LAST_GOOD, {"spoilt": "{{{", "nonsense": "\t:"})
-    yield
 
 
-@contextmanager
-def last_good_huge(scene: Scene) -> Iterator[None]:
+def last_good_huge(scene: Scene) -> None:
     """It holds as much garbage as an API server stores."""
     scene.config_map(LAST_GOOD, {"spoilt": "{" * 500_000, "nonsense": "\t" * 500_000})
-    yield
 
 
 @contextmanager

@@ -123,13 +123,7 @@ class Scene:
         return self._process(next(self._numbers) + 100, port, plain, *options, namespace=namespace)
 
     def _process(
-        self,
-        number: int,
-        port: int,
-        plain: int,
-        *options: str,
-        before: tuple[str, ...] = (),
-        namespace: str = OWN,
+        self, number: int, port: int, plain: int, *options: str, before: tuple[str, ...] = (), namespace: str = OWN
     ) -> Process:
         command = [
             *before,

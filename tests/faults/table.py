@@ -23,54 +23,60 @@ COUNTED: Final = "there may be thousands"
 NO_OBJECT: Final = "no object is affected"
 NO_EFFECT: Final = "pods are changed as before"
 
-REPAIRED: Final = Signs(
-    log=("registration",),
-    events=("RegistrationRepaired",),
-    metrics=("vgpu_webhook_configuration_repairs_total",),
-    alerts=("VgpuWebhookConfigurationChanged",),
-    checks=(Finding("events", "RegistrationRepaired: mutatingwebhookconfiguration/00-vgpu-webhook"),),
+CONFIGURATION: Final = "mutatingwebhookconfiguration/00-vgpu-webhook"
+SECRET: Final = "secret/vgpu-webhook-certificates"
+RECORD: Final = "configmap/vgpu-webhook-last-good"
+
+
+def _told(log: str, event: str, about: str, metric: str, alert: str) -> Signs:
+    """What each channel tells of, where `check` shows the Event, which is about an object."""
+    return Signs((log,), (event,), (metric,), (alert,), (Finding("events", f"{event}: {about}"),))
+
+
+def _of_certificates(event: str, about: str = SECRET) -> Signs:
+    """What tells of certificates that cannot be kept."""
+    metric, alert = "vgpu_webhook_certificate_failures_total", "VgpuWebhookCertificateFailures"
+    return _told("certificates", event, about, metric, alert)
+
+
+REPAIRED: Final = _told(
+    "registration",
+    "RegistrationRepaired",
+    CONFIGURATION,
+    "vgpu_webhook_configuration_repairs_total",
+    "VgpuWebhookConfigurationChanged",
 )
 REPAIRED_OFTEN: Final = replace(
     REPAIRED,
     metrics=(*REPAIRED.metrics, "vgpu_webhook_configuration_as_desired"),
     alerts=(*REPAIRED.alerts, "VgpuWebhookPodsKeptOut"),
     events=(*REPAIRED.events, "RegistrationContested"),
-    checks=(Finding("events", "RegistrationContested: mutatingwebhookconfiguration/00-vgpu-webhook"),),
+    checks=(Finding("events", f"RegistrationContested: {CONFIGURATION}"),),
 )
-RESTORED: Final = Signs(
-    log=("certificates",),
-    events=("CertificateRestored",),
-    metrics=("vgpu_webhook_certificate_failures_total",),
-    alerts=("VgpuWebhookCertificateFailures",),
-    checks=(Finding("events", "CertificateRestored: secret/vgpu-webhook-certificates"),),
-)
-UNTRUSTED: Final = Signs(
-    log=("certificates",),
-    events=("CertificateUntrusted",),
+RESTORED: Final = _of_certificates("CertificateRestored")
+UNTRUSTED: Final = replace(
+    _of_certificates("CertificateUntrusted"),
     metrics=("apiserver_admission_webhook_rejection_count",),
     alerts=("VgpuWebhookFailClosed",),
-    checks=(Finding("events", "CertificateUntrusted: secret/vgpu-webhook-certificates"),),
 )
-REJECTED: Final = Signs(
-    log=("mapping_rejected",),
-    events=("MappingRejected",),
-    metrics=("vgpu_webhook_config_map_accepted",),
-    alerts=("VgpuWebhookConfigMapRejected",),
+REJECTED: Final = replace(
+    _told(
+        "mapping_rejected", "MappingRejected", "", "vgpu_webhook_config_map_accepted", "VgpuWebhookConfigMapRejected"
+    ),
     checks=(Finding("mappings", "not in force"),),
 )
-LOST: Final = Signs(
-    log=("config_maps_lost",),
-    events=("ConfigMapsLost",),
-    metrics=("vgpu_webhook_config_maps_lost",),
-    alerts=("VgpuWebhookConfigMapsLost",),
-    checks=(Finding("events", "ConfigMapsLost: configmap/"),),
+LOST: Final = _told(
+    "config_maps_lost", "ConfigMapsLost", "configmap/", "vgpu_webhook_config_maps_lost", "VgpuWebhookConfigMapsLost"
 )
-LAST_GOOD_INVALID: Final = Signs(
-    log=("last_good_invalid",),
-    events=("LastGoodInvalid",),
-    metrics=("vgpu_webhook_last_good_invalid",),
-    alerts=("VgpuWebhookLastGoodInvalid",),
-    checks=(Finding("events", "LastGoodInvalid: configmap/vgpu-webhook-last-good"),),
+LAST_GOOD_INVALID: Final = _told(
+    "last_good_invalid", "LastGoodInvalid", RECORD, "vgpu_webhook_last_good_invalid", "VgpuWebhookLastGoodInvalid"
+)
+IDLE: Final = Fault(
+    "200 idle connections to a replica that permits 64",
+    in_replicas.idle_connections,
+    Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+    silent={"log": COUNTED, "events": NO_OBJECT, "checks": NO_EFFECT},
+    before=in_replicas.few_connections,
 )
 
 FAULTS: Final = (
@@ -161,19 +167,9 @@ FAULTS: Final = (
         denied=AWAY,
         lasts=8,
     ),
-    Fault(
-        "200 idle connections to a replica that permits 64",
-        in_replicas.idle_connections,
-        Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
-        silent={"log": COUNTED, "events": NO_OBJECT, "checks": NO_EFFECT},
-        before=in_replicas.few_connections,
-    ),
-    Fault(
-        "a replica has few file descriptors, and 200 idle connections",
-        in_replicas.idle_connections,
-        Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
-        silent={"log": COUNTED, "events": NO_OBJECT, "checks": NO_EFFECT},
-        before=in_replicas.few_descriptors,
+    IDLE,
+    replace(
+        IDLE, name="a replica has few file descriptors, and 200 idle connections", before=in_replicas.few_descriptors
     ),
     Fault(
         "the disks of all replicas are full, their logs' too, and the Secret is deleted",
@@ -189,28 +185,11 @@ FAULTS: Final = (
     Fault(
         "the disk of `--state-dir` is full, and the certificate there is lost",
         in_installation.state_folder_full,
-        Signs(
-            log=("certificates",),
-            events=("CertificateStore",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-            checks=(Finding("events", "CertificateStore: mutatingwebhookconfiguration/00-vgpu-webhook"),),
-        ),
+        _of_certificates("CertificateStore", CONFIGURATION),
         before=in_installation.state_folder,
         lasts=8,
     ),
-    Fault(
-        "a replica's clock is 70 days ahead",
-        in_replicas.clock_ahead,
-        Signs(
-            log=("certificates",),
-            events=("CertificateStore",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-            checks=(Finding("events", "CertificateStore: secret/vgpu-webhook-certificates"),),
-        ),
-        lasts=8,
-    ),
+    Fault("a replica's clock is 70 days ahead", in_replicas.clock_ahead, _of_certificates("CertificateStore"), lasts=8),
     Fault(
         "30 reviews with namespaces of 6.5 MB",
         in_replicas.huge_namespaces,
@@ -223,33 +202,10 @@ FAULTS: Final = (
         Signs(log=("reviews_suppressed",), metrics=("vgpu_webhook_reviews_total",), alerts=("VgpuWebhookDenials",)),
         silent={"events": "the user is told", "checks": "denied pods do not exist"},
     ),
-    Fault(
-        "the Secret is deleted",
-        in_objects.secret_deleted,
-        RESTORED,
-    ),
-    Fault(
-        "the Secret is emptied",
-        in_objects.secret_emptied,
-        RESTORED,
-    ),
-    Fault(
-        "the Secret is corrupted",
-        in_objects.secret_corrupted,
-        Signs(
-            log=("certificates",),
-            events=("CertificateInvalid",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-            checks=(Finding("events", "CertificateInvalid: secret/vgpu-webhook-certificates"),),
-        ),
-    ),
-    Fault(
-        "caBundle is emptied",
-        in_objects.bundle_emptied,
-        REPAIRED,
-        denied=Bound("until the repair", 60, 10),
-    ),
+    Fault("the Secret is deleted", in_objects.secret_deleted, RESTORED),
+    Fault("the Secret is emptied", in_objects.secret_emptied, RESTORED),
+    Fault("the Secret is corrupted", in_objects.secret_corrupted, _of_certificates("CertificateInvalid")),
+    Fault("caBundle is emptied", in_objects.bundle_emptied, REPAIRED, denied=ONCE),
     Fault(
         "caBundle is emptied while all replicas start",
         in_objects.bundle_emptied_and_restart,
@@ -280,19 +236,9 @@ FAULTS: Final = (
         recovers=65,
     ),
     Fault(
-        "a namespace selector that selects nothing",
-        in_objects.namespaces_kept_out,
-        REPAIRED,
-        denied=ONCE,
-        recovers=65,
+        "a namespace selector that selects nothing", in_objects.namespaces_kept_out, REPAIRED, denied=ONCE, recovers=65
     ),
-    Fault(
-        "a forged newer version that selects no pod",
-        in_objects.newer_version,
-        REPAIRED,
-        denied=ONCE,
-        recovers=65,
-    ),
+    Fault("a forged newer version that selects no pod", in_objects.newer_version, REPAIRED, denied=ONCE, recovers=65),
     Fault(
         "a forged newer version that selects no opted-in namespace",
         in_objects.newer_version_without_opt_in,
@@ -308,23 +254,15 @@ FAULTS: Final = (
         lasts=10,
         recovers=65,
     ),
-    Fault(
-        "a mapping that is invalid",
-        in_objects.bad_mapping,
-        REJECTED,
-    ),
-    Fault(
-        "a mapping with 2,000 long keys",
-        in_objects.long_conditions,
-        REJECTED,
-    ),
+    Fault("a mapping that is invalid", in_objects.bad_mapping, REJECTED),
+    Fault("a mapping with 2,000 long keys", in_objects.long_conditions, REJECTED),
     Fault(
         "the last good documents are deleted",
         in_objects.last_good_deleted,
         Signs(
             log=("last_good_restored",),
             events=("LastGoodRestored",),
-            checks=(Finding("events", "LastGoodRestored: configmap/vgpu-webhook-last-good"),),
+            checks=(Finding("events", f"LastGoodRestored: {RECORD}"),),
         ),
         silent={"metrics": "it is written again at once", "alerts": "it is written again at once"},
         before=in_objects.in_force_by_record,
@@ -344,13 +282,7 @@ FAULTS: Final = (
     Fault(
         "more last good documents than fit the record",
         in_objects.last_good_full,
-        Signs(
-            log=("last_good_full",),
-            events=("LastGoodFull",),
-            metrics=("vgpu_webhook_last_good_left_out",),
-            alerts=("VgpuWebhookLastGoodFull",),
-            checks=(Finding("events", "LastGoodFull: configmap/vgpu-webhook-last-good"),),
-        ),
+        _told("last_good_full", "LastGoodFull", RECORD, "vgpu_webhook_last_good_left_out", "VgpuWebhookLastGoodFull"),
     ),
     Fault(
         "the webhook's namespace is deleted and created again",
@@ -373,16 +305,6 @@ FAULTS: Final = (
         harmless=True,
     ),
     Fault("a second installation", in_objects.second_installation, REPAIRED, lasts=8),
-    Fault(
-        "2,000 mappings, more than may be in force",
-        in_cluster.many_mappings,
-        Signs(
-            log=("mapping_rejected",),
-            events=("MappingRejected",),
-            metrics=("vgpu_webhook_config_map_accepted",),
-            alerts=("VgpuWebhookConfigMapRejected",),
-            checks=(Finding("mappings", "not in force"),),
-        ),
-    ),
+    Fault("2,000 mappings, more than may be in force", in_cluster.many_mappings, REJECTED),
     Fault("5,000 namespaces", in_cluster.many_namespaces, Signs(), harmless=True),
 )

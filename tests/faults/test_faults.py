@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -107,7 +108,7 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     with stream.running():
         until(lambda: len(stream.fates) >= 5, 60)
         began = time.monotonic()
-        with fault.happens(scene):
+        with fault.happens(scene) or nullcontext():
             time.sleep(fault.lasts)
             during = scene.scrape()
             observed = observe(during, new_lines()) if fault.watched else Observed(checks=new_lines())

@@ -8,17 +8,7 @@ from itertools import product
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
-from tests.fuzz.oracle.meaning import (
-    ALL,
-    GIB,
-    MOST_DEVICES,
-    Amount,
-    Amounts,
-    Denied,
-    Meaning,
-    at_least,
-    percent,
-)
+from tests.fuzz.oracle.meaning import ALL, GIB, MOST_DEVICES, Amount, Amounts, Denied, Meaning, at_least, percent
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.reading import Read, read_with
@@ -28,32 +18,9 @@ from tests.fuzz.trial import Finding, Trial, all_containers
 
 NVIDIA = frozenset(
     {
-        *(
-            "nvidia",
-            "aliyun",
-            "gpushare",
-            "vcuda",
-            "qgpu",
-            "baidu",
-            "volcano",
-            "volcano-legacy",
-            "cce",
-            "vke",
-            "koordinator",
-        ),
-        *(
-            "elastic-gpu",
-            "nano-gpu",
-            "vgpu-manager",
-            "kai",
-            "nvfractions",
-            "tensor-fusion",
-            "mig",
-            "whole",
-            "timeslicing",
-            "mps",
-        ),
-        "mig-single",
+        *("nvidia", "aliyun", "gpushare", "vcuda", "qgpu", "baidu", "volcano", "volcano-legacy", "cce", "vke"),
+        *("koordinator", "elastic-gpu", "nano-gpu", "vgpu-manager", "kai", "nvfractions", "tensor-fusion", "mig"),
+        *("whole", "timeslicing", "mps", "mig-single"),
     }
 )
 """The vendors of NVIDIA's hardware."""
@@ -70,7 +37,7 @@ PLAIN = re.compile(r"nvidia\.com/gpu|amd\.com/gpu|aws\.amazon\.com/neuron(core)?
 
 def amount_findings(trial: Trial) -> Iterator[Finding]:
     """Everything that is wrong with what the containers get."""
-    if trial.skipped or trial.decision.reason.code == "VGW010" or _lenient(trial):
+    if trial.skipped or trial.decision.reason.code == "VGW010" or not trial.enforced:
         return
     if not any(read.vendor for read in trial.before):
         if trial.decision.patch_json:
@@ -128,11 +95,6 @@ def _alone(trial: Trial, before: Read) -> Iterator[Finding]:
 def _rejected(read: Read) -> Finding:
     why = read.refused or "incomplete"
     return Finding(f"denied is: {why.partition(':')[0]}", f"{read.name}: {why}", read.vendor or "")
-
-
-def _lenient(trial: Trial) -> bool:
-    """Whether nothing is enforced: a mode, or a workload outside the roll-out."""
-    return trial.case.labels.get(f"{PREFIX}mode", "enforce") != "enforce" or "VGW111" in trial.codes
 
 
 def _warned(trial: Trial, read: Read) -> bool:

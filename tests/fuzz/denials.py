@@ -49,22 +49,10 @@ SCHEDULERS = {
     "vgpu-manager": "vgpu-scheduler",
 }
 """Who schedules for a vendor, None: anybody; for the others it is HAMi."""
-NO_INIT = frozenset(
-    (
-        "aliyun",
-        "gpushare",
-        "vcuda",
-        "cce",
-        "volcano",
-        "vgpu-manager",
-        "koordinator",
-        "ascend",
-        "cambricon",
-        "hygon",
-        "kai",
-        "nvfractions",
-    )
-)
+NO_INIT = {
+    *("aliyun", "gpushare", "vcuda", "cce", "volcano", "vgpu-manager", "koordinator", "ascend", "cambricon", "hygon"),
+    *("kai", "nvfractions"),
+}
 """Who serves no init containers: their documentation, or their schedulers count containers only."""
 ONE_REQUEST = frozenset(("tensor-fusion", "koordinator"))
 """All containers of a pod get the same."""
@@ -100,9 +88,8 @@ def denial_verdict(trial: Trial) -> Verdict | None:
     return Verdict.OPEN if due is None else Verdict.DUE if due else Verdict.MISTAKEN
 
 
-def denial_findings(trial: Trial) -> Iterator[Finding]:
+def denial_findings(trial: Trial, verdict: Verdict | None) -> Iterator[Finding]:
     """A denial that is not due, or that nobody judges."""
-    verdict = denial_verdict(trial)
     denial = trial.decision.denial
     if denial is None or verdict in {Verdict.DUE, Verdict.OPEN, None}:
         return
@@ -114,6 +101,11 @@ def denial_findings(trial: Trial) -> Iterator[Finding]:
 
 def _requesting(trial: Trial) -> list[Read]:
     return [read for read in trial.before if read.vendor is not None]
+
+
+def _targets(trial: Trial) -> set[str]:
+    """The vendors that requests are to be written for."""
+    return {target_of(trial, read.vendor or "") for read in _requesting(trial)}
 
 
 def _names(trial: Trial) -> list[str]:
@@ -157,9 +149,8 @@ def _misspelled(trial: Trial, denial: Denial) -> bool:
     """A name of nobody's, or of somebody who is inactive, that is close to a known one."""
     owners = {name: owner_of(name, trial.setup.cluster.owners) for name in _names(trial) if "/" in name}
     unknown = {name for name, owner in owners.items() if owner is None or owner[0] in _inactive(trial)}
-    metadata = trial.case.pod["metadata"]
     return (
-        any(nearly_read(metadata.get(place)) for place in ("labels", "annotations"))
+        bool(nearly_read(trial.keys))
         or any(_distance(name, known) <= 3 for name in unknown for known in EXACT)
         or any(_resembles(name) for name in unknown)
         or any(NO_SLICE.fullmatch(name) for name in owners)
@@ -223,15 +214,6 @@ def _too_many(trial: Trial, denial: Denial) -> bool:
     )
 
 
-def _unknown_target(trial: Trial, denial: Denial) -> bool:
-    named = [target_of(trial, read.vendor or "") for read in _requesting(trial)]
-    return any(name not in EXPRESSES and name != "neutral" for name in named)
-
-
-def _no_target(trial: Trial, denial: Denial) -> bool:
-    return any(target_of(trial, read.vendor or "") == "neutral" for read in _requesting(trial))
-
-
 def _no_equivalent(trial: Trial, denial: Denial) -> bool | None:
     reads = _requesting(trial)
     pairs = [(read, target_of(trial, read.vendor or "")) for read in reads]
@@ -289,8 +271,7 @@ def _on_a_card(trial: Trial, amounts: Amounts, target: str) -> Iterator[Amounts]
 
 def _read_differently(trial: Trial, denial: Denial) -> bool | None:
     """Others read the target's names, or a key of the pod counts for what is written, too."""
-    reads = _requesting(trial)
-    targets = {target_of(trial, read.vendor or "") for read in reads}
+    reads, targets = _requesting(trial), _targets(trial)
     if any(read.unsure for read in reads):
         return None
     if targets & _inactive(trial) or any(read.refused or read.left for read in reads):
@@ -298,8 +279,7 @@ def _read_differently(trial: Trial, denial: Denial) -> bool | None:
     together = {*targets, *[read.vendor for read in reads]} & FOR_THE_POD
     if together and (len(reads) > 1 or any(read.init for read in reads)):
         return True
-    metadata = trial.case.pod["metadata"]
-    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    keys = trial.keys
     selector = trial.case.pod["spec"].get("nodeSelector") or {}
     if "metax" in targets and any(key.startswith("metax-tech.com/sgpu-") for key in keys):
         return True
@@ -310,10 +290,8 @@ def _read_differently(trial: Trial, denial: Denial) -> bool | None:
 
 def _held_otherwise(trial: Trial, denial: Denial) -> bool:
     """A label or annotation that counts devices, or that a mapping places, stands there already."""
-    metadata = trial.case.pod["metadata"]
-    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     starts = (*HOLDS, *PLACED, "tensor-fusion.ai/", "metax-tech.com/sgpu-", f"{PREFIX}container.")
-    return any(key.startswith(starts) for key in keys)
+    return any(key.startswith(starts) for key in trial.keys)
 
 
 def _init(trial: Trial, denial: Denial) -> bool:
@@ -326,21 +304,14 @@ def _init(trial: Trial, denial: Denial) -> bool:
 def _disagree(trial: Trial, denial: Denial) -> bool:
     """Several containers, and a key of the pod for all of them; or one of them stays where another leaves."""
     reads = _requesting(trial)
-    targets = {target_of(trial, read.vendor or "") for read in reads}
-    return len(reads) > 1 and (bool(targets & FOR_THE_POD) or any(read.left for read in reads))
+    return len(reads) > 1 and (bool(_targets(trial) & FOR_THE_POD) or any(read.left for read in reads))
 
 
 def _other_scheduler(trial: Trial, denial: Denial) -> bool:
     """The mapping permits no other scheduler: Volcano's, where it is configured so."""
     scheduler = trial.case.pod["spec"].get("schedulerName")
-    targets = {target_of(trial, read.vendor or "") for read in _requesting(trial)}
     strict = "volcano, place: {conflict: deny}" in trial.setup.mappings
-    return strict and "volcano" in targets and scheduler not in {None, "", "volcano"}
-
-
-def _two_schedulers(trial: Trial, denial: Denial) -> bool:
-    targets = {target_of(trial, read.vendor or "") for read in _requesting(trial)}
-    return len({SCHEDULERS.get(target, "hami-scheduler") for target in targets} - {None}) > 1
+    return strict and "volcano" in _targets(trial) and scheduler not in {None, "", "volcano"}
 
 
 def _shares(trial: Trial) -> list[Read]:
@@ -401,10 +372,8 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
     mounted |= {device["devicePath"] for container in requesting for device in container.get("volumeDevices") or []}
     # The plugins of HAMi and Volcano can take it from any container of the pod.
     variables |= {entry["name"] for entry in _variables(trial)} & {"CUDA_DISABLE_CONTROL"}
-    metadata = trial.case.pod["metadata"]
-    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip", "audit"}
-    guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in keys for _, key, _ in SWITCHES)
+    guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in trial.keys for _, key, _ in SWITCHES)
     guarded = guarded or any(map(is_covered, mounted))
     return (guarded and not allowed) or _out_of_isolation(trial, {read.name for read in _shares(trial)})
 
@@ -412,16 +381,12 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
 def _out_of_isolation(trial: Trial, shares: set[str]) -> bool:
     """Whether a container that may hold a share reaches out of it, or runs in a sandbox: never removed, so never stripped."""
     spec = trial.case.pod["spec"]
-    if trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} or not shares:
+    if not trial.guarded or not shares:
         return False
     containers = [container for container in all_containers(trial.case.pod) if container["name"] in shares]
     return sandboxed(spec) or any(
         escapes(spec, container) or shows_devices(spec, container) for container in containers
     )
-
-
-def _preloaded(trial: Trial, denial: Denial) -> bool:
-    return any(entry["name"] == "LD_PRELOAD" and entry.get("valueFrom") for entry in _variables(trial))
 
 
 JUDGES: Mapping[str, Judge] = {
@@ -433,20 +398,22 @@ JUDGES: Mapping[str, Judge] = {
     "VGW318": _too_many,
     "VGW324": _claimed,
     "VGW325": _unreported,
-    "VGW401": _unknown_target,
+    "VGW401": lambda trial, _: not _targets(trial) <= {*EXPRESSES, "neutral"},
     "VGW402": _no_equivalent,
     "VGW403": _read_differently,
     "VGW404": _held_otherwise,
     "VGW405": _init,
-    "VGW406": _no_target,
+    "VGW406": lambda trial, _: "neutral" in _targets(trial),
     "VGW407": _disagree,
     "VGW502": _other_scheduler,
-    "VGW503": _two_schedulers,
+    "VGW503": lambda trial, _: len({SCHEDULERS.get(each, "hami-scheduler") for each in _targets(trial)} - {None}) > 1,
     "VGW504": _on_a_node,
     "VGW506": _privileged,
     "VGW603": _unmet,
     "VGW604": _collides,
     "VGW605": _guarded,
-    "VGW608": _preloaded,
+    "VGW608": lambda trial, _: any(
+        entry["name"] == "LD_PRELOAD" and entry.get("valueFrom") for entry in _variables(trial)
+    ),
 }
 """By code: every one that a decision can have (``test_denials.py``)."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tests.fuzz.amounts import NVIDIA
+from tests.fuzz.amounts import LIBRARY, NVIDIA
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
@@ -14,7 +14,6 @@ from tests.fuzz.trial import Finding, Trial
 
 Json = dict[str, Any]
 
-LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 FOLDER = "/usr/local/vgpu-shim"
 PRELOAD_FILE = {"name": "vgpu-shim", "mountPath": "/etc/ld.so.preload", "subPath": "ld.so.preload", "readOnly": True}
 HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator", "kai"})
@@ -84,10 +83,9 @@ REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 def enforcement_findings(trial: Trial) -> Iterator[Finding]:
     """Everything by which a container could use more than its share."""
-    labels = trial.case.labels
-    if trial.skipped or not trial.decision.allowed or labels.get(f"{PREFIX}mode", "enforce") != "enforce":
+    if trial.skipped or not trial.decision.allowed or not trial.enforced:
         return
-    if "VGW111" in trial.codes or not any(read.meaning for read in trial.before):
+    if not any(read.meaning for read in trial.before):
         return
     for (before, after), read, was in zip(trial.containers(), trial.after, trial.before, strict=True):
         if was.meaning is None or read.meaning is None:
@@ -97,10 +95,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             continue
         got = _sized(trial, got) if read.vendor == "nvidia" else got
         values = effective(after)
-        if (
-            trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
-            and read.vendor not in trial.setup.lenient
-        ):
+        if trial.guarded:
             yield from _lifted(after, values, read.vendor or "", got, limits_of(trial.setup, got))
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
@@ -123,8 +118,7 @@ def _switched_off_beside(trial: Trial) -> Iterator[Finding]:
         for name, got in amounts.items()
         if got is not None and not got.whole and reads[name].vendor in {"nvidia", "volcano"}
     }
-    allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "audit"} or "nvidia" in trial.setup.lenient
-    for _, after in trial.containers() if shares and not allowed else ():
+    for _, after in trial.containers() if shares and trial.guarded else ():
         value = effective(after).get("CUDA_DISABLE_CONTROL")
         if after["name"] not in shares and value is not None and value.lower() in TRUE:
             yield Finding("6 no variable lifts the limit of another container", f"{after['name']}: {value}")
@@ -383,7 +377,7 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
     limits = limits_of(trial.setup, got)
     # Where the guard lets variables through, one may stay that the shim does not write.
     names = {"CUDA_DEVICE_MEMORY_LIMIT", *limits}
-    if trial.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}:
+    if trial.guarded:
         names |= {name for name in values if name.startswith("CUDA_DEVICE_SM_LIMIT")}
     found = {name: values[name] for name in names if name in values}
     if found != limits or "CUDA_DEVICE_MEMORY_LIMIT" not in limits:

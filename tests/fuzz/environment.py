@@ -9,65 +9,24 @@ Json = dict[str, Any]
 GUARDED = (
     *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DISABLE_CONTROL", "GPU_CORE_UTILIZATION_POLICY"),
     *("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT", "CUDA_REDIRECT"),
-    *(
-        "CUDA_DEVICE_MEMORY_SHARED_CACHE",
-        "CUDA_OVERSUBSCRIBE",
-        "ASCEND_VISIBLE_DEVICES",
-        "CGPU_DISABLE",
-        "NPU_MEM_QUOTA",
-    ),
-    *("DISABLE_GPU_LIMITER", "HSA_CU_MASK", "HIP_DEVICE_MEMORY_LIMIT", "LD_AUDIT", "ASCEND_VNPU_SPECS", "NPU_PRIORITY"),
-    *("NVIDIA_GPU_MEMORY_LIMIT", "CUDA_MPS_PIPE_DIRECTORY"),
-    *(
-        "DOCKER_RESOURCE_GPU",
-        "HCU_VISIBLE_DEVICES",
-        "VHCU_VISIBLE_DEVICES",
-        "VIRTUAL_DEVICES",
-        "VASTAI_VISIBLE_DEVICES",
-    ),
+    *("CUDA_DEVICE_MEMORY_SHARED_CACHE", "CUDA_OVERSUBSCRIBE", "ASCEND_VISIBLE_DEVICES", "CGPU_DISABLE"),
+    *("NPU_MEM_QUOTA", "DISABLE_GPU_LIMITER", "HSA_CU_MASK", "HIP_DEVICE_MEMORY_LIMIT", "LD_AUDIT"),
+    *("ASCEND_VNPU_SPECS", "NPU_PRIORITY", "NVIDIA_GPU_MEMORY_LIMIT", "CUDA_MPS_PIPE_DIRECTORY", "DOCKER_RESOURCE_GPU"),
+    *("HCU_VISIBLE_DEVICES", "VHCU_VISIBLE_DEVICES", "VIRTUAL_DEVICES", "VASTAI_VISIBLE_DEVICES"),
     *("TOPS_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "ILUVATAR_COREX_VISIBLE_DEVICES", "ASCEND_RUNTIME_OPTIONS"),
-    *("ZE_AFFINITY_MASK", "BIREN_VISIBLE_DEVICES", "XPU0_MEMORY_LIMIT"),
-    *("ALIYUN_COM_GPU_MEM_CONTAINER", "ALIYUN_COM_GPU_MEM_DEV", "DISABLE_VGPU_CONTROL", "CUDA_MEM_LIMIT_0"),
+    *("ZE_AFFINITY_MASK", "BIREN_VISIBLE_DEVICES", "XPU0_MEMORY_LIMIT", "ALIYUN_COM_GPU_MEM_CONTAINER"),
+    *("ALIYUN_COM_GPU_MEM_DEV", "DISABLE_VGPU_CONTROL", "CUDA_MEM_LIMIT_0"),
 )
 LOADER = ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VGPU_WEBHOOK_LD_LIBRARY_PATH")
 PLAIN = ("A", "E", "B", "PATH")
 VALUES = (
-    *(
-        "all",
-        "void",
-        "none",
-        "",
-        "0",
-        "0,1",
-        "true",
-        "false",
-        "1",
-        "TRUE",
-        "yes",
-        "disable",
-        "DEFAULT",
-        "force",
-        "3000m",
-        "30",
-    ),
-    *("GPU-8f3a", "4096m", "$(A)", "$(E)", "$$(A)", "$(NOWHERE)"),
+    *("all", "void", "none", "", "0", "0,1", "true", "false", "1", "TRUE", "yes", "disable", "DEFAULT", "force"),
+    *("3000m", "30", "GPU-8f3a", "4096m", "$(A)", "$(E)", "$$(A)", "$(NOWHERE)"),
 )
 PATHS = (
-    *(
-        "",
-        ":",
-        "/a",
-        "/a:",
-        ":/a",
-        "/a::/b",
-        "/usr/local/vgpu-shim",
-        "/usr/local/vgpu-shim:/x",
-        "/a:$(E)",
-        "$(E)/b",
-        "$(A):/c",
-    ),
-    *("/usr/local/vgpu-shim/libvgpu.so", "/b:/usr/local/vgpu-shim", "$(LD_LIBRARY_PATH)", "/a:$$(E)", "/a:$(NOWHERE)"),
-    "/usr/local/iluvatar/lib64:/usr/local/corex/lib64",
+    *("", ":", "/a", "/a:", ":/a", "/a::/b", "/usr/local/vgpu-shim", "/usr/local/vgpu-shim:/x", "/a:$(E)", "$(E)/b"),
+    *("$(A):/c", "/usr/local/vgpu-shim/libvgpu.so", "/b:/usr/local/vgpu-shim", "$(LD_LIBRARY_PATH)", "/a:$$(E)"),
+    *("/a:$(NOWHERE)", "/usr/local/iluvatar/lib64:/usr/local/corex/lib64"),
 )
 SOURCES: tuple[Json, ...] = (
     {"configMapKeyRef": {"name": "c", "key": "k"}},
@@ -78,29 +37,15 @@ SOURCES: tuple[Json, ...] = (
     {"fieldRef": {"fieldPath": "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"}},
 )
 SCHEDULERS = (
-    *(
-        "default-scheduler",
-        "hami-scheduler",
-        "volcano",
-        "kai-scheduler",
-        "runai-scheduler",
-        "koord-scheduler",
-        "vgpu-scheduler",
-    ),
-    *("my-scheduler", ""),
+    *("default-scheduler", "hami-scheduler", "volcano", "kai-scheduler", "runai-scheduler", "koord-scheduler"),
+    *("vgpu-scheduler", "my-scheduler", ""),
 )
 MARKS = (
-    *(
-        "hami.io/vgpu-node",
-        "hami.io/bind-phase",
-        "hami.io/vgpu-devices-allocated",
-        "ALIYUN_COM_GPU_MEM_IDX",
-        "volcano.sh/gpu-index",
-    ),
-    *("tencent.com/gpu-assigned", "tencent.com/predicate-time", "scheduling.koordinator.sh/device-allocated", "gas-ts"),
-    *("scheduling.koordinator.sh/gpu-minors", "nvidia.com/pre-allocated", "nvidia.com/predicate-node"),
-    *("tensor-fusion.ai/effective-hard-sm-percent", "hami.io/kunlun-allocated", "predicate-time", "NEURON_ALLOCATED"),
-    "CAMBRICON_DSMLU_PROFILE_INSTANCE",
+    *("hami.io/vgpu-node", "hami.io/bind-phase", "hami.io/vgpu-devices-allocated", "ALIYUN_COM_GPU_MEM_IDX"),
+    *("volcano.sh/gpu-index", "tencent.com/gpu-assigned", "tencent.com/predicate-time"),
+    *("scheduling.koordinator.sh/device-allocated", "gas-ts", "scheduling.koordinator.sh/gpu-minors"),
+    *("nvidia.com/pre-allocated", "nvidia.com/predicate-node", "tensor-fusion.ai/effective-hard-sm-percent"),
+    *("hami.io/kunlun-allocated", "predicate-time", "NEURON_ALLOCATED", "CAMBRICON_DSMLU_PROFILE_INSTANCE"),
     *("volcano.sh/vgpu-ids-new", "nano-gpu/assume", "received-resource-type", "tensor-fusion.ai/gpu-ids"),
 )
 SWITCHES = (

@@ -66,10 +66,11 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
     policy_of(case.setup).forget()
     try:
         trial = Trial(case)
+        verdict = denial_verdict(trial)
         findings = list(plain_findings(trial))
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
-            findings += [*hidden_findings(trial), *own_key_findings(trial), *denial_findings(trial)]
+            findings += [*hidden_findings(trial), *own_key_findings(trial), *denial_findings(trial, verdict)]
             findings += belonging_findings(trial)
             findings += sampled_findings(trial) if closely else contradiction_findings(trial)
         findings += memory_findings(trial, closely=closely)
@@ -80,7 +81,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
     decision = trial.decision
     if decision.allowed:
         return "changed" if decision.patch_json else "untouched", findings
-    return OPEN if denial_verdict(trial) is Verdict.OPEN else DENIED, findings
+    return OPEN if verdict is Verdict.OPEN else DENIED, findings
 
 
 def shown(case: Case) -> str:

@@ -27,10 +27,10 @@ def own_key_findings(trial: Trial) -> Iterator[Finding]:
     if on_pod or on_namespace:
         yield from _differences(trial, Trial(_correct(case)))
     denial = trial.decision.denial
-    if not quiet and (denial is None or denial.reason.code == "VGW313"):
-        told = [finding.text for finding in (*trial.decision.warnings, *(() if denial is None else (denial,)))]
-        for key in (key for place in ("labels", "annotations") for key in nearly_read(metadata.get(place))):
-            if denial is None and not any(f"{key} is not a known" in text for text in told):
+    if not quiet and denial is None:
+        told = [finding.text for finding in trial.decision.warnings]
+        for key in nearly_read(trial.keys):
+            if not any(f"{key} is not a known" in text for text in told):
                 yield Finding("9 a misspelled key of a system is reported", key)
 
 

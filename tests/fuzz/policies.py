@@ -98,7 +98,6 @@ class Setup:
         translate: vendor → its `translateTo`.
         defaults: of vendors, by dimension.
         drops: vendors that may drop cores.
-        lenient: vendors whose guard is weaker than the built-in one.
         cards: bytes of a device by the name in the label of nodes.
         whole: whether counts alone are whole devices.
         served: vendors whose requests stay in their keys beside the target.
@@ -114,7 +113,6 @@ class Setup:
     translate: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Defaults] = field(default_factory=lambda: BUILT_IN_DEFAULTS)
     drops: frozenset[str] = frozenset()
-    lenient: frozenset[str] = frozenset()
     cards: Mapping[str, int] = field(default_factory=dict)
     claims_permitted: bool = False
     whole: bool = False
@@ -162,9 +160,7 @@ SETUPS: tuple[Setup, ...] = (
         drops=frozenset({"gpushare"}),
     ),
     Setup(
-        "whole devices active",
-        settings="{owners: {nvidia.com/gpu: whole}}",
-        cluster=_owned("nvidia.com/gpu", "whole"),
+        "whole devices active", settings="{owners: {nvidia.com/gpu: whole}}", cluster=_owned("nvidia.com/gpu", "whole")
     ),
     Setup(
         "whole devices active and the target",

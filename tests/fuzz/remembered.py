@@ -6,16 +6,10 @@ from collections.abc import Iterator
 import msgspec
 
 from tests.fuzz.draw import Draw
-from tests.fuzz.siblings import FIELDS, Sibling, changed, copied, marked
-from tests.fuzz.trial import Finding, Trial, called, encode
-from webhook.admission import Decision, decide
-from webhook.mapping.model.policy import Policy
-from webhook.pod import decode_pod
+from tests.fuzz.siblings import FIELDS, changed, has, marked, sibling_of
+from tests.fuzz.trial import Finding, Trial, decided
 
 RULE = "a decision depends on its arguments only"
-BESIDE = {"context.user": marked}
-"""What has to be there for a field to matter: marks of schedulers, which some users may write."""
-
 RARE = (
     *("metadata.labels", "spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.runtimeClassName"),
     "context.user",
@@ -25,45 +19,37 @@ DRAWN = (*FIELDS, *RARE * 6)
 
 
 def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]:
-    """Everything that is decided otherwise after a sibling of the pod was remembered.
+    """Everything that is decided otherwise after a sibling of the pod was remembered, for one pod of two.
 
     Args:
         trial: the pod.
-        closely: with a sibling by each field instead of any one.
+        closely: with a sibling by each field instead of any one, for any pod.
     """
-    draw = Draw(zlib.crc32(trial.raw))
-    for field in FIELDS if closely else (draw.pick(DRAWN),):
-        yield from sibling_findings(trial, draw, field)
+    draw, pod = Draw(zlib.crc32(trial.raw)), sibling_of(trial.case)
+    fields = FIELDS if closely else ()
+    if not closely and draw.chance(0.5):
+        had = [field for field in FIELDS if has(pod, field)]
+        fields = (draw.pick(had if draw.chance(0.4) else DRAWN),)
+    for field in fields:
+        yield from sibling_findings(trial, draw, field)[1]
 
 
-def sibling_findings(trial: Trial, draw: Draw, field: str) -> Iterator[Finding]:
-    """What is wrong with the decision on a pod, or a sibling, after another one by a field was remembered."""
+def sibling_findings(trial: Trial, draw: Draw, field: str) -> tuple[bool, list[Finding]]:
+    """Whether a pod, or a sibling, is decided otherwise than another one by a field; what is wrong once that is remembered."""
+    policy, one, expected = trial.policy, sibling_of(trial.case), trial.decision
     try:
-        yield from borrowed(*pair(trial, draw, field), trial.policy, field)
+        if field == "context.user" or draw.chance(0.3):
+            one = changed(draw, field, marked(one) if field == "context.user" else one)
+            policy.forget()
+            expected = decided(*one.arguments(), policy)
+        other = changed(draw, field, one).arguments()
+        policy.forget()
+        first, second = (decided(*other, policy) for _ in range(2))
+        differ = first != expected and len(policy.memo) > 0
+        borrowed = differ and decided(*one.arguments(), policy) != expected
     except msgspec.DecodeError:
-        return
-
-
-def pair(trial: Trial, draw: Draw, field: str) -> tuple[Sibling, Sibling]:
-    """Two pods that differ in a field: the trial's and a sibling, or by chance two siblings."""
-    pod = Sibling(trial.case.pod, trial.context)
-    one = BESIDE[field](draw, copied(pod)) if field in BESIDE else pod
-    if draw.chance(0.5):
-        one = changed(draw, field, one)
-    return one, changed(draw, field, one)
-
-
-def borrowed(one: Sibling, other: Sibling, policy: Policy, field: str) -> Iterator[Finding]:
-    """Everything in which the decision on a pod depends on another one that was remembered before."""
-    policy.forget()
-    expected = _decided(one, policy)
-    policy.forget()
-    if _decided(other, policy) != _decided(other, policy):
-        yield Finding(RULE, f"another one at second sight, of a sibling by {field}", field)
-    if len(policy.memo) and _decided(one, policy) != expected:
-        yield Finding(RULE, f"another one after a sibling by {field}", field)
-    policy.forget()
-
-
-def _decided(sibling: Sibling, policy: Policy) -> Decision:
-    return called(decide, decode_pod(encode(sibling.pod)), sibling.context, policy)
+        return False, []
+    finally:
+        policy.forget()
+    told = {"another one at second sight, of a": first != second, "another one after a": borrowed}
+    return differ, [Finding(RULE, f"{what} sibling by {field}", field) for what, wrong in told.items() if wrong]

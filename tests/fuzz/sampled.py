@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.amounts import target_of, whole_counts
-from tests.fuzz.generate import Case
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
@@ -50,7 +49,7 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
         return
     # A default of memory also decides what a count alone requests; without it the annotation for that does.
     plain[chosen] = "whole" if whole_counts(trial) else "share"
-    other = Trial(_with_annotations(trial.case, plain))
+    other = Trial(replace(trial.case, annotations=plain))
     if not other.decision.allowed:
         return
     denial = trial.decision.denial
@@ -110,10 +109,6 @@ def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
             if getattr(got, dimension) != getattr(wanted, dimension):
                 detail = f"{read.name}: {dimension} of {wanted} became {got}"
                 yield Finding("a default changes nothing that is specified", detail, read.vendor or "")
-
-
-def _with_annotations(case: Case, annotations: dict[str, str]) -> Case:
-    return replace(case, annotations=annotations)
 
 
 def _amounts(read: Read) -> Amounts | None:

@@ -10,7 +10,12 @@ from tests.fuzz.generate import Case
 from tests.fuzz.judge import judge
 from tests.fuzz.misspelled import PREFIX
 
+Path = tuple[str | int, ...]
+
 NEVER_REMOVED = frozenset({f"{PREFIX}inject"})
+KEPT = frozenset({"name", "apiVersion", "kind"})
+NEEDED = frozenset({("metadata",), ("spec",), ("spec", "containers")})
+"""What a pod has; it also has a container."""
 
 
 def shrunk(case: Case, rule: str, vendor: str) -> Case:
@@ -50,50 +55,37 @@ def _candidates(case: Case) -> Iterator[Case]:
         yield replace(case, labels={name: text for name, text in case.labels.items() if name != key})
     for key in case.annotations:
         yield replace(case, annotations={name: text for name, text in case.annotations.items() if name != key})
-    for path in sorted(_paths(case.pod), key=len):
-        yield replace(case, pod=_without(case.pod, path))
-    for path, value in _leaves(case.pod):
-        if isinstance(value, str) and value.isdecimal() and len(value) > 1 and path[-1] != "name":
-            for plainer in ("1", str(int(value) // 2), str(int(value) - 1)):
-                yield replace(case, pod=_with(case.pod, path, plainer))
+    for pod in _plainer(case.pod):
+        yield replace(case, pod=pod)
 
 
-def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def _plainer(pod: Any) -> Iterator[Any]:
+    """A pod with one part less, the largest parts first, or with a smaller number."""
+    parts = [(path, value) for path, value in _parts(pod) if path[-1] not in KEPT]
+    for path, _ in sorted(parts, key=lambda part: len(part[0])):
+        if path not in NEEDED and (path != ("spec", "containers", 0) or len(pod["spec"]["containers"]) > 1):
+            yield _changed(pod, path, None)
+    for path, value in parts:
+        if isinstance(value, str) and value.isdecimal() and len(value) > 1:
+            for smaller in ("1", str(int(value) // 2), str(int(value) - 1)):
+                yield _changed(pod, path, smaller)
+
+
+def _parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Everything in a pod, with where it is."""
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, member in members:
-        if path == ("spec", "containers") and len(value) == 1:
-            pass  # a pod has a container
-        elif (*path, key) not in {("metadata",), ("spec",), ("spec", "containers")} and key not in {
-            "name",
-            "apiVersion",
-            "kind",
-        }:
-            yield (*path, key)
-        yield from _paths(member, (*path, key))
+        yield (*path, key), member
+        yield from _parts(member, (*path, key))
 
 
-def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, member in members:
-        if isinstance(member, dict | list):
-            yield from _leaves(member, (*path, key))
-        else:
-            yield (*path, key), member
-
-
-def _without(pod: Any, path: tuple[str | int, ...]) -> Any:
-    changed = copy.deepcopy(pod)
-    parent = changed
+def _changed(pod: Any, path: Path, value: str | None) -> Any:
+    """The pod with another value, or without one."""
+    changed = parent = copy.deepcopy(pod)
     for key in path[:-1]:
         parent = parent[key]
-    del parent[path[-1]]
-    return changed
-
-
-def _with(pod: Any, path: tuple[str | int, ...], value: str) -> Any:
-    changed = copy.deepcopy(pod)
-    parent = changed
-    for key in path[:-1]:
-        parent = parent[key]
-    parent[path[-1]] = value
+    if value is None:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
     return changed

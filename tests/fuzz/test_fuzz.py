@@ -241,12 +241,7 @@ def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "cores, refused",
-    [
-        (("30", "30"), None),
-        (("30", None), OPEN_SUM),
-        (("30", "40"), "summed requests that differ"),
-    ],
+    "cores, refused", [(("30", "30"), None), (("30", None), OPEN_SUM), (("30", "40"), "summed requests that differ")]
 )
 def test_sums_that_a_default_can_make_equal(cores: tuple[str | None, ...], refused: str | None) -> None:
     """The oracle rejects summed requests for good only where what is specified differs."""

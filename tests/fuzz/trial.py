@@ -60,6 +60,11 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
         raise RaisedError(f"{type(error).__name__}: {error} at {at.filename}:{at.lineno}") from error
 
 
+def decided(pod: bytes, context: Context, policy: Policy) -> Decision:
+    """What is decided on a pod in JSON; raises as `called`."""
+    return called(decide, decode_pod(pod), context, policy)
+
+
 class Trial:
     """A case with the decision on it; everything else is computed on first use."""
 
@@ -67,7 +72,7 @@ class Trial:
         self.case = case
         self.raw = encode(case.pod)
         self.context = context_of(case)
-        self.decision: Decision = called(decide, decode_pod(self.raw), self.context, self.policy)
+        self.decision = decided(self.raw, self.context, self.policy)
 
     @property
     def setup(self) -> Setup:
@@ -91,6 +96,22 @@ class Trial:
         return out and labels.get(f"{PREFIX}opt-out") != "forbidden"
 
     @cached_property
+    def enforced(self) -> bool:
+        """Whether decisions are enforced: by the namespace's mode, and for a workload within the roll-out."""
+        return self.case.labels.get(f"{PREFIX}mode", "enforce") == "enforce" and "VGW111" not in self.codes
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the namespace lets the guard act."""
+        return self.case.annotations.get(f"{PREFIX}guard") not in {"allow", "audit"}
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """The labels and annotations of the pod."""
+        metadata = self.case.pod["metadata"]
+        return {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+
+    @cached_property
     def stored(self) -> Json:
         """The pod as the API server would store it.
 
@@ -104,7 +125,7 @@ class Trial:
     @cached_property
     def second(self) -> Decision:
         """The decision on what is stored."""
-        return called(decide, decode_pod(encode(self.stored)), self.context, self.policy)
+        return decided(encode(self.stored), self.context, self.policy)
 
     @cached_property
     def before(self) -> list[Read]:

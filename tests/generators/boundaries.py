@@ -15,20 +15,7 @@ from webhook.mapping.model.vendor import Derived, Key, Vendor
 from webhook.quantity import QuantityError, parse_quantity
 
 COUNTS = (1, 2, 3, 4, 8, 4095, 4096)
-_RULES = {
-    "values",
-    "when",
-    "per",
-    "memory",
-    "cores",
-    "devices",
-    "step",
-    "rows",
-    "keys",
-    "forms",
-    "variables",
-    "absent",
-}
+_RULES = {"values", "when", "per", "memory", "cores", "devices", "step", "rows", "keys", "forms", "variables", "absent"}
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 

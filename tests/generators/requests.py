@@ -127,10 +127,7 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
     for container in regular:
         if container["name"] == "main" and side:
             container["resources"] = {"limits": side, "requests": dict(side)}
-    return {
-        "metadata": {"name": "p", "labels": labels, "annotations": annotations},
-        "spec": {"containers": regular},
-    }
+    return {"metadata": {"name": "p", "labels": labels, "annotations": annotations}, "spec": {"containers": regular}}
 
 
 def _text(key: Key, number: Number | str) -> str:

@@ -342,10 +342,7 @@ def test_over_the_policy_in_force(browser: Browser, tmp_path: Path) -> None:
     """The page of a server shows its policy, and lets nobody write mappings or settings, not even by a link."""
     ports = ("--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0", "--state-dir", str(tmp_path))
     ready = r"ready: \S+, (http://\S+)"
-    with (
-        served("serve", "--standalone", *ports, "--playground", ready=ready) as url,
-        browser.new_context() as context,
-    ):
+    with served("serve", "--standalone", *ports, "--playground", ready=ready) as url, browser.new_context() as context:
         page = context.new_page()
         page.on("pageerror", lambda error: pytest.fail(str(error)))
         opened(page, f"{url}/playground/")

@@ -26,18 +26,8 @@ GROUPS: Final = {
 }
 """What its pods leave behind where nothing is garbage collected."""
 PLUGINS: Final = (
-    *(
-        "predicates",
-        "proportion",
-        "priority",
-        "nodeavailability",
-        "resourcetype",
-        "podaffinity",
-        "elastic",
-        "kubeflow",
-        "ray",
-    ),
-    *("subgrouporder", "taskorder", "nominatednode", "dynamicresources", "minruntime", "topology", "snapshot"),
+    *("predicates", "proportion", "priority", "nodeavailability", "resourcetype", "podaffinity", "elastic", "kubeflow"),
+    *("ray", "subgrouporder", "taskorder", "nominatednode", "dynamicresources", "minruntime", "topology", "snapshot"),
     *("sg-nodelocalgreedy", "sg-multinodegang", "gpupack"),
 )
 """Of its operator's default configuration (pkg/operator/operands/scheduler), but those below."""

@@ -316,10 +316,7 @@ def charged(place: Place, name: str) -> tuple[Number | None, str] | None:
 
 def test_claims_and_jobs_end_in_one_quota(tmp_path: Path) -> None:
     """As docs/dra.md configures it: a pod is counted by its claim, a Job by its keys; what exceeds the quota waits."""
-    with (
-        placed(tmp_path) as place,
-        started(place, documented_claims(), GATE),
-    ):
+    with placed(tmp_path) as place, started(place, documented_claims(), GATE):
         devices_published(place)
         with webhook_with_claims(place):
             create_queue(place, {MEMORY: "20Gi"})

@@ -43,10 +43,7 @@ def system(request: pytest.FixtureRequest) -> System:
 
 @pytest.fixture(scope="module")
 def result(
-    system: System,
-    control_plane: ControlPlane,
-    pytestconfig: pytest.Config,
-    tmp_path_factory: pytest.TempPathFactory,
+    system: System, control_plane: ControlPlane, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Result:
     """What became of every shape."""
     folder = tmp_path_factory.mktemp(system.name)

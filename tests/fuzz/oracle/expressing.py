@@ -65,36 +65,9 @@ class Wanted(NamedTuple):
         kind, number = self.amounts.cores
         return kind == "percent" and max(-(-number // step) * step, least) <= most
 
-
-def volcano(wanted: Wanted) -> bool:
-    """Volcano: MiB, or all memory without a key for it; no node reports its key for percent."""
-    return (wanted.sized(MIB) or wanted.all_of("memory")) and (wanted.part() or wanted.open("cores"))
-
-
-def hami_like(wanted: Wanted) -> bool:
-    """HAMi: MiB or percent, cores or none, of any number of devices."""
-    return (wanted.sized(MIB) or wanted.memory == "percent") and (wanted.part() or wanted.open("cores"))
-
-
-def volcano_legacy(wanted: Wanted) -> bool:
-    """MiB of one device, without a limit of cores; or whole devices."""
-    return wanted.whole or (wanted.devices == 1 and wanted.sized(MIB) and wanted.open("cores"))
-
-
-def aliyun(wanted: Wanted) -> bool:
-    """GiB; cores of one device only, in steps of 5."""
-    return wanted.sized(GIB) and (wanted.open("cores") or (wanted.devices == 1 and wanted.part(step=5)))
-
-
-def gpushare(wanted: Wanted) -> bool:
-    """Units of one device."""
-    unit = wanted.cluster.units.get("gpushare") or GIB
-    return wanted.devices == 1 and wanted.sized(unit) and wanted.open("cores")
-
-
-def vcuda(wanted: Wanted) -> bool:
-    """Whole devices; or 256 MiB and 1 to 99 % of one."""
-    return wanted.whole or (wanted.devices == 1 and wanted.sized(256 * MIB) and wanted.part(most=99))
+    def cores(self, least: int = 1, most: int = 100, step: int = 1) -> bool:
+        """The same, or no limit of them."""
+        return self.part(least, most, step) or self.open("cores")
 
 
 def qgpu(wanted: Wanted) -> bool:
@@ -109,52 +82,6 @@ def qgpu(wanted: Wanted) -> bool:
     return each < 100 and each * wanted.devices > 100 * (wanted.devices - 1)
 
 
-def baidu(wanted: Wanted) -> bool:
-    """Whole devices; GiB or percent of each, cores from 5 % or none; the model is the cluster's."""
-    if not wanted.configured:
-        return False
-    share = wanted.sized(GIB) or wanted.memory == "percent"
-    return wanted.whole or (share and (wanted.part(5) or wanted.open("cores")))
-
-
-def cce(wanted: Wanted) -> bool:
-    """128 MiB of each device, cores in steps of 5 or none."""
-    return wanted.sized(128 * MIB, 16384 * 128 * MIB) and (wanted.part(step=5, most=95) or wanted.open("cores"))
-
-
-def vke(wanted: Wanted) -> bool:
-    """Whole devices; or both MiB and 1 to 99 % of each."""
-    return wanted.whole or (wanted.sized(MIB) and wanted.part(most=99))
-
-
-def koordinator(wanted: Wanted) -> bool:
-    """Bytes or a ratio of each device, cores or none."""
-    return (wanted.sized(1) or wanted.memory == "percent") and (wanted.part() or wanted.open("cores"))
-
-
-def elastic_gpu(wanted: Wanted) -> bool:
-    """Whole devices; MiB of one, cores below 100 % or none; or cores alone."""
-    share = wanted.sized(MIB) and (wanted.part(most=99) or wanted.open("cores"))
-    return wanted.whole or (wanted.devices == 1 and (share or (wanted.open("memory") and wanted.part(most=99))))
-
-
-def nano_gpu(wanted: Wanted) -> bool:
-    """One percentage of one device."""
-    amounts = wanted.amounts
-    return wanted.devices == 1 and wanted.memory == "percent" and amounts.cores == amounts.memory
-
-
-def intel(wanted: Wanted) -> bool:
-    """Bytes and thousandths of each device, or no limit of either."""
-    return (wanted.sized(1) or wanted.open("memory")) and (wanted.amounts.cores[0] == "percent" or wanted.open("cores"))
-
-
-def vgpu_manager(wanted: Wanted) -> bool:
-    """MiB of each device, or all of it; cores or none."""
-    memory = wanted.sized(MIB) or wanted.all_of("memory")
-    return memory and (wanted.part() or wanted.open("cores"))
-
-
 def mig(wanted: Wanted) -> bool:
     """The smallest slice that is configured and holds the request: a program of CUDA sees one (its guide to MIG)."""
     slices = [MIG[name] for name in ((wanted.cluster.chip,) if wanted.cluster.chip else SLICES)]
@@ -163,48 +90,11 @@ def mig(wanted: Wanted) -> bool:
     return wanted.configured and wanted.devices == 1 and kind == "size" and held
 
 
-def mig_single(wanted: Wanted) -> bool:
-    """The same, where the devices are cut into slices of one size."""
-    return bool(wanted.cluster.chip) and mig(wanted)
-
-
-def kai(wanted: Wanted) -> bool:
-    """A fraction or MiB of each device."""
-    kind, number = wanted.amounts.memory
-    fraction = kind == "percent" and number < 100
-    return (fraction or wanted.sized(MIB)) and wanted.open("cores")
-
-
-def nvfractions(wanted: Wanted) -> bool:
-    """Bytes of each device."""
-    return wanted.sized(1) and wanted.open("cores")
-
-
 def tensor_fusion(wanted: Wanted) -> bool:
     """Bytes and percent of each of up to 128 devices, one of the two at least."""
     memory, cores = wanted.sized(1), wanted.part()
     both = (memory or wanted.open("memory")) and (cores or wanted.open("cores"))
     return both and (memory or cores) and wanted.devices <= 128
-
-
-def turns(wanted: Wanted) -> bool:
-    """Turns on devices, without a limit of anything."""
-    return wanted.open("memory") and wanted.open("cores")
-
-
-def mps(wanted: Wanted) -> bool:
-    """One part of one device."""
-    return turns(wanted) and wanted.devices == 1
-
-
-def devices(wanted: Wanted) -> bool:
-    """Whole devices only."""
-    return wanted.whole
-
-
-def iluvatar(wanted: Wanted) -> bool:
-    """Several devices are whole ones; 256 MiB of one, cores or none."""
-    return wanted.whole or (wanted.devices == 1 and wanted.sized(256 * MIB) and (wanted.part() or wanted.open("cores")))
 
 
 def cambricon(wanted: Wanted) -> bool:
@@ -217,39 +107,12 @@ def cambricon(wanted: Wanted) -> bool:
     return wanted.memory == "percent" if unit is None else wanted.sized(unit)
 
 
-def mthreads(wanted: Wanted) -> bool:
-    """Several devices are whole ones; legal sizes of one, cores in sixteenths or none."""
-    legal = wanted.sized(1, moore_threads_sizes(wanted.cluster.moore_threads)[-2] * 512 * MIB)
-    return wanted.whole or (wanted.devices == 1 and legal and (wanted.part() or wanted.open("cores")))
-
-
-def metax(wanted: Wanted) -> bool:
-    """Whole devices; GiB and cores of each: without cores it is all."""
-    return wanted.whole or (wanted.sized(GIB) and wanted.part())
-
-
-def hygon(wanted: Wanted) -> bool:
-    """Several devices are whole ones; MiB and cores of one: without cores it is all."""
-    return wanted.whole or (wanted.devices == 1 and wanted.sized(MIB) and wanted.part())
-
-
-def amd(wanted: Wanted) -> bool:
-    """MiB, or all memory without a key for it, and cores: without cores it is all. HAMi 2.10.0 has no key for percent."""
-    return wanted.whole or ((wanted.sized(MIB) or wanted.all_of("memory")) and wanted.part())
-
-
 def kunlun(wanted: Wanted) -> bool:
     """Whole devices by 1, 2, 4 and 8; or quarters and halves of up to 7, with exactly that part of the cores."""
     if wanted.whole:
         return wanted.devices in {1, 2, 4, 8}
     part = next((part for mib, part in KUNLUN.items() if wanted.sized(1, mib * MIB)), None)
     return part is not None and wanted.amounts.cores == ("percent", part) and wanted.devices < 8 and part < 100
-
-
-def enflame(wanted: Wanted) -> bool:
-    """Whole devices; or GiB of one, cores or none."""
-    share = wanted.devices == 1 and wanted.sized(GIB, 192 * GIB)
-    return wanted.whole or (share and (wanted.part() or wanted.open("cores")))
 
 
 def ascend(wanted: Wanted) -> bool:
@@ -262,46 +125,87 @@ def ascend(wanted: Wanted) -> bool:
     return wanted.devices == 1 and wanted.sized(1, templates[-1] * MIB) and wanted.open("cores")
 
 
-def neuron(wanted: Wanted) -> bool:
-    """Whole devices; or a core of one, which is half of it."""
-    return wanted.whole or (wanted.devices == 1 and wanted.open("memory") and wanted.part(most=50))
-
-
 EXPRESSES: Mapping[str, Callable[[Wanted], bool]] = {
-    "nvidia": hami_like,
-    "volcano": volcano,
-    "volcano-legacy": volcano_legacy,
-    "aliyun": aliyun,
-    "gpushare": gpushare,
-    "vcuda": vcuda,
+    # HAMi: MiB or percent, cores or none, of any number of devices.
+    "nvidia": lambda each: (each.sized(MIB) or each.memory == "percent") and each.cores(),
+    # MiB, or all memory without a key for it; no node reports Volcano's key for percent.
+    "volcano": lambda each: (each.sized(MIB) or each.all_of("memory")) and each.cores(),
+    # MiB of one device, without a limit of cores.
+    "volcano-legacy": lambda each: each.whole or (each.devices == 1 and each.sized(MIB) and each.open("cores")),
+    # GiB; cores of one device only, in steps of 5.
+    "aliyun": lambda each: each.sized(GIB) and (each.open("cores") or (each.devices == 1 and each.part(step=5))),
+    # Units of one device.
+    "gpushare": lambda each: (
+        each.devices == 1 and each.sized(each.cluster.units.get("gpushare") or GIB) and each.open("cores")
+    ),
+    # 256 MiB and 1 to 99 % of one.
+    "vcuda": lambda each: each.whole or (each.devices == 1 and each.sized(256 * MIB) and each.part(most=99)),
     "qgpu": qgpu,
-    "baidu": baidu,
-    "cce": cce,
-    "vke": vke,
-    "koordinator": koordinator,
-    "elastic-gpu": elastic_gpu,
-    "nano-gpu": nano_gpu,
-    "intel": intel,
-    "vgpu-manager": vgpu_manager,
+    # GiB or percent of each, cores from 5 % or none; the model is the cluster's.
+    "baidu": lambda each: (
+        each.configured and (each.whole or ((each.sized(GIB) or each.memory == "percent") and each.cores(5)))
+    ),
+    # 128 MiB of each device, cores in steps of 5 or none.
+    "cce": lambda each: each.sized(128 * MIB, 16384 * 128 * MIB) and each.cores(step=5, most=95),
+    # Both MiB and 1 to 99 % of each.
+    "vke": lambda each: each.whole or (each.sized(MIB) and each.part(most=99)),
+    # Bytes or a ratio of each device, cores or none.
+    "koordinator": lambda each: (each.sized(1) or each.memory == "percent") and each.cores(),
+    # MiB of one, cores below 100 % or none; or cores alone.
+    "elastic-gpu": lambda each: (
+        each.whole
+        or (
+            each.devices == 1
+            and ((each.sized(MIB) and each.cores(most=99)) or (each.open("memory") and each.part(most=99)))
+        )
+    ),
+    # One percentage of one device.
+    "nano-gpu": lambda each: (
+        each.devices == 1 and each.memory == "percent" and each.amounts.cores == each.amounts.memory
+    ),
+    # Bytes and thousandths of each device, or no limit of either.
+    "intel": lambda each: (
+        (each.sized(1) or each.open("memory")) and (each.amounts.cores[0] == "percent" or each.open("cores"))
+    ),
+    # MiB of each device, or all of it; cores or none.
+    "vgpu-manager": lambda each: (each.sized(MIB) or each.all_of("memory")) and each.cores(),
     "mig": mig,
-    "mig-single": mig_single,
-    "kai": kai,
-    "nvfractions": nvfractions,
+    # The same, where the devices are cut into slices of one size.
+    "mig-single": lambda each: bool(each.cluster.chip) and mig(each),
+    # A fraction or MiB of each device.
+    "kai": lambda each: (
+        ((each.memory == "percent" and each.amounts.memory[1] < 100) or each.sized(MIB)) and each.open("cores")
+    ),
+    # Bytes of each device.
+    "nvfractions": lambda each: each.sized(1) and each.open("cores"),
     "tensor-fusion": tensor_fusion,
-    "timeslicing": turns,
-    "mps": mps,
-    "whole": devices,
-    "biren": devices,
-    "vastai": devices,
-    "iluvatar": iluvatar,
+    # Turns on devices, without a limit of anything; by MPS one part of one device.
+    "timeslicing": lambda each: each.open("memory") and each.open("cores"),
+    "mps": lambda each: each.open("memory") and each.open("cores") and each.devices == 1,
+    **dict.fromkeys(("whole", "biren", "vastai"), lambda each: each.whole),
+    # Several devices are whole ones; 256 MiB of one, cores or none.
+    "iluvatar": lambda each: each.whole or (each.devices == 1 and each.sized(256 * MIB) and each.cores()),
     "cambricon": cambricon,
-    "mthreads": mthreads,
-    "metax": metax,
-    "hygon": hygon,
-    "amd": amd,
+    # Several devices are whole ones; legal sizes of one, cores in sixteenths or none.
+    "mthreads": lambda each: (
+        each.whole
+        or (
+            each.devices == 1
+            and each.sized(1, moore_threads_sizes(each.cluster.moore_threads)[-2] * 512 * MIB)
+            and each.cores()
+        )
+    ),
+    # GiB and cores of each: without cores it is all.
+    "metax": lambda each: each.whole or (each.sized(GIB) and each.part()),
+    # Several devices are whole ones; MiB and cores of one: without cores it is all.
+    "hygon": lambda each: each.whole or (each.devices == 1 and each.sized(MIB) and each.part()),
+    # MiB, or all memory without a key for it, and cores: without cores it is all. HAMi 2.10.0 has no key for percent.
+    "amd": lambda each: each.whole or ((each.sized(MIB) or each.all_of("memory")) and each.part()),
     "kunlun": kunlun,
-    "enflame": enflame,
+    # GiB of one, cores or none.
+    "enflame": lambda each: each.whole or (each.devices == 1 and each.sized(GIB, 192 * GIB) and each.cores()),
     "ascend": ascend,
-    "neuron": neuron,
+    # A core of one, which is half of it.
+    "neuron": lambda each: each.whole or (each.devices == 1 and each.open("memory") and each.part(most=50)),
 }
-"""By target; `neutral` is none."""
+"""By target; `neutral` is none. `each.whole` alone: whole devices."""

@@ -17,6 +17,8 @@ from tests.fuzz.oracle.meaning import (
     count,
     percent,
     size,
+    some_count,
+    some_percent,
 )
 
 SHARED: Mapping[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": UNLIMITED}
@@ -46,10 +48,10 @@ def nvidia(keys: Keys) -> Meaning | None:
     if not keys.has("gpu", "gpumem", "gpumem-percentage", "gpucores") and not keys.zeros - {"priority"}:
         return None
     gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
-    devices = _count(gpu)
+    devices = some_count(gpu)
     elsewhere(keys, "gpumem", "gpumem-percentage")  # HAMi's webhook adds all cores to a bare count
-    memory = size(mib, MIB) if mib is not None else None if part is None else percent(part)
-    return Meaning("nvidia", devices, memory, _percent(cores), SHARED)
+    memory = size(mib, MIB) if mib is not None else some_percent(part)
+    return Meaning("nvidia", devices, memory, some_percent(cores), SHARED)
 
 
 def elsewhere(keys: Keys, *amounts: str) -> None:
@@ -76,7 +78,7 @@ def iluvatar(keys: Keys) -> Meaning:
     if vgpu > 1:
         return Meaning("iluvatar", count(vgpu), ALL, ALL, corrected=cores not in {None, 100 * vgpu})
     memory = None if units is None else size(units, 256 * MIB)
-    return Meaning("iluvatar", 1, memory, _percent(cores), SHARED)
+    return Meaning("iluvatar", 1, memory, some_percent(cores), SHARED)
 
 
 def cambricon(keys: Keys) -> Meaning:
@@ -90,7 +92,7 @@ def cambricon(keys: Keys) -> Meaning:
         raise Denied("the unit is not configured")
     unit = keys.cluster.units.get("cambricon")
     memory = None if units is None else percent(units) if unit is None else size(units, unit)
-    return Meaning("cambricon", 1, memory, _percent(cores), {"memory": ALL, "cores": ALL})
+    return Meaning("cambricon", 1, memory, some_percent(cores), {"memory": ALL, "cores": ALL})
 
 
 def moore_threads_sizes(models: tuple[int, ...]) -> tuple[int, ...]:
@@ -144,7 +146,7 @@ def metax(keys: Keys) -> Meaning:
         raise Denied("app-class pod must request single device")
     if kind == "online":
         return Meaning("metax", 1, memory, UNLIMITED, {"memory": ALL})
-    return Meaning("metax", count(sgpu), memory, _percent(cores), {"memory": ALL, "cores": ALL})
+    return Meaning("metax", count(sgpu), memory, some_percent(cores), {"memory": ALL, "cores": ALL})
 
 
 def hygon(keys: Keys) -> Meaning:
@@ -157,7 +159,7 @@ def hygon(keys: Keys) -> Meaning:
     if number > 1:
         return Meaning("hygon", count(number), ALL, ALL)
     memory = None if mib is None else size(mib, MIB)
-    return Meaning("hygon", 1, memory, _percent(cores), {"memory": ALL, "cores": ALL})
+    return Meaning("hygon", 1, memory, some_percent(cores), {"memory": ALL, "cores": ALL})
 
 
 def amd(keys: Keys) -> Meaning:
@@ -165,8 +167,8 @@ def amd(keys: Keys) -> Meaning:
     gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
     if gpu is None:
         raise Lacks("the count is missing")
-    memory = size(mib, MIB) if mib is not None else None if part is None else percent(part)
-    return Meaning("amd", count(gpu), memory, _percent(cores), {"memory": ALL, "cores": ALL})
+    memory = size(mib, MIB) if mib is not None else some_percent(part)
+    return Meaning("amd", count(gpu), memory, some_percent(cores), {"memory": ALL, "cores": ALL})
 
 
 def kunlun(keys: Keys) -> Meaning:
@@ -207,10 +209,10 @@ def enflame(keys: Keys) -> Meaning:
     if units is None:
         if cores is None:
             raise Denied("nothing is asked for")
-        return Meaning("enflame", 1, None, _percent(cores), {"memory": UNLIMITED})
+        return Meaning("enflame", 1, None, some_percent(cores), {"memory": UNLIMITED})
     if units > 192:
         raise Unsure("MiB or GB")
-    return Meaning("enflame", 1, size(units, 1024 * MIB), _percent(cores), {"cores": UNLIMITED})
+    return Meaning("enflame", 1, size(units, 1024 * MIB), some_percent(cores), {"cores": UNLIMITED})
 
 
 def ascend(keys: Keys) -> Meaning:
@@ -273,15 +275,7 @@ def neuron(keys: Keys) -> Meaning:
 
 def whole(vendor: str, key: str, keys: Keys) -> Meaning | None:
     """A vendor of whole devices."""
-    number = _count(keys.of(key))
+    number = some_count(keys.of(key))
     if number is not None and vendor == "whole":
         elsewhere(keys)
     return None if number is None else Meaning(vendor, number, ALL, ALL)
-
-
-def _count(number: int | None) -> int | None:
-    return None if number is None else count(number)
-
-
-def _percent(number: int | None) -> Amount | None:
-    return None if number is None else percent(number)

@@ -18,14 +18,12 @@ class Cluster:
         owners: resource names that several vendors use, with the one that is active.
         units: bytes of one unit by vendor, where the cluster decides; None for percent.
         chip: what a name stands for where it says nothing: a MIG profile of the single strategy.
-        profiles: of a platform: name → memory, cores.
         moore_threads: units of 512 MiB that a device has, by model: ``memoryPerCard`` of HAMi's chart.
     """
 
     owners: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, int | None] = field(default_factory=dict)
     chip: str = ""
-    profiles: Mapping[str, tuple[int | str, int]] = field(default_factory=dict)
     moore_threads: tuple[int, ...] = (96,)
 
 

@@ -121,6 +121,16 @@ def count(number: Number) -> int:
     return int(number)
 
 
+def some_count(number: int | None) -> int | None:
+    """The same, if there is one."""
+    return None if number is None else count(number)
+
+
+def some_percent(number: int | None) -> Amount | None:
+    """Likewise."""
+    return None if number is None else percent(number)
+
+
 def share(total: Number, devices: int) -> Number:
     """What each device gets of a total that has to divide.
 

@@ -19,6 +19,8 @@ from tests.fuzz.oracle.meaning import (
     percent,
     share,
     size,
+    some_count,
+    some_percent,
 )
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 
@@ -48,7 +50,7 @@ def volcano(keys: Keys) -> Meaning:
         raise Denied("0 % is placed with no memory at all")
     memory = percent(part) if part is not None else None if mib is None else size(mib, MIB)
     absent: dict[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": UNLIMITED}
-    return Meaning("volcano", _count(number), memory, _percent(cores), absent)
+    return Meaning("volcano", some_count(number), memory, some_percent(cores), absent)
 
 
 def volcano_legacy(keys: Keys) -> Meaning:
@@ -117,7 +119,7 @@ def elastic_gpu(keys: Keys) -> Meaning:
     if cores is not None and cores >= 100:
         return Meaning("elastic-gpu", count(cores // 100), ALL, ALL)
     if mib is not None:
-        return Meaning("elastic-gpu", 1, size(mib, MIB), _percent(cores), {"cores": UNLIMITED})
+        return Meaning("elastic-gpu", 1, size(mib, MIB), some_percent(cores), {"cores": UNLIMITED})
     if cores is None:
         raise Denied("nothing is asked for")
     return Meaning("elastic-gpu", 1, None, percent(cores), {"memory": UNLIMITED})
@@ -137,7 +139,7 @@ def vgpu_manager(keys: Keys) -> Meaning:
     memory = None if mib is None else size(mib, MIB)
     if number is None:  # its webhook writes 1 (pod_mutate.go), and so does ours
         raise Lacks("the count is missing")
-    return Meaning("vgpu-manager", count(number), memory, _percent(cores), {"memory": ALL, "cores": UNLIMITED})
+    return Meaning("vgpu-manager", count(number), memory, some_percent(cores), {"memory": ALL, "cores": UNLIMITED})
 
 
 def intel(keys: Keys) -> Meaning:
@@ -178,7 +180,7 @@ def kai(keys: Keys) -> Meaning:
         if len(mib) > 18:
             raise Unsure("zeros before it")
         memory = size(int(mib), MIB)
-    return Meaning("kai", _count(cards), memory, None, {"devices": 1, "cores": UNLIMITED})
+    return Meaning("kai", some_count(cards), memory, None, {"devices": 1, "cores": UNLIMITED})
 
 
 def _more(notes: Mapping[str, str]) -> bool:
@@ -203,7 +205,7 @@ def nvfractions(keys: Keys) -> Meaning:
     cards = keys.count_of(keys.annotations, "gpu-fraction-num-devices")
     if not total:
         raise Unsure("no memory")
-    return Meaning("nvfractions", _count(cards), size(total, 1), None, {"devices": 1, "cores": UNLIMITED})
+    return Meaning("nvfractions", some_count(cards), size(total, 1), None, {"devices": 1, "cores": UNLIMITED})
 
 
 def tensor_fusion(keys: Keys) -> Meaning:
@@ -225,12 +227,12 @@ def tensor_fusion(keys: Keys) -> Meaning:
     if compute is not None:
         if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
             raise Unsure("a part of a percent")
-        cores = _percent(int(compute) or None)
+        cores = some_percent(int(compute) or None)
     if total is None and cores is None:
         raise Unsure("nothing of a device")
     memory = None if total is None else size(total, 1)
     return Meaning(
-        "tensor-fusion", _count(cards), memory, cores, {"devices": 1, "memory": UNLIMITED, "cores": UNLIMITED}
+        "tensor-fusion", some_count(cards), memory, cores, {"devices": 1, "memory": UNLIMITED, "cores": UNLIMITED}
     )
 
 
@@ -284,9 +286,9 @@ def neutral(keys: Keys) -> Meaning:
         raise Unsure("a count alone")
     return Meaning(
         "neutral",
-        _count(None if cards is None else int(cards)),
+        some_count(None if cards is None else int(cards)),
         size(total, 1) if total else None,
-        _percent(int(cores or 0) or None),
+        some_percent(int(cores or 0) or None),
         {"devices": 1, "memory": ALL, "cores": UNLIMITED},
     )
 
@@ -308,11 +310,3 @@ def _bytes(text: str | None) -> Number:
     if exact < 0 or exact != int(exact):
         raise Denied("a part of a byte")
     return exact
-
-
-def _count(number: int | None) -> int | None:
-    return None if number is None else count(number)
-
-
-def _percent(number: int | None) -> Amount | None:
-    return None if number is None else percent(number)

@@ -17,10 +17,7 @@ UNITS = {
     "iluvatar": 256 * MIB,
     "cce": 128 * MIB,
 }
-SETS = {
-    "kunlun": (24576 * MIB, 49152 * MIB, 98304 * MIB),
-    "ascend": tuple(mib * MIB for mib in ASCEND["910B2"]),
-}
+SETS = {"kunlun": (24576 * MIB, 49152 * MIB, 98304 * MIB), "ascend": tuple(mib * MIB for mib in ASCEND["910B2"])}
 STEP_OF_CORES: Mapping[str, Number] = {
     "aliyun": 5,
     "qgpu": 5,

@@ -31,11 +31,7 @@ def metax(draw: Draw, name: str) -> Ask:
     if draw.chance(0.2):
         return under("metax-tech.com/", {"gpu": cards(draw)})
     sizes: tuple[Value, ...] = (draw.whole(1, 64), f"{draw.whole(1, 64)}Gi")
-    parts = {
-        "sgpu": cards(draw),
-        **some(draw, 0.7, vmemory=draw.pick(sizes)),
-        **some(draw, 0.5, vcore=cores(draw)),
-    }
+    parts = {"sgpu": cards(draw), **some(draw, 0.7, vmemory=draw.pick(sizes)), **some(draw, 0.5, vcore=cores(draw))}
     notes: dict[str, str] = {}
     if draw.chance(0.3):
         notes["metax-tech.com/sgpu-qos-policy"] = draw.pick(("fixed-share", "best-effort", "burst-share"))
