@@ -21,6 +21,7 @@ from certs.serving import Clocks, Serving
 from certs.state import Retired, RotationRequest, State, completed_files, decode, der
 from certs.store import CLAIM_TIME
 from tests.certs.made import NAMES, NOW, Memory, state
+from tests.waiting import alongside, until
 
 RULES = Rules("test", NAMES)
 SETTLE = 120.0
@@ -280,14 +281,11 @@ async def test_nothing_kills_the_keeper() -> None:
     replica = Replica(world)
     replica.look()
     world.store.trouble = RuntimeError("s3cr3t")
-    task = asyncio.create_task(replica.keeper.run())
-    await until(lambda: ReportKind.BUG in replica.kinds)
-    world.store.trouble = None
-    async with asyncio.timeout(60):
-        await replica.keeper.served.wait()
-    assert ReportKind.RECOVERED in replica.kinds
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with alongside(replica.keeper.run()):
+        await until(lambda: ReportKind.BUG in replica.kinds)
+        world.store.trouble = None
+        await until(replica.keeper.served.is_set)
+        assert ReportKind.RECOVERED in replica.kinds
     assert all("s3cr3t" not in notice.message for notice in replica.reports)
     assert replica.kinds.count(ReportKind.BUG) == 1
 
@@ -297,16 +295,13 @@ async def test_a_running_keeper_follows_its_store() -> None:
     world = World()
     replica = Replica(world)
     replica.look()
-    task = asyncio.create_task(replica.keeper.run())
-    async with asyncio.timeout(60):
-        await replica.keeper.served.wait()
-    replica.register()
-    replica.look()
-    first = replica.leaf
-    await request_rotation(world.store, RotationRequest.SERVING_CERTIFICATE)
-    await until(lambda: replica.leaf != first)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with alongside(replica.keeper.run()):
+        await until(replica.keeper.served.is_set)
+        replica.register()
+        replica.look()
+        first = replica.leaf
+        await request_rotation(world.store, RotationRequest.SERVING_CERTIFICATE)
+        await until(lambda: replica.leaf != first)
 
 
 async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
@@ -367,13 +362,6 @@ def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     assert completed_files(keyless, remembered) == remembered
     moved = State(other.ca, serving_pair=None)
     assert completed_files(moved, remembered) == moved
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    """Wait for something to become so."""
-    async with asyncio.timeout(60):
-        while not probe():  # noqa: ASYNC110  (what is waited for has no event)
-            await asyncio.sleep(0.01)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from tests.cluster.test_keeping_up import (
     config_map,
     following,
     request_count,
-    until,
 )
+from tests.waiting import until
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.last_good import TOGETHER, VanishedConfigMaps
@@ -209,7 +209,7 @@ async def after_a_loss(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[C
         api.remove(MAPPINGS, f"{MAPS}/acme")
         await until(lambda: "last_good_not_written" in follower.logged and "config_maps_lost" in follower.logged)
         tries = request_count(api, f"PATCH {LAST_GOOD_NAME}")
-        await until(lambda: request_count(api, f"PATCH {LAST_GOOD_NAME}") > tries + 1, 20)
+        await until(lambda: request_count(api, f"PATCH {LAST_GOOD_NAME}") > tries + 1)
         assert not noticed(follower), "before its namespace exists"
         refused = False
         await until(lambda: noticed(follower))

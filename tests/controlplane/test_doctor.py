@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from tests.controlplane import in_cluster
 from tests.controlplane.client import Object
+from tests.controlplane.objects import mapping, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
@@ -82,15 +83,10 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     client = control_plane.client
     client.delete(GROUP, KIND, NAME)
     labels = {"pod-security.kubernetes.io/enforce": "privileged"}
-    for name, more in ((OWN, {}), (TEAM, {LABEL: "enabled", **labels})):
-        metadata = {"name": name, "labels": more}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    settings = {
-        "settings.yaml": f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\n"
-        "validation: [pods, workloads]\n"
-    }
-    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
-    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}).accepted()
+    control_plane.create_namespace(namespace(OWN))
+    control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled", **labels}))
+    text = f"target: nvidia\noptInLabel: {LABEL}\nvalidation: [pods, workloads]\n"
+    client.create(settings(text), OWN).accepted()
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}).accepted()
     give = {"status": {"capacity": {"nvidia.com/gpu": "10"}, "allocatable": {"nvidia.com/gpu": "10"}}}
     client.patch("v1", "nodes", "doctor-node/status", give).accepted()
@@ -131,10 +127,7 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def touched(plane: ControlPlane) -> bool:
     """Whether a pod is changed."""
-    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    metadata = {"name": "probe"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
-    answer = plane.client.create(pod, TEAM, dry_run=True)
+    answer = plane.client.create(pod("probe"), TEAM, dry_run=True)
     return "vgpu-webhook.io/status" in answer.body.get("metadata", {}).get("annotations", {})
 
 
@@ -224,9 +217,7 @@ def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
 
 def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:
     """Its problems are reported; everything else is in order."""
-    metadata = {"name": "bad", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
-    data = {"mapping.yaml": "extends: nvidia\nplaec: {}\n"}
-    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
+    plane.client.create(mapping("bad", "extends: nvidia\nplaec: {}\n"), OWN).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:
@@ -264,9 +255,7 @@ def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
     client = plane.client
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
     plane.wait_until(lambda: not touched(plane), "opted out", 30)
-    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "early"}, "spec": {"containers": [container]}}
-    client.create(pod, TEAM).accepted()
+    client.create(pod("early"), TEAM).accepted()
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
     try:
         plane.wait_until(lambda: touched(plane), "opted in", 30)
@@ -288,9 +277,9 @@ def test_two_shims_on_one_node(plane: ControlPlane, webhook: Path) -> None:
     # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
     owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
     for name in ("plugin", "shim"):
-        spec = {"nodeName": "doctor-node", "containers": [{"name": "main", "image": "app"}]}
-        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
-        plane.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, OWN).accepted()
+        running = pod(name, {}, nodeName="doctor-node")
+        running["metadata"] |= {"labels": {"app": name}, "ownerReferences": [owner]}
+        plane.client.create(running, OWN).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:
@@ -322,14 +311,8 @@ def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Path) -> 
 
 def test_a_user_without_rights(plane: ControlPlane, webhook: Path, tmp_path: Path) -> None:
     """Every check says what it lacks; none of them fails for it."""
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{OWN}/serviceaccounts/default/token"
-    token = plane.client.call("POST", path, request).accepted()["status"]["token"]
-    config = json.loads(plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(config))
-    diagnosis = examine(kubeconfig)
+    token = plane.client.account_token("default", OWN)
+    diagnosis = examine(plane.write_kubeconfig(tmp_path / "kubeconfig", token=token))
     assert diagnosis.code == 0
     assert diagnosis.levels().pop("api-server") == "ok"
     assert set(diagnosis.levels().values()) == {"ok", "warning"}

@@ -12,7 +12,8 @@ from webhook.cluster.claim_templates import RESOURCE
 from webhook.labels import CLAIM, ENABLED, TARGET
 
 from .client import Answer, Object
-from .in_cluster import serving
+from .in_cluster import installed
+from .objects import namespace
 from .plane import ControlPlane
 from .test_doctor import examine
 
@@ -26,7 +27,6 @@ OWN = "dra-webhook"
 TEAM = "dra"
 OPT_IN = "dra.example/inject"
 """A label of its own: what other tests have registered must not change these pods first."""
-REGISTRATION = ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "00-vgpu-webhook")
 GROUP = "resource.k8s.io/v1"
 DRIVER = "hami-core-gpu.project-hami.io"
 NODE = "dra-node"
@@ -168,25 +168,17 @@ def _manager(plane: ControlPlane) -> None:
 def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The scheduler, a driver's objects, and a webhook whose target is that driver."""
     client = scheduler.client
-    for name, opted_in in ((OWN, {}), (TEAM, {OPT_IN: ENABLED})):
-        metadata = {"name": name, "labels": opted_in}
-        scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    scheduler.create_namespace(namespace(TEAM, {OPT_IN: ENABLED}))
     _driver(scheduler)
     _nvidia(scheduler)
     _manager(scheduler)
-    settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vgpu-webhook-settings"}}
-    settings["data"] = {
-        "settings.yaml": f"{{optInLabel: {OPT_IN}, target: dra-hami, owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
-    }
-    client.create(settings, OWN).accepted()
-    options = ("--ca-settle", "1", "--release-namespace", OWN, "--claims")
-    with serving(scheduler, tmp_path_factory.mktemp("dra"), *options):
+    settings = f"{{optInLabel: {OPT_IN}, target: dra-hami, owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
+    with installed(scheduler, tmp_path_factory.mktemp("dra"), OWN, settings, "--claims"):
         probe = pod("probe", REQUESTS["vcuda"])
         scheduler.wait_until(
             lambda: "resourceClaims" in client.create(probe, TEAM, dry_run=True).body.get("spec", {}), "called"
         )
         yield scheduler
-    client.delete(*REGISTRATION)
     for name in (NODE, f"{NODE}-counters", f"{NODE}-nvidia", f"{NODE}-manager"):
         client.delete(GROUP, "resourceslices", name)
     for name in (DRIVER, MANAGER_CLASS, *CLASSES):
