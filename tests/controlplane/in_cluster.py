@@ -14,19 +14,21 @@ from .objects import namespace, settings
 from .plane import ControlPlane
 from .processes import Process, free_ports
 
-EARLY = """
+BRISK = """
+from certs import store
 from webhook.cli import main
 from webhook.cluster.registration import reconciler
 reconciler.LEAD = 1.0
+store.CLAIM_TIME = 3.0
 main(prog_name="vgpu-webhook")
 """
-"""The program, which gives API servers a second to learn of a webhook configuration: there is one, on this machine."""
+"""The program, which waits less for API servers to learn of a configuration, and for replicas to claim a CA: all are here."""
 
 
 def serve_command(plane: ControlPlane, port: int, *options: str, plain: int = 0) -> list[str]:
     """Return what starts it; it serves on one port, and is registered under that."""
     return [
-        *(sys.executable, "-c", EARLY, "serve"),
+        *(sys.executable, "-c", BRISK, "serve"),
         *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
         *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
         *options,

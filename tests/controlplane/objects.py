@@ -33,6 +33,6 @@ def settings(text: str) -> Object:
     return config_map(SETTINGS_NAME, {SETTINGS_KEY: text})
 
 
-def mapping(name: str, text: str) -> Object:
+def mapping(name: str, text: str, labels: Mapping[str, str] | None = None) -> Object:
     """A ConfigMap with a mapping."""
-    return config_map(name, {MAPPING_KEY: text}, {of.MAPPING: "true"})
+    return config_map(name, {MAPPING_KEY: text}, {of.MAPPING: "true", **(labels or {})})

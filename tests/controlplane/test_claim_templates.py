@@ -239,14 +239,14 @@ async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team:
 
 def test_templates_and_calls_of_many_pods(control_plane: ControlPlane, tmp_path: Path) -> None:
     """One template for each request in each namespace, one call for each, none for a known one: as the benchmark counts."""
-    load = claims.Load(requests=6, namespaces=2, rate=math.inf, rounds=2, reviews=50)
+    load = claims.Load(requests=6, namespaces=2, rate=math.inf, rounds=1, reviews=50)
     claims.prepare(control_plane, load)
     with claims.serving(control_plane, tmp_path) as server:
         outcome = claims.measure(control_plane, server, tmp_path, load)
     assert (outcome.templates, outcome.creations, outcome.calls) == (12, 12, 0)
     assert {target: [each.reviews for each in samples] for target, samples in outcome.known.items()} == {
-        claims.CLAIMS: [50, 50],
-        claims.OTHER: [50, 50],
+        claims.CLAIMS: [50],
+        claims.OTHER: [50],
     }
     for team in (*load.names(claims.CLAIMS), *load.names(claims.OTHER), claims.OWN):
         control_plane.client.delete("v1", "namespaces", team).accepted()

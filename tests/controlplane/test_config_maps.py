@@ -47,7 +47,7 @@ def test_documents(plane: ControlPlane) -> None:
     assert refused.status == 422
     assert refused.message == f"{DENIED}{PROBLEM}"
     # An upgrade by Helm may bring what only the next version reads.
-    of_helm = create(plane, {**BAD, "metadata": {**BAD["metadata"], "labels": BAD["metadata"]["labels"] | OF_HELM}})
+    of_helm = create(plane, mapping("nvidia", BAD["data"]["mapping.yaml"], OF_HELM))
     assert of_helm.status == 201
     assert any(PROBLEM in warning for warning in of_helm.warnings)
 

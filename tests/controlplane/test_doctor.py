@@ -147,18 +147,20 @@ def daemon_set(name: str, labels: dict[str, str], folder: str) -> Object:
     }
 
 
-def replace(plane: ControlPlane, configuration: Object) -> None:
-    """Change the webhook configuration by hand."""
-    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+@pytest.fixture(scope="module")
+def left(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a webhook that is gone, whose webhook configuration is there.
 
-
-def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, tmp_path: Path) -> None:
-    """Each is reported where it shows, and by the dry run.
-
-    This and the next come before the tests that have a webhook running, which would take the configuration over.
+    Tests of that come before those that have a webhook running, which would take the configuration over.
     """
-    with serving(plane, tmp_path) as _:
+    folder = tmp_path_factory.mktemp("left")
+    with serving(plane, folder):
         plane.wait_until(lambda: touched(plane), "called", 30)
+    return folder
+
+
+def test_a_dead_webhook(plane: ControlPlane, left: Path) -> None:
+    """It is reported where it shows, and by the dry run."""
     dead = examine(plane.kubeconfig)
     assert dead.code == 2
     assert (dead.levels()["served"], dead.levels()["dry-run"]) == ("error", "error")
@@ -166,27 +168,17 @@ def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, tmp_p
     assert "cannot call" in dead.checks["dry-run"]["message"]
     assert {"registration", "selectors", "match-conditions", "order", "bundle", "mappings"} & dead.bad().keys() == set()
 
-    plane.client.delete(GROUP, KIND, NAME).accepted()
-    gone = examine(plane.kubeconfig)
-    assert gone.code == 2
-    assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")
-    assert "not called" in gone.checks["dry-run"]["message"]
 
-
-def test_an_emptied_bundle(plane: ControlPlane, tmp_path: Path) -> None:
+def test_an_emptied_bundle(plane: ControlPlane, left: Path) -> None:
     """A static webhook configuration is not repaired, and no certificate is served that it does not trust."""
-    with serving(plane, tmp_path):
-        plane.wait_until(lambda: "webhooks" in plane.client.get(GROUP, KIND, NAME).accepted(), "registered", 60)
-        configuration = plane.client.get(GROUP, KIND, NAME).accepted()
+    configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     url = configuration["webhooks"][0]["clientConfig"]["url"]
     port = urlsplit(url).port or 0
     for each in configuration["webhooks"]:
         each["clientConfig"].pop("caBundle")
-    replace(plane, configuration)
-    command = in_cluster.serve_command(
-        plane, port, *options(tmp_path), "--registration", "static", "--drain-grace", "0"
-    )
-    with Process(command, tmp_path / "static.log") as process:
+    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+    static = (*options(left), "--registration", "static", "--drain-grace", "0")
+    with Process(in_cluster.serve_command(plane, port, *static), left / "static.log") as process:
         plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)
         process.stop()
@@ -194,7 +186,15 @@ def test_an_emptied_bundle(plane: ControlPlane, tmp_path: Path) -> None:
     assert diagnosis.bad() == bad
     assert "no caBundle" in diagnosis.checks["bundle"]["message"]
     assert "a webhook without a certificate" in diagnosis.checks["served"]["message"]
+
+
+def test_no_webhook_configuration(plane: ControlPlane, left: Path) -> None:
+    """It is reported, and by the dry run."""
     plane.client.delete(GROUP, KIND, NAME).accepted()
+    gone = examine(plane.kubeconfig)
+    assert gone.code == 2
+    assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")
+    assert "not called" in gone.checks["dry-run"]["message"]
 
 
 def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:

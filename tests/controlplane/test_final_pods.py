@@ -157,7 +157,7 @@ def test_what_another_webhook_changes(others: ControlPlane) -> None:
     # A configuration without webhooks is written once, and not again and again.
     path = f"{VALIDATING.collection}/{NAME}"
     version = others.client.call("GET", path).accepted()["metadata"]["resourceVersion"]
-    time.sleep(2)
+    time.sleep(0.5)
     assert others.client.call("GET", path).accepted()["metadata"]["resourceVersion"] == version
     switch(others, "[pods]", ["pods.validate.vgpu-webhook.io"])
     again = others.wait_until(lambda: denied(create(others, undone)), "judged again", 30)

@@ -148,7 +148,7 @@ def _forget(plane: OwnPlane) -> None:
 async def test_a_connection_goes_silent(plane: ControlPlane, tmp_path: Path) -> None:
     """A watch that goes silent without ending is opened again."""
     write(plane, "stays", "0")
-    pace = replace(PACE, silence=2.0)
+    pace = replace(PACE, silence=1.0)
     async with (
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "relayed", relay), pace) as follower,
@@ -218,7 +218,7 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
         _mend(relay)
         await until(lambda: follower.logged[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
-        await asyncio.sleep(2)
+        await asyncio.sleep(1.2)  # a pause is a second at most
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
