@@ -107,6 +107,12 @@ class Replica:
         return self.serving.certificate
 
 
+async def reconcile(replicas: Iterable[Replica]) -> None:
+    """Let each have its turn."""
+    for replica in replicas:
+        await replica.reconcile()
+
+
 def stored(world: World) -> State:
     """What the store holds; there is something, and all of it can be used."""
     found = decode(world.store.files)
@@ -149,12 +155,10 @@ async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
     """Its CA is trusted already."""
     world = World()
     replicas = [Replica(world) for _ in range(3)]
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     first = replicas[0].leaf
     world.at = 61 * 86400.0
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != first
 
@@ -163,27 +167,22 @@ async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
     """Published at once beside the old one; the old one stays until its serving certificate has ended."""
     world = World()
     replicas = [Replica(world) for _ in range(2)]
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     old = replicas[0].leaf
     await request_rotation(world.store, RotationRequest.CA)
-    for replica in replicas:
-        await replica.reconcile()
-        assert len(replica.published) == 2
+    await reconcile(replicas)
+    assert {len(replica.published) for replica in replicas} == {2}
     assert stored(world).requested is None
     world.at = SETTLE - 1
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert {replica.leaf for replica in replicas} == {old}
     world.at = SETTLE
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != old
     assert len(replicas[1].published) == 2
     world.at = 91 * 86400.0
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert len(replicas[0].published) == 1
 
 

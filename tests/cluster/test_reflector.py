@@ -219,17 +219,18 @@ async def test_an_empty_list_is_synced() -> None:
         assert scene.changes == []
 
 
-async def test_pauses_grow_up_to_a_bound() -> None:
-    """Each try that fails doubles the pause, up to the bound; chance takes away up to half."""
-    async with running([UnreachableError("refused")] * 100) as scene:
+@pytest.mark.parametrize(
+    "lists, watches",
+    [
+        pytest.param([UnreachableError("refused")] * 100, [], id="tries that fail"),
+        pytest.param([page(5)], [[END]] * 100, id="watches that end at once"),
+    ],
+)
+async def test_pauses_grow_up_to_a_bound(lists: list[Answer | Exception], watches: list[Exception | list[Any]]) -> None:
+    """Each doubles the pause, up to the bound; chance takes away up to half."""
+    async with running(lists, watches) as scene:
         assert scene.pauses[:8] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0]
         assert set(scene.pauses[7:]) == {15.0}
-
-
-async def test_watches_that_end_at_once_are_not_hammered() -> None:
-    """Watches that end at once are repeated at growing intervals."""
-    async with running([page(5)], [[END]] * 10) as scene:
-        assert scene.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0, 15.0, 15.0]
 
 
 async def test_a_watch_that_held_ends_the_growth() -> None:

@@ -17,7 +17,7 @@ import yaml
 from tests.controlplane.client import Answer, Client, definition, plural
 from tests.controlplane.examples import FOLDER
 from tests.controlplane.in_cluster import serving, unregister
-from tests.controlplane.objects import GPU, mapping, namespace, pod, settings
+from tests.controlplane.objects import GPU, mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from tests.depth import one_in
@@ -191,21 +191,14 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
 
 def sees_memory(name: str) -> dict[str, Any]:
     """The configuration of a webhook like HAMi's that nobody answers for; it is called for pods with memory in MiB."""
-    webhook = {
-        "name": "vgpu.hami.example",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": "https://127.0.0.1:1/webhook"},
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "Never",
-        "sideEffects": "None",
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": TEAM}},
-        "matchConditions": [
-            {"name": "asks", "expression": f"'{MEMORY}' in object.spec.containers[0].resources.limits"}
-        ],
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-    }
-    kind = "MutatingWebhookConfiguration"
-    return {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+    when = {"name": "asks", "expression": f"'{MEMORY}' in object.spec.containers[0].resources.limits"}
+    return mutating(
+        name,
+        "vgpu.hami.example",
+        {"url": "https://127.0.0.1:1/webhook"},
+        namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": TEAM}},
+        matchConditions=[when],
+    )
 
 
 @pytest.mark.trap(number=28)

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from tests.controlplane import in_cluster
 from tests.controlplane.client import Object
-from tests.controlplane.objects import mapping, namespace, pod, settings
+from tests.controlplane.objects import mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
@@ -229,19 +229,10 @@ def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:
 
 def test_a_configuration_that_is_called_first(plane: ControlPlane, webhook: Path) -> None:
     """It is reported as an error, for a scheduler answers, which has to see what the webhook writes."""
-    configured = {
-        "name": "first.doctor.example",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {"namespace": "kube-system", "name": "hami-scheduler"}},
-        "failurePolicy": "Ignore",
-        "sideEffects": "None",
-        "timeoutSeconds": 1,
-        "namespaceSelector": {"matchLabels": {LABEL: "enabled"}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-    }
-    metadata = {"name": "00-first"}
-    configuration = {"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "metadata": metadata}
-    plane.client.create({**configuration, "webhooks": [configured]}).accepted()
+    scheduler = {"service": {"namespace": "kube-system", "name": "hami-scheduler"}}
+    of_team = {"namespaceSelector": {"matchLabels": {LABEL: "enabled"}}}
+    first = mutating("00-first", "first.doctor.example", scheduler, failurePolicy="Ignore", timeoutSeconds=1, **of_team)
+    plane.client.create(first).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:

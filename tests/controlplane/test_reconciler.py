@@ -21,6 +21,7 @@ from webhook.cluster.registration.reporter import RegistrationEvent, Registratio
 from webhook.mapping.load import load_policy
 
 from .client import Object
+from .objects import role
 from .plane import ControlPlane
 from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 
@@ -147,8 +148,7 @@ async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> Non
 
 async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers: ControlPlane) -> None:
     """The role of the release is deleted while no replica runs: the garbage collector takes the webhook configuration."""
-    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": ROLE}}
-    made = await asyncio.to_thread(controllers.client.create, role)
+    made = await asyncio.to_thread(controllers.client.create, role(ROLE))
     async with running(api, OLD, owner=ROLE):
         found = await until(cluster.found, "created")
     [owner] = found["metadata"]["ownerReferences"]

@@ -22,7 +22,7 @@ from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.cluster.namespaces import Namespaces
 
-from .objects import config_map, namespace
+from .objects import bound, config_map, namespace, role
 from .own_plane import OwnPlane, Relay, relayed
 from .plane import ControlPlane
 
@@ -181,18 +181,10 @@ def account(plane: ControlPlane, name: str) -> str:
 
 def permit(plane: ControlPlane, name: str) -> None:
     """Let a service account read ConfigMaps and namespaces."""
-    rules = [{"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["get", "list", "watch"]}]
-    group = "rbac.authorization.k8s.io"
-    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
-    plane.client.create(role)
-    binding = {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PLACE}],
-    }
-    plane.client.create(binding).accepted()
+    rule = {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["get", "list", "watch"]}
+    reader = role(name, rule)
+    plane.client.create(reader)
+    plane.client.create(bound(reader, {"kind": "ServiceAccount", "name": name, "namespace": PLACE})).accepted()
 
 
 def forbid(plane: ControlPlane, name: str) -> None:

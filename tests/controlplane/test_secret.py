@@ -16,13 +16,12 @@ from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.secret import NAME, SecretStore
 
 from .client import Object
-from .objects import namespace
+from .objects import bound, namespace, role
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 PLACE = "certificates"
-RBAC = "rbac.authorization.k8s.io/v1"
 PACE = WatchConfig(first=0.02, longest=0.5)
 
 
@@ -35,16 +34,9 @@ def kubeconfig(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFac
     client.create(account, PLACE).accepted()
     verbs = ["get", "list", "watch", "create", "patch", "update"]
     rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [NAME], "verbs": verbs}
-    role = {"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "webhook"}, "rules": [rule]}
-    client.create(role, PLACE).accepted()
-    binding = {
-        "apiVersion": RBAC,
-        "kind": "RoleBinding",
-        "metadata": {"name": "webhook"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "webhook"},
-        "subjects": [{"kind": "ServiceAccount", "name": "webhook", "namespace": PLACE}],
-    }
-    client.create(binding, PLACE).accepted()
+    keeper = role("webhook", rule, kind="Role")
+    client.create(keeper, PLACE).accepted()
+    client.create(bound(keeper, {"kind": "ServiceAccount", "name": "webhook", "namespace": PLACE}), PLACE).accepted()
     file = tmp_path_factory.mktemp("secret") / "kubeconfig"
     return control_plane.write_kubeconfig(file, token=client.account_token("webhook", PLACE))
 

@@ -16,11 +16,11 @@ import pytest
 
 from deploy.generate import CHART
 from tests.controlplane.client import Object
+from tests.controlplane.fixtures import Built
 from tests.controlplane.in_cluster import serving, unregister
 from tests.controlplane.objects import namespace, settings
 from tests.controlplane.plane import ControlPlane
 from tests.faults.witnesses import Samples, api_server_samples, samples
-from tests.go_program import BinariesMissingError
 from webhook.cluster.registration.desired import ENFORCE
 
 from .grafana import dashboard_schema
@@ -35,14 +35,9 @@ UNREACHABLE = "GPU pods denied because the webhook could not be reached"
 
 
 @pytest.fixture(scope="module")
-def programs(pytestconfig: pytest.Config) -> tuple[Path, Path]:
-    """The reader of the schema, and promtool, built now if this machine has never built them."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            return dashboard_schema(), promtool()
-        except BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
+def programs(built: Built) -> tuple[Path, Path]:
+    """The reader of the schema, and promtool."""
+    return built(dashboard_schema), built(promtool)
 
 
 def problems(programs: tuple[Path, Path], dashboard: dict[str, Any]) -> str:
