@@ -10,7 +10,7 @@ import pytest
 T = TypeVar("T")
 
 
-async def until(probe: Callable[[], T], what: str = "what the test waits for", seconds: float = 60.0) -> T:
+async def until(probe: Callable[[], T | None], what: str = "what the test waits for", seconds: float = 60.0) -> T:
     """Call the probe until it returns something true, and return that; fail by saying what did not come."""
     try:
         async with asyncio.timeout(seconds):
@@ -21,7 +21,7 @@ async def until(probe: Callable[[], T], what: str = "what the test waits for", s
     return found
 
 
-async def until_there(probe: Callable[[], T], what: str, seconds: float = 60.0) -> T:
+async def until_there(probe: Callable[[], T | None], what: str, seconds: float = 60.0) -> T:
     """Likewise, of a probe that asks a server: in a thread, so that it does not hold up the loop."""
     try:
         async with asyncio.timeout(seconds):

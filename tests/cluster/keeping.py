@@ -44,6 +44,13 @@ class Keeping(FakeApi):
         return found
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """Its metadata."""
+        assert self.stored is not None
+        found: dict[str, Any] = self.stored["metadata"]
+        return found
+
+    @property
     def role(self) -> str | None:
         """The uid of the role `release`, None if there is none."""
         found = self.objects.get(ROLE)

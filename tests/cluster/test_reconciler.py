@@ -92,7 +92,7 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     rest = await replica.look()
     assert api.writes == 1
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
-    assert api.stored["metadata"]["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
+    assert api.metadata["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
     assert replica.reports == [
         RegistrationReport(RegistrationEvent.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")
     ]
@@ -142,7 +142,7 @@ async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dic
     api.change(lambda configuration: configuration["metadata"].update(labels={"team": "a"}))
     await replica.look()
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
-    assert api.stored["metadata"]["labels"] == {"team": "a"}
+    assert api.metadata["labels"] == {"team": "a"}
     assert standing(api) == OLD
     assert replica.reports[-1].message.endswith("was repaired")
 
@@ -240,8 +240,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
     older, newer = Replica(api, clock, OLD, version="1.9.0"), Replica(api, clock, NEW, version="1.10.0")
     await older.look()
     await newer.look()
-    assert api.stored is not None
-    assert api.stored["metadata"]["annotations"][WRITTEN_BY] == f"1.10.0 {NEW.digest}"
+    assert api.metadata["annotations"][WRITTEN_BY] == f"1.10.0 {NEW.digest}"
     older.reconciler.adopt(replace(OLD, matched_names=names_set(prefixes=["d.com/"])))
     for _ in range(3):
         await older.look()
@@ -509,15 +508,14 @@ async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) ->
     """A role created again has another uid: a reference to the old one would have the webhook configuration collected."""
     replica = Replica(api, clock, owner="release")
     await replica.look()
-    assert api.stored is not None
-    assert "ownerReferences" not in api.stored["metadata"]
+    assert "ownerReferences" not in api.metadata
     foreign = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "9"}
     api.change(lambda found: found["metadata"].update(ownerReferences=[foreign]))
     for uid in ("uid-1", "uid-1", "uid-2"):
         api.role = uid
         await replica.look()
         clock.now += 1
-    assert api.stored["metadata"]["ownerReferences"] == [
+    assert api.metadata["ownerReferences"] == [
         foreign,
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "release", "uid": "uid-2"},
     ]
@@ -540,8 +538,7 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     api.role = "uid-2"
     await replica.look()
     assert replica.kinds[-1] is RegistrationEvent.WRITTEN
-    assert api.stored is not None
-    assert api.stored["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
+    assert api.metadata["ownerReferences"][0]["uid"] == "uid-2"
 
 
 async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clock) -> None:
