@@ -20,6 +20,7 @@ from tests.controlplane.objects import mapping, mutating, namespace, pod, settin
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
+from webhook.mapping.document.schema import API_VERSION as DOCUMENTS
 from webhook.replica.sweep import LEASE
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -85,7 +86,9 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     labels = {"pod-security.kubernetes.io/enforce": "privileged"}
     control_plane.create_namespace(namespace(OWN))
     control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled", **labels}))
-    text = f"target: nvidia\noptInLabel: {LABEL}\nvalidation: [pods, workloads]\n"
+    text = (
+        f"apiVersion: {DOCUMENTS}\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\nvalidation: [pods, workloads]\n"
+    )
     client.create(settings(text), OWN).accepted()
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}).accepted()
     give = {"status": {"capacity": {"nvidia.com/gpu": "10"}, "allocatable": {"nvidia.com/gpu": "10"}}}
