@@ -34,55 +34,49 @@ def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: bytes
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
+def signed(
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
+    by: Pair | None,
+    subject: str,
+    until: dt.datetime,
+    *extensions: tuple[x509.ExtensionType, bool],
+    since: dt.datetime,
+) -> x509.Certificate:
+    """A certificate of a key, by a CA or by itself, with extensions, each of which is critical or not."""
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)] if subject else [])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name if by is None else by.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(since)
+        .not_valid_after(until)
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(key if by is None else by.key, hashes.SHA256())
+
+
 def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: bool = True) -> Pair:
     """A CA that another one signed, as companies have them; or something that may sign nothing."""
     key = ec.generate_private_key(ec.SECP384R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "intermediate")]))
-        .issuer_name(root.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - DAY)
-        .not_valid_after(now + days * DAY)
-        .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
-        .sign(root.key, hashes.SHA256())
-    )
-    return Pair(certificate, key)
+    constraints = x509.BasicConstraints(ca=ca, path_length=0 if ca else None)
+    return Pair(signed(key, root, "intermediate", now + days * DAY, (constraints, True), since=now - DAY), key)
 
 
 def root(now: dt.datetime) -> Pair:
     """A CA that may sign CAs."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "company root")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - DAY)
-        .not_valid_after(now + 3652 * DAY)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return Pair(certificate, key)
+    constraints = x509.BasicConstraints(ca=True, path_length=None)
+    return Pair(signed(key, None, "company root", now + 3652 * DAY, (constraints, True), since=now - DAY), key)
 
 
 def rsa_leaf(ca: Pair, now: dt.datetime, names: tuple[str, ...] = ("localhost",)) -> tuple[bytes, bytes]:
     """The certificate and key, PEM, of a serving certificate as most CAs of companies make them."""
     key = rsa.generate_private_key(65537, 2048)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([]))
-        .issuer_name(ca.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - DAY)
-        .not_valid_after(now + 30 * DAY)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=True)
-        .sign(ca.key, hashes.SHA256())
-    )
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    certificate = signed(key, ca, "", now + 30 * DAY, (alternatives, True), since=now - DAY)
     return certificate.public_bytes(serialization.Encoding.PEM), key_pem(key)
 
 

@@ -1,6 +1,5 @@
 """A file with the CAs of clients, followed."""
 
-import asyncio
 import ssl
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from certs.ca import StoreError, UnusablePairError, make_ca
 from certs.report import Report, ReportKind
 from certs.serving import ClientCAs, Serving
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
+from tests.waiting import alongside, until
 
 FIRST, SECOND = (make_ca(name, NOW).certificate_pem for name in ("first", "second"))
 
@@ -62,18 +62,11 @@ async def test_what_is_no_ca_changes_nothing(file: File, content: bytes | None) 
     with pytest.raises(StoreError if content is None else UnusablePairError, match=r"clients.pem.*stay in force"):
         await file.looks(1)
     assert file.serving.client_cas == FIRST
-    running = asyncio.create_task(file.clients.run())
-    try:
-        async with asyncio.timeout(60):
-            while not file.reports:  # noqa: ASYNC110  (there is no event)
-                await asyncio.sleep(0.01)
-            assert file.reports[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
-            file.path.write_bytes(FIRST)
-            while len(file.reports) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+    async with alongside(file.clients.run()):
+        await until(lambda: file.reports)
+        assert file.reports[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
+        file.path.write_bytes(FIRST)
+        await until(lambda: len(file.reports) > 1)
     assert [notice.kind for notice in file.reports[1:]] == [ReportKind.RECOVERED]
 
 

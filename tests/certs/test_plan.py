@@ -217,8 +217,8 @@ def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -
 
 
 def test_twenty_years_take_a_second() -> None:
-    """With the usual lives; the bound is wide for machines that are busy."""
-    began = time.perf_counter()
+    """Of this process, with the usual lives, whatever else the machine does."""
+    began = time.process_time()
     whole: State | None = None
     now, at, leaves, cas = NOW, 0.0, set(), set()
     trust = Trust(120)
@@ -234,7 +234,7 @@ def test_twenty_years_take_a_second() -> None:
         now, at = now + dt.timedelta(seconds=due), at + due
     assert len(leaves) == pytest.approx(YEARS * 365 / 60, abs=5)
     assert len(cas) == 3
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 5
 
 
 def test_a_short_ca_is_not_renewed_forever() -> None:

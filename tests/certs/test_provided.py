@@ -1,9 +1,7 @@
 """A pair that somebody else keeps, in a directory as the kubelet mounts it."""
 
-import asyncio
 import datetime as dt
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from certs.serving import ProvidedPair, Serving
 from certs.state import der
 from certs.store import Directory
 from tests.certs.made import intermediate_under, root, rsa_leaf
+from tests.waiting import alongside, until
 
 NOW = dt.datetime.now(dt.UTC)
 NAMES = ["localhost"]
@@ -100,10 +99,8 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
     mount = Mount(tmp_path)
     ca = make_ca("outside", NOW)
     mount.mount(files(ours(ca), ca))
-    task = asyncio.create_task(mount.outside.run())
-    try:
-        async with asyncio.timeout(60):
-            await mount.outside.served.wait()
+    async with alongside(mount.outside.run()):
+        await until(mount.outside.served.is_set)
         for _ in range(3):
             leaf = ours(ca)
             mount.mount(files(leaf, ca))
@@ -117,16 +114,6 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
         )
         assert mount.serving.certificate == served
         assert not await mount.outside.is_current()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    """Wait for something to become so."""
-    async with asyncio.timeout(60):
-        while not probe():  # noqa: ASYNC110  (what is waited for has no event)
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(

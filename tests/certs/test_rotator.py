@@ -21,6 +21,7 @@ from certs.serving import Clocks, Serving
 from certs.state import Retired, RotationRequest, State, completed_files, decode, der
 from certs.store import CLAIM_TIME
 from tests.certs.made import NAMES, NOW, Memory, state
+from tests.waiting import alongside, until
 
 RULES = Rules("test", NAMES)
 SETTLE = 120.0
@@ -106,6 +107,12 @@ class Replica:
         return self.serving.certificate
 
 
+async def reconcile(replicas: Iterable[Replica]) -> None:
+    """Let each have its turn."""
+    for replica in replicas:
+        await replica.reconcile()
+
+
 def stored(world: World) -> State:
     """What the store holds; there is something, and all of it can be used."""
     found = decode(world.store.files)
@@ -148,12 +155,10 @@ async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
     """Its CA is trusted already."""
     world = World()
     replicas = [Replica(world) for _ in range(3)]
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     first = replicas[0].leaf
     world.at = 61 * 86400.0
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != first
 
@@ -162,27 +167,22 @@ async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
     """Published at once beside the old one; the old one stays until its serving certificate has ended."""
     world = World()
     replicas = [Replica(world) for _ in range(2)]
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     old = replicas[0].leaf
     await request_rotation(world.store, RotationRequest.CA)
-    for replica in replicas:
-        await replica.reconcile()
-        assert len(replica.published) == 2
+    await reconcile(replicas)
+    assert {len(replica.published) for replica in replicas} == {2}
     assert stored(world).requested is None
     world.at = SETTLE - 1
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert {replica.leaf for replica in replicas} == {old}
     world.at = SETTLE
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != old
     assert len(replicas[1].published) == 2
     world.at = 91 * 86400.0
-    for replica in replicas:
-        await replica.reconcile()
+    await reconcile(replicas)
     assert len(replicas[0].published) == 1
 
 
@@ -280,14 +280,11 @@ async def test_nothing_kills_the_keeper() -> None:
     replica = Replica(world)
     replica.look()
     world.store.trouble = RuntimeError("s3cr3t")
-    task = asyncio.create_task(replica.keeper.run())
-    await until(lambda: ReportKind.BUG in replica.kinds)
-    world.store.trouble = None
-    async with asyncio.timeout(60):
-        await replica.keeper.served.wait()
-    assert ReportKind.RECOVERED in replica.kinds
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with alongside(replica.keeper.run()):
+        await until(lambda: ReportKind.BUG in replica.kinds)
+        world.store.trouble = None
+        await until(replica.keeper.served.is_set)
+        assert ReportKind.RECOVERED in replica.kinds
     assert all("s3cr3t" not in notice.message for notice in replica.reports)
     assert replica.kinds.count(ReportKind.BUG) == 1
 
@@ -297,16 +294,13 @@ async def test_a_running_keeper_follows_its_store() -> None:
     world = World()
     replica = Replica(world)
     replica.look()
-    task = asyncio.create_task(replica.keeper.run())
-    async with asyncio.timeout(60):
-        await replica.keeper.served.wait()
-    replica.register()
-    replica.look()
-    first = replica.leaf
-    await request_rotation(world.store, RotationRequest.SERVING_CERTIFICATE)
-    await until(lambda: replica.leaf != first)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with alongside(replica.keeper.run()):
+        await until(replica.keeper.served.is_set)
+        replica.register()
+        replica.look()
+        first = replica.leaf
+        await request_rotation(world.store, RotationRequest.SERVING_CERTIFICATE)
+        await until(lambda: replica.leaf != first)
 
 
 async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
@@ -367,13 +361,6 @@ def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     assert completed_files(keyless, remembered) == remembered
     moved = State(other.ca, serving_pair=None)
     assert completed_files(moved, remembered) == moved
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    """Wait for something to become so."""
-    async with asyncio.timeout(60):
-        while not probe():  # noqa: ASYNC110  (what is waited for has no event)
-            await asyncio.sleep(0.01)
 
 
 @dataclass(frozen=True)

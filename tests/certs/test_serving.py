@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.ca import Pair, UnusablePairError, issue, make_ca
 from certs.serving import Serving
-from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf
+from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf, signed
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_ca("test", NOW)
@@ -150,20 +150,12 @@ ENDED = intermediate_under(COMPANY, NOW, -0.5)
 def client_leaf(ca: Pair) -> Pair:
     """A pair whose certificate is only for clients."""
     made = issue(ca, NAMES, NOW)
-    old = made.certificate
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(old.subject)
-        .issuer_name(old.issuer)
-        .public_key(made.key.public_key())
-        .serial_number(1)
-        .not_valid_before(old.not_valid_before_utc)
-        .not_valid_after(old.not_valid_after_utc)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(ca.key, hashes.SHA256())
+    alternatives = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    return Pair(
+        signed(made.key, ca, "localhost", made.not_after, (alternatives, False), (usage, False), since=made.not_before),
+        made.key,
     )
-    return Pair(certificate, made.key)
 
 
 Requirements = tuple[list[str], list[x509.Certificate] | None]

@@ -1,6 +1,5 @@
 """An API server that keeps one webhook configuration and one role, for reconcilers in the same process."""
 
-import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,6 @@ class Keeping(FakeApi):
 
     Attributes:
         trouble: raised, or answered, in place of anything else.
-        wrote: set whenever the webhook configuration was written, by whomever.
         before_write: called before each write, as another hand would come in between.
     """
 
@@ -27,7 +25,6 @@ class Keeping(FakeApi):
         self._path = f"{kind.collection}/{NAME}"
         self.trouble: Answer | Exception | None = None
         self.before_write: Callable[[], None] = lambda: None
-        self.wrote = asyncio.Event()
         self.before = self._before
 
     @property
@@ -38,6 +35,20 @@ class Keeping(FakeApi):
     @stored.setter
     def stored(self, registration: dict[str, Any] | None) -> None:
         self._keep(self._path, registration)
+
+    @property
+    def webhooks(self) -> list[dict[str, Any]]:
+        """Those of the stored webhook configuration, which is there."""
+        assert self.stored is not None
+        found: list[dict[str, Any]] = self.stored["webhooks"]
+        return found
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Its metadata."""
+        assert self.stored is not None
+        found: dict[str, Any] = self.stored["metadata"]
+        return found
 
     @property
     def role(self) -> str | None:
@@ -60,20 +71,11 @@ class Keeping(FakeApi):
         assert changed is not None
         change(changed)
         self.put(self._path, changed)
-        self.wrote.set()
 
     @property
     def calls(self) -> list[str]:
         """Methods and paths, in order."""
         return [f"{method} {path}" for method, path, _ in self.requests]
-
-    async def request(self, method: str, path: str, **more: Any) -> Answer:
-        """Answer as an API server does, and record what was written."""
-        before = self.stored
-        answer = await super().request(method, path, **more)
-        if method == "PUT" and self.stored is not before:
-            self.wrote.set()
-        return answer
 
     def _before(self, method: str, path: str) -> Answer | None:
         assert (method, path) in {

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.ca import Pair, issue, make_ca
+from tests.certs.made import DAY, signed
 from webhook.cluster.client import connection
 from webhook.cluster.client.api import Api, ConfigurationError, UnreachableError
 from webhook.cluster.client.connection import connect, load_access
@@ -64,21 +64,9 @@ def write_service_account(folder: Path, authority: Pair, token: str) -> Path:
 def client_certificate(authority: Pair) -> tuple[bytes, bytes]:
     """Sign a certificate as kubeadm gives them to administrators; give it with its key, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    signer = serialization.load_pem_private_key(authority.key_pem, None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes-admin")]))
-        .issuer_name(x509.load_pem_x509_certificate(authority.certificate_pem).subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW - dt.timedelta(minutes=5))
-        .not_valid_after(NOW + dt.timedelta(days=1))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return certificate.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption())
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    pair = Pair(signed(key, authority, "kubernetes-admin", NOW + DAY, (usage, False), since=NOW - DAY), key)
+    return pair.certificate_pem, pair.key_pem
 
 
 @asynccontextmanager

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import structlog
-from structlog.testing import CapturingLogger
 
+from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
+from tests.waiting import alongside, until
 from webhook.cluster.client import events
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
@@ -186,21 +186,16 @@ class Overheard(EventQueue):
         super().put(subject, reason, message, type_)
 
 
-class Following:
+class Following(CapturedLog):
     """A live policy on a storing API, and its reports."""
 
     def __init__(self, api: FakeApi) -> None:
-        self.logger = CapturingLogger()
+        super().__init__()
         self.policies: list[Policy] = []
-        log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.notices: list[str] = []
-        self.events = Overheard(api, log)
+        self.events = Overheard(api, self.log)
         self.events.put_before = self.notices.append
-        self.live = LivePolicy(api, PLACE, log, self.events, in_force=self.policies.append)
-
-    @property
-    def logged(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.logger.calls]
+        self.live = LivePolicy(api, PLACE, self.log, self.events, in_force=self.policies.append)
 
     async def stored(self, api: FakeApi) -> None:
         """Return when the record was written, and what was written is adopted."""
@@ -212,21 +207,8 @@ class Following:
 async def following(api: FakeApi) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
     follower = Following(api)
-    tasks = {asyncio.create_task(each) for each in (follower.live.run(), follower.events.run())}
-    try:
+    async with alongside(follower.live.run(), follower.events.run()):
         yield follower
-        assert not any(task.done() for task in tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-
-async def until(probe: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(seconds):
-        while not probe():  # noqa: ASYNC110  (a probe is anything)
-            await asyncio.sleep(0.005)
 
 
 def config_map(name: str, text: str) -> dict[str, Any]:
@@ -295,8 +277,7 @@ async def test_events_that_nobody_may_write() -> None:
 
 async def test_events_while_the_api_server_is_away() -> None:
     """Of each object and reason the newest is written as soon as it can be; and then others."""
-    api, logger = FakeApi(), CapturingLogger()
-    log = structlog.wrap_logger(logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+    api, captured = FakeApi(), CapturedLog()
     trouble: Exception | Answer | None = UnreachableError("away")
 
     def before(_method: str, _path: str) -> Answer | None:
@@ -307,22 +288,21 @@ async def test_events_while_the_api_server_is_away() -> None:
         return trouble
 
     api.before = before
-    queue = EventQueue(api, log)
-    task = asyncio.create_task(queue.run())
-    queue.put(SUBJECT, "Bad", "one")
-    await until(lambda: request_count(api, "POST events") > 1)
-    queue.put(SUBJECT, "Worse", "two")
-    trouble = None
-    await until(lambda: len(api.objects) == 2)
-    assert [each["message"] for each in api.objects.values()] == ["three", "two"]
-    for answer in (Answer(403, b"{}"), Answer(403, b"{}"), None, Answer(403, b"{}")):
-        trouble = answer
-        count = request_count(api, "POST events")
-        queue.put(SUBJECT, "Good", str(count), "Normal")
-        await until(lambda count=count: request_count(api, "POST events") > count)  # type: ignore[misc]
-        await asyncio.sleep(0.01)
-    assert [call.kwargs["event"] for call in logger.calls] == ["event_not_written"] * 2, "again after a success"
-    task.cancel()
+    queue = EventQueue(api, captured.log)
+    async with alongside(queue.run()):
+        queue.put(SUBJECT, "Bad", "one")
+        await until(lambda: request_count(api, "POST events") > 1)
+        queue.put(SUBJECT, "Worse", "two")
+        trouble = None
+        await until(lambda: len(api.objects) == 2)
+        assert [each["message"] for each in api.objects.values()] == ["three", "two"]
+        for answer in (Answer(403, b"{}"), Answer(403, b"{}"), None, Answer(403, b"{}")):
+            trouble = answer
+            count = request_count(api, "POST events")
+            queue.put(SUBJECT, "Good", str(count), "Normal")
+            await until(lambda count=count: request_count(api, "POST events") > count)  # type: ignore[misc]
+            await asyncio.sleep(0.01)
+    assert captured.logged == ["event_not_written"] * 2, "again after a success"
 
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """What vanishes by an act is no longer in force; what is lost is, until it is written again."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,8 +18,8 @@ from tests.cluster.test_keeping_up import (
     config_map,
     following,
     request_count,
-    until,
 )
+from tests.waiting import until
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.last_good import TOGETHER, VanishedConfigMaps
@@ -86,23 +86,14 @@ async def test_an_act(world: World) -> None:
     assert world.reported == []
 
 
-def gone(world: World) -> None:
-    """The record is gone, as it is with its namespace."""
-    world.record(None)
+LOSSES = pytest.mark.parametrize("record", [None, "2"], ids=["gone", "written again by another replica"])
+"""What became of the record, as with its namespace."""
 
 
-def written_again(world: World) -> None:
-    """Another replica has written its record already."""
-    world.record("2")
-
-
-LOSSES = [gone, written_again]
-
-
-@pytest.mark.parametrize("happens", LOSSES, ids=lambda each: each.__name__)
-async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
+@LOSSES
+async def test_a_loss(world: World, record: str | None) -> None:
     """Everything stays in force as it was accepted, through whatever comes, and is reported once."""
-    happens(world)
+    world.record(record)
     world.remove(SETTINGS_NAME, "acme")
     for _ in range(3):
         assert await world.look() == {SETTINGS_NAME, "acme"}
@@ -113,10 +104,10 @@ async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
     assert held["acme"].created == "created acme"
 
 
-@pytest.mark.parametrize("happens", LOSSES, ids=lambda each: each.__name__)
-async def test_until_somebody_acts(world: World, happens: Callable[[World], None]) -> None:
+@LOSSES
+async def test_until_somebody_acts(world: World, record: str | None) -> None:
     """Who writes it has the last key; who then deletes it, too."""
-    happens(world)
+    world.record(record)
     world.remove(SETTINGS_NAME, "acme")
     await world.look()
     world.record("3")
@@ -133,21 +124,13 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
     assert await world.look() == {SETTINGS_NAME}
 
 
-async def test_written_again_at_once(world: World) -> None:
-    """By a tool: nothing was missing in between, and a later act is one."""
+@pytest.mark.parametrize("written", [(), (SETTINGS_NAME, "acme")], ids=["the record alone", "all, by a tool"])
+async def test_written_again_at_once(world: World, written: tuple[str, ...]) -> None:
+    """Nothing was missing in between, and there is no reason to hold what is deleted later."""
     world.record("2")
-    world.write(SETTINGS_NAME, "2")
-    world.write("acme", "2")
+    for name in written:
+        world.write(name, "2")
     await world.look()
-    world.lost.record(ConfigMap(LAST_GOOD_NAME, {}, {}, "2"))
-    world.now += TOGETHER + 1
-    world.remove("acme")
-    assert await world.look() == {SETTINGS_NAME}
-
-
-async def test_a_record_that_was_deleted_alone(world: World) -> None:
-    """That is no reason to hold what is deleted later."""
-    world.record("2")
     world.lost.record(ConfigMap(LAST_GOOD_NAME, {}, {}, "2"))
     world.now += TOGETHER + 1
     world.remove("acme")
@@ -209,7 +192,7 @@ async def after_a_loss(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[C
         api.remove(MAPPINGS, f"{MAPS}/acme")
         await until(lambda: "last_good_not_written" in follower.logged and "config_maps_lost" in follower.logged)
         tries = request_count(api, f"PATCH {LAST_GOOD_NAME}")
-        await until(lambda: request_count(api, f"PATCH {LAST_GOOD_NAME}") > tries + 1, 20)
+        await until(lambda: request_count(api, f"PATCH {LAST_GOOD_NAME}") > tries + 1)
         assert not noticed(follower), "before its namespace exists"
         refused = False
         await until(lambda: noticed(follower))

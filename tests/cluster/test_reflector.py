@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
-from structlog.testing import CapturingLogger
 
+from tests.captured_log import CapturedLog
 from webhook.cluster.client.api import Answer, ObjectMetadata, SilenceError, StatusError, UnreachableError
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
@@ -34,12 +34,12 @@ def scripted(lists: Iterable[Answer | Exception], watches: Iterable[Exception | 
     return FakeApi({LIST_PATH: deque(lists)}, watches)
 
 
-class Scene:
+class Scene(CapturedLog):
     """A reflector that runs, and what it did."""
 
     def __init__(self, api: FakeApi, pace: WatchConfig) -> None:
+        super().__init__()
         self.api = api
-        self.logger = CapturingLogger()
         self.changes: list[set[str]] = []
         self.pauses: list[float] = []
         self.reflector = Reflector(
@@ -47,7 +47,7 @@ class Scene:
             LIST_PATH,
             Thing,
             lambda found: found.value,
-            structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)),
+            self.log,
             changed=self._changed,
             query={"labelSelector": "a=b"},
             config=pace,
@@ -62,10 +62,6 @@ class Scene:
     @property
     def queries(self) -> list[dict[str, str]]:
         return [query.query for query in self.api.requests]
-
-    @property
-    def logged(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.logger.calls]
 
     def _changed(self, keys: Collection[str]) -> None:
         self.changes.append(set(keys))
@@ -213,7 +209,7 @@ async def test_silence_is_no_trouble_yet() -> None:
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
         assert scene.logged == ["watch_silent", "watch_silent", "watch_failed"]
-        assert [call.method_name for call in scene.logger.calls] == ["debug", "debug", "warning"]
+        assert [call.method_name for call in scene.lines] == ["debug", "debug", "warning"]
 
 
 async def test_an_empty_list_is_synced() -> None:
@@ -223,17 +219,18 @@ async def test_an_empty_list_is_synced() -> None:
         assert scene.changes == []
 
 
-async def test_pauses_grow_up_to_a_bound() -> None:
-    """Each try that fails doubles the pause, up to the bound; chance takes away up to half."""
-    async with running([UnreachableError("refused")] * 100) as scene:
+@pytest.mark.parametrize(
+    "lists, watches",
+    [
+        pytest.param([UnreachableError("refused")] * 100, [], id="tries that fail"),
+        pytest.param([page(5)], [[END]] * 100, id="watches that end at once"),
+    ],
+)
+async def test_pauses_grow_up_to_a_bound(lists: list[Answer | Exception], watches: list[Exception | list[Any]]) -> None:
+    """Each doubles the pause, up to the bound; chance takes away up to half."""
+    async with running(lists, watches) as scene:
         assert scene.pauses[:8] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0]
         assert set(scene.pauses[7:]) == {15.0}
-
-
-async def test_watches_that_end_at_once_are_not_hammered() -> None:
-    """Watches that end at once are repeated at growing intervals."""
-    async with running([page(5)], [[END]] * 10) as scene:
-        assert scene.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0, 15.0, 15.0]
 
 
 async def test_a_watch_that_held_ends_the_growth() -> None:
@@ -267,7 +264,7 @@ async def test_trouble_is_reported_once_for_each_change() -> None:
     ]
     async with running(lists) as scene:
         assert scene.logged == ["watch_forbidden", "watch_failed", "watch_forbidden"]
-        first = scene.logger.calls[0]
+        first = scene.lines[0]
         assert first.method_name == "error"
         assert first.kwargs == {"event": "watch_forbidden", "resource": LIST_PATH, "status": 403, "error": "no"}
 

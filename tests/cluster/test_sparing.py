@@ -24,8 +24,7 @@ class Answering:
 
 def policies(api: Keeping) -> list[str]:
     """What an outage means for each webhook."""
-    assert api.stored is not None
-    return [webhook["failurePolicy"] for webhook in api.stored["webhooks"]]
+    return [webhook["failurePolicy"] for webhook in api.webhooks]
 
 
 def without_the_first(found: dict[str, Any]) -> None:

@@ -109,6 +109,13 @@ class Client:
         items: list[Object] = self.call("GET", _path(api_version, resource, namespace), query=query).accepted()["items"]
         return items
 
+    def account_token(self, account: str, namespace: str) -> str:
+        """Return a token of a service account, good for an hour."""
+        request: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = self.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request)
+        token: str = answer.accepted()["status"]["token"]
+        return token
+
     def call(
         self,
         method: str,

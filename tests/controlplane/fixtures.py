@@ -1,6 +1,7 @@
 """The one control plane of a test run, started when the first test requests it; a plugin, for several folders share it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 import pytest
 
@@ -10,42 +11,54 @@ from . import build, releases
 from .plane import ControlPlane
 
 PLANE = pytest.StashKey[ControlPlane]()
+T = TypeVar("T")
+
+
+class Built(Protocol):
+    """Calls what builds or needs programs."""
+
+    def __call__(self, make: Callable[[], T]) -> T:
+        """Return what it makes; fail with what it says is missing."""
 
 
 @pytest.fixture(scope="session")
-def control_plane(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The one control plane of this run: etcd and the API server."""
+def built(pytestconfig: pytest.Config) -> Built:
+    """Of programs that are built where this machine has never built them."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    # Building takes minutes, and whoever waits wants to see that it goes on.
-    with capture.global_and_fixture_disabled():
-        try:
-            binaries = build.find()
-        except build.BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
-    with ControlPlane(binaries, tmp_path_factory.mktemp("controlplane")) as plane:
+
+    def made(make: Callable[[], T]) -> T:
+        # Building takes minutes, and whoever waits wants to see that it goes on.
+        with capture.global_and_fixture_disabled():
+            try:
+                return make()
+            except build.BinariesMissingError as error:
+                pytest.fail(str(error), pytrace=False)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    pytestconfig: pytest.Config, built: Built, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """The one control plane of this run: etcd and the API server."""
+    with ControlPlane(built(build.find), tmp_path_factory.mktemp("controlplane")) as plane:
         pytestconfig.stash[PLANE] = plane
         yield plane
 
 
 @pytest.fixture(scope="session")
-def controllers(control_plane: ControlPlane) -> ControlPlane:
+def controllers(control_plane: ControlPlane, built: Built) -> ControlPlane:
     """The same with the controller manager: workloads get their pods."""
-    try:
-        control_plane.start_controller_manager()
-    except build.BinariesMissingError as error:
-        pytest.fail(str(error), pytrace=False)
+    built(control_plane.start_controller_manager)
     return control_plane
 
 
 @pytest.fixture(scope="session")
-def scheduler(controllers: ControlPlane) -> ControlPlane:
+def scheduler(controllers: ControlPlane, built: Built) -> ControlPlane:
     """The same with the scheduler too: pods are bound to nodes that tests create as objects."""
-    try:
-        controllers.start_scheduler(
-            place for vendor in load_policy().vendors.values() if (place := vendor.place.scheduler)
-        )
-    except build.BinariesMissingError as error:
-        pytest.fail(str(error), pytrace=False)
+    names = [place for vendor in load_policy().vendors.values() if (place := vendor.place.scheduler)]
+    built(lambda: controllers.start_scheduler(names))
     return controllers
 
 

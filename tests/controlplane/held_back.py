@@ -1,7 +1,6 @@
 """A way to an API server on which the news of one kind can be held back, while everything else goes through."""
 
 import http.client
-import json
 import ssl
 import threading
 from collections.abc import Iterator
@@ -9,37 +8,14 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from .client import Client
-
-
-class HeldBack:
-    """What is held back: the watches of one collection."""
-
-    def __init__(self, client: Client, path: str) -> None:
-        self.client = client
-        self.path = path
-        self.through = threading.Event()
-        self.through.set()
-
-    def kubeconfig(self, folder: Path, port: int) -> Path:
-        """Write what leads this way."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "held",
-            "clusters": [{"name": "held", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-            "users": [{"name": "admin", "user": {"token": self.client.token}}],
-            "contexts": [{"name": "held", "context": {"cluster": "held", "user": "admin"}}],
-        }
-        file = folder / "held-back.kubeconfig"
-        file.write_text(json.dumps(config))
-        return file
+from .plane import ControlPlane
 
 
 @contextmanager
-def held_back(client: Client, path: str, folder: Path) -> Iterator[tuple[HeldBack, Path]]:
-    """Open the way; what is held back comes when `through` is set again."""
-    held = HeldBack(client, path)
+def held_back(plane: ControlPlane, path: str, folder: Path) -> Iterator[tuple[threading.Event, Path]]:
+    """Open the way, to which the kubeconfig leads; the watches of the path's collection wait while the event is not set."""
+    client, through = plane.client, threading.Event()
+    through.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -64,7 +40,7 @@ def held_back(client: Client, path: str, folder: Path) -> Iterator[tuple[HeldBac
             with suppress(OSError, http.client.HTTPException):
                 while chunk := answer.read1(65536):
                     if self.path.partition("?")[0] == path and "watch=true" in self.path:
-                        held.through.wait()
+                        through.wait()
                     self.wfile.write(chunk)
                     self.wfile.flush()
             upstream.close()
@@ -76,8 +52,9 @@ def held_back(client: Client, path: str, folder: Path) -> Iterator[tuple[HeldBac
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield held, held.kubeconfig(folder, server.server_address[1])
+        way = f"http://127.0.0.1:{server.server_address[1]}"
+        yield through, plane.write_kubeconfig(folder / "held-back.kubeconfig", server=way)
     finally:
-        held.through.set()
+        through.set()
         server.shutdown()
         server.server_close()

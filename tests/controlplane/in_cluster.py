@@ -1,22 +1,34 @@
 """The webhook as a user starts it outside a pod, for a cluster: with a kubeconfig and a URL."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
+from webhook.cluster.configuration.config_maps import SETTINGS_NAME
+from webhook.cluster.registration.desired import API_VERSION, COLLECTION, MUTATING, NAME, VALIDATING
 
+from .client import Answer
+from .objects import namespace, settings
 from .plane import ControlPlane
 from .processes import Process, free_ports
-from .product import PROGRAM
+
+BRISK = """
+from certs import store
+from webhook.cli import main
+from webhook.cluster.registration import reconciler
+reconciler.LEAD = 1.0
+store.CLAIM_TIME = 3.0
+main(prog_name="vgpu-webhook")
+"""
+"""The program, which waits less for API servers to learn of a configuration, and for replicas to claim a CA: all are here."""
 
 
 def serve_command(plane: ControlPlane, port: int, *options: str, plain: int = 0) -> list[str]:
     """Return what starts it; it serves on one port, and is registered under that."""
     return [
-        *PROGRAM,
-        "serve",
+        *(sys.executable, "-c", BRISK, "serve"),
         *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
         *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
         *options,
@@ -41,6 +53,19 @@ def _registered(plane: ControlPlane, path: str) -> bool:
     return found.status == 200 and written and all(each["clientConfig"].get("caBundle") for each in webhooks)
 
 
+def calls(plane: ControlPlane, webhook: str) -> int:
+    """How often the API server has called one of the webhooks, as it counts itself."""
+    text = plane.client.call("GET", "/metrics").body["text"]
+    metric = "apiserver_admission_webhook_request_total{"
+    found = [line for line in text.splitlines() if line.startswith(metric) and webhook in line]
+    return sum(int(float(line.rpartition(" ")[2])) for line in found)
+
+
+def unregister(plane: ControlPlane) -> None:
+    """Delete the mutating configuration."""
+    plane.client.delete(API_VERSION, MUTATING.plural, NAME)
+
+
 def stop_validating(plane: ControlPlane) -> None:
     """Delete the validating configuration, which would hold back the pods of whatever test comes next."""
     plane.client.delete(API_VERSION, VALIDATING.plural, NAME)
@@ -61,3 +86,18 @@ def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Proces
         process.check()
         assert process.stop() == 0
     stop_validating(plane)
+
+
+@contextmanager
+def installed(plane: ControlPlane, folder: Path, own: str, text: str, *options: str) -> Iterator[Process]:
+    """Run it in a namespace of its own, with settings, until the end of the block; nothing stays registered."""
+    plane.create_namespace(namespace(own))
+    plane.client.create(settings(text), own).accepted()
+    with serving(plane, folder, "--release-namespace", own, "--ca-settle", "1", *options) as process:
+        yield process
+    unregister(plane)
+
+
+def set_settings(plane: ControlPlane, own: str, text: str) -> Answer:
+    """Change the settings of a release."""
+    return plane.client.patch("v1", "configmaps", SETTINGS_NAME, {"data": settings(text)["data"]}, own)

@@ -54,7 +54,7 @@ class ControlPlane:
         except BaseException:
             self.stop()
             raise
-        self._write_kubeconfig()
+        self.write_kubeconfig(self.kubeconfig)
 
     def __enter__(self) -> Self:
         """Return the running control plane."""
@@ -217,18 +217,19 @@ class ControlPlane:
         self._running.callback(process.stop, grace=1)
         self._processes.append(process)
 
-    def _write_kubeconfig(self) -> None:
-        """Write what kubectl and the other components need; JSON is YAML too."""
-        cluster = {"server": self.client.server, "certificate-authority": self.client.ca_file}
+    def write_kubeconfig(self, path: Path, *, token: str = "", server: str = "") -> Path:
+        """Write what leads here, as another user or by another way if these are given; JSON is YAML too."""
+        cluster = {"server": server or self.client.server, "certificate-authority": self.client.ca_file}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
             "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "admin", "user": {"token": self.client.token}}],
+            "users": [{"name": "admin", "user": {"token": token or self.client.token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
         }
-        self.kubeconfig.write_text(json.dumps(config))
+        path.write_text(json.dumps(config))
+        return path
 
 
 def _write_key(path: Path) -> None:

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from .client import Object, wait_until
+from .objects import mutating
 from .plane import ControlPlane
 from .processes import Process, ProcessEndedError, free_ports
 from .written import STATUS
@@ -43,32 +44,9 @@ class Product:
 
     def registration(self, selector: Object, name: str = "vgpu-webhook") -> Object:
         """Return the configuration of a name that sends new pods of the selected namespaces here."""
-        return {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": name},
-            "webhooks": [
-                {
-                    "name": WEBHOOK,
-                    "admissionReviewVersions": ["v1"],
-                    "clientConfig": {"url": self.url, "caBundle": base64.b64encode(self.ca).decode()},
-                    "failurePolicy": "Fail",
-                    "reinvocationPolicy": "IfNeeded",
-                    "sideEffects": "None",
-                    "timeoutSeconds": 10,
-                    "namespaceSelector": selector,
-                    "rules": [
-                        {
-                            "apiGroups": [""],
-                            "apiVersions": ["v1"],
-                            "operations": ["CREATE"],
-                            "resources": ["pods"],
-                            "scope": "Namespaced",
-                        }
-                    ],
-                }
-            ],
-        }
+        client = {"url": self.url, "caBundle": base64.b64encode(self.ca).decode()}
+        called = {"reinvocationPolicy": "IfNeeded", "timeoutSeconds": 10, "namespaceSelector": selector}
+        return mutating(name, WEBHOOK, client, **called)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from certs.ca import issue, make_ca
 from tests.others.pod import DeniedThereError, StandIn
 
 from .client import Object
+from .objects import mutating
 from .plane import ControlPlane
 
 
@@ -48,7 +49,9 @@ def called(plane: ControlPlane, folder: Path, name: str, stand_in: StandIn, sele
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         bundle = base64.b64encode(authority.certificate_pem).decode()
-        configuration = _configuration(name, f"https://127.0.0.1:{server.server_port}/", bundle, selector)
+        client = {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": bundle}
+        again = {"reinvocationPolicy": "IfNeeded", "namespaceSelector": selector}
+        configuration = mutating(name, "pods.stand-in.example", client, **again)
         plane.client.create(configuration).accepted()
         try:
             yield shown
@@ -68,19 +71,3 @@ def _response(request: Object, stand_in: StandIn) -> Object:
         return {"uid": request["uid"], "allowed": True}
     text = base64.b64encode(json.dumps(patch).encode()).decode()
     return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": text}
-
-
-def _configuration(name: str, url: str, bundle: str, selector: Object) -> Object:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    webhook = {
-        "name": "pods.stand-in.example",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": url, "caBundle": bundle},
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "IfNeeded",
-        "sideEffects": "None",
-        "namespaceSelector": selector,
-        "rules": [rule],
-    }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-    return {**kind, "metadata": {"name": name}, "webhooks": [webhook]}

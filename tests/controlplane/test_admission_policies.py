@@ -9,6 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from tests.controlplane.client import Answer, Object, plural
+from tests.controlplane.in_cluster import set_settings
+from tests.controlplane.objects import namespace, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.test_doctor import examine
 from tests.strict_patch import apply_strictly
@@ -40,10 +42,8 @@ def container(name: str = "main", limits: dict[str, str] | None = None, **fields
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A namespace that has opted in, and both policies, as far as the API server serves their kinds."""
     client = control_plane.client
-    metadata = {"name": TEAM, "labels": {OPT_IN: labels.ENABLED}}
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    metadata = {"name": PRIVILEGED, "labels": PERMITTING}
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    control_plane.create_namespace(namespace(TEAM, {OPT_IN: labels.ENABLED}))
+    control_plane.create_namespace(namespace(PRIVILEGED, PERMITTING))
     served = {each["name"] for each in client.call("GET", f"/apis/{REGISTRATION}").accepted()["resources"]}
     hides = "mutatingadmissionpolicies" in served
     objects = [*guard_objects(HAMI, "1", "Deny"), *(hide_objects(HAMI, "1") if hides else ())]
@@ -185,14 +185,11 @@ def checked(plane: ControlPlane) -> Object:
 def test_check_finds_stale_policies(plane: ControlPlane) -> None:
     """With the command that prints them again: after it, nothing is stale."""
     client = plane.client
-    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}}).accepted()
-    settings = f"target: nvidia\nbareDevices: whole\noptInLabel: {OPT_IN}\n"
-    metadata = {"name": "vgpu-webhook-settings", "namespace": RELEASE}
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    client.create({**config_map, "data": {"settings.yaml": settings}}).accepted()
+    plane.create_namespace(namespace(RELEASE))
+    text = f"target: nvidia\nbareDevices: whole\noptInLabel: {OPT_IN}\n"
+    client.create(settings(text), RELEASE).accepted()
     assert checked(plane)["level"] == "ok"
-    changed = {"data": {"settings.yaml": f"{settings}neverTouched: [policies-spared]\n"}}
-    client.patch("v1", "configmaps", "vgpu-webhook-settings", changed, RELEASE).accepted()
+    set_settings(plane, RELEASE, f"{text}neverTouched: [policies-spared]\n").accepted()
     stale = checked(plane)
     assert stale["level"] == "warning"
     assert [text.partition(" (")[0] for text in stale["details"]] == [

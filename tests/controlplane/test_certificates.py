@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography import x509
@@ -21,7 +20,8 @@ from tests.faults.stream import Fate, Stream
 from webhook.cluster.registration.desired import VALIDATING
 
 from .client import Answer
-from .in_cluster import serve_command, stop_validating
+from .in_cluster import serve_command, stop_validating, unregister
+from .objects import namespace, pod
 from .plane import ControlPlane
 from .processes import Process, free_ports
 
@@ -98,9 +98,7 @@ class Site:
 
     def create(self) -> Answer:
         """A GPU pod that is treated, or refused."""
-        container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
-        return self.plane.client.create(pod, TEAM, dry_run=True)
+        return self.plane.client.create(pod("p"), TEAM, dry_run=True)
 
     def treated(self) -> bool:
         """Whether such a pod is."""
@@ -141,10 +139,9 @@ class Replica:
 @pytest.fixture(scope="module")
 def places(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with the webhook's own namespace and one that has opted in; another module may have made them."""
-    for name, labels in ((OWN, {}), (TEAM, {"vgpu-webhook.io/inject": "enabled"})):
-        metadata: dict[str, Any] = {"name": name, "labels": labels}
-        if control_plane.client.get("v1", "namespaces", name).status == HTTPStatus.NOT_FOUND:
-            control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    if control_plane.client.get("v1", "namespaces", OWN).status == HTTPStatus.NOT_FOUND:
+        control_plane.create_namespace(namespace(OWN))
+        control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
     return control_plane
 
 
@@ -153,7 +150,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
     """A cluster without webhook configuration and Secret, before and after."""
 
     def clean() -> None:
-        places.client.delete(GROUP, KIND, NAME)
+        unregister(places)
         stop_validating(places)
         places.client.delete("v1", "secrets", SECRET, OWN)
 

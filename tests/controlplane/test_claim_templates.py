@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from benchmarks import claims
+from tests.waiting import alongside, until
 from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Answer, Api
 from webhook.cluster.client.connection import connect
@@ -20,6 +21,7 @@ from webhook.labels import CLAIM
 from webhook.request import ClaimTemplate
 
 from .client import Object
+from .objects import mapping, namespace, settings
 from .own_plane import OwnPlane
 from .plane import ControlPlane
 from .test_doctor import examine
@@ -79,23 +81,11 @@ async def running(plane: ControlPlane, **more: Any) -> AsyncIterator[tuple[Count
     """Follow the templates and pods of a control plane."""
     api = Counted(await connect(plane.kubeconfig))
     templates = ClaimTemplates(api, structlog.get_logger(), lambda _: [template()], **more)
-    tasks = [asyncio.create_task(each.run()) for each in (templates.templates, templates.pods)]
-    await templates.templates.synced.wait()
-    await templates.pods.synced.wait()
-    try:
+    async with alongside(templates.templates.run(), templates.pods.run()):
+        await templates.templates.synced.wait()
+        await templates.pods.synced.wait()
         yield api, templates
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await api.close()
-
-
-async def eventually(holds: Callable[[], object]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110  (a watch has no event)
-            await asyncio.sleep(0.02)
+    await api.close()
 
 
 def known(templates: ClaimTemplates, team: str) -> list[str]:
@@ -112,7 +102,7 @@ def pods_of(templates: ClaimTemplates, team: str) -> list[tuple[str, ...]]:
 def team(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of its own."""
     name = f"claims-{next(NUMBERS)}"
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    control_plane.create_namespace(namespace(name))
     yield name
     for resource, version in (("pods", "v1"), (RESOURCE, VERSION)):
         for found in control_plane.client.list(version, resource, name):
@@ -129,7 +119,7 @@ async def test_one_request_for_all_reviews(control_plane: ControlPlane, team: st
     async with running(control_plane) as (api, templates):
         await asyncio.gather(*[templates.provide(team, [template()]) for _ in range(20)])
         await templates.provide(team, [template()])
-        await eventually(lambda: known(templates, team))
+        await until(lambda: known(templates, team))
         await templates.provide(team, [template()])
         assert [each for each in api.requests if each.startswith("POST")] == [
             f"POST /apis/resource.k8s.io/v1/namespaces/{team}/{RESOURCE}"
@@ -154,7 +144,7 @@ async def test_a_planted_one_is_refused(control_plane: ControlPlane, team: str) 
         for _ in range(2):
             with pytest.raises(RefusedError, match="other content than its name says: delete it"):
                 await templates.provide(team, [template()])
-            await eventually(lambda: known(templates, team))
+            await until(lambda: known(templates, team))
     assert stored(control_plane, team) == [template().name]
 
 
@@ -188,7 +178,7 @@ async def test_a_late_one_is_created_after_the_answer(control_plane: ControlPlan
         await templates.provide(team, [template()])
         assert loop.time() - before < api.slow
         assert templates.counts == {"late": 1}
-        await eventually(lambda: templates.counts["created"])
+        await until(lambda: templates.counts["created"])
 
 
 async def test_a_missing_one_is_made_up_for(control_plane: ControlPlane, team: str) -> None:
@@ -202,7 +192,7 @@ async def test_a_missing_one_is_made_up_for(control_plane: ControlPlane, team: s
         status = {"status": {"resourceClaimStatuses": statuses}}
         await asyncio.to_thread(lambda: client.patch("v1", "pods", name, status, team).accepted())
         waits = f"{team}/{waiting.accepted()['metadata']['name']}"
-        await eventually(
+        await until(
             lambda: (
                 [view.waiting for view in templates.pods.objects.values()]
                 in ([(), (template().name,)], [(template().name,), ()])
@@ -211,7 +201,7 @@ async def test_a_missing_one_is_made_up_for(control_plane: ControlPlane, team: s
         await templates.repair()
         assert stored(control_plane, team) == [template().name]
         assert templates.counts == {"created": 1, "repaired": 1}
-        await eventually(lambda: known(templates, team))
+        await until(lambda: known(templates, team))
         api.requests.clear()
         await templates.repair()
         assert not api.requests
@@ -225,16 +215,16 @@ async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team:
     async with running(control_plane, **times) as (_, templates):
         made = await asyncio.to_thread(control_plane.client.create, pod(template().name), team)
         await templates.provide(team, [template(), template("8Gi")])
-        await eventually(lambda: len(known(templates, team)) == 2 and pods_of(templates, team))
+        await until(lambda: len(known(templates, team)) == 2 and pods_of(templates, team))
         day[0] = 2_000_000_000.0 + KEPT
         await templates.collect()
         clock[0] += UNUSED
         await templates.collect()
-        await eventually(lambda: len(known(templates, team)) == 1)
+        await until(lambda: len(known(templates, team)) == 1)
         assert stored(control_plane, team) == [template().name]
         name = made.accepted()["metadata"]["name"]
         await asyncio.to_thread(control_plane.client.delete, "v1", "pods", name, team)
-        await eventually(lambda: not pods_of(templates, team))
+        await until(lambda: not pods_of(templates, team))
         await templates.collect()
         assert len(known(templates, team)) == 1
         clock[0] += UNUSED
@@ -243,20 +233,20 @@ async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team:
         assert len(known(templates, team)) == 1
         day[0] = 2_000_000_000.0 + KEPT
         await templates.collect()
-        await eventually(lambda: not known(templates, team))
+        await until(lambda: not known(templates, team))
         assert stored(control_plane, team) == []
 
 
 def test_templates_and_calls_of_many_pods(control_plane: ControlPlane, tmp_path: Path) -> None:
     """One template for each request in each namespace, one call for each, none for a known one: as the benchmark counts."""
-    load = claims.Load(requests=6, namespaces=2, rate=math.inf, rounds=2, reviews=50)
+    load = claims.Load(requests=6, namespaces=2, rate=math.inf, rounds=1, reviews=50)
     claims.prepare(control_plane, load)
     with claims.serving(control_plane, tmp_path) as server:
         outcome = claims.measure(control_plane, server, tmp_path, load)
     assert (outcome.templates, outcome.creations, outcome.calls) == (12, 12, 0)
     assert {target: [each.reviews for each in samples] for target, samples in outcome.known.items()} == {
-        claims.CLAIMS: [50, 50],
-        claims.OTHER: [50, 50],
+        claims.CLAIMS: [50],
+        claims.OTHER: [50],
     }
     for team in (*load.names(claims.CLAIMS), *load.names(claims.OTHER), claims.OWN):
         control_plane.client.delete("v1", "namespaces", team).accepted()
@@ -280,7 +270,7 @@ def gateless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.deep
 async def test_a_dropped_capacity_is_refused(gateless: ControlPlane) -> None:
     """A share would become a whole device: so nothing is left of it; also in tests/cluster."""
-    gateless.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    gateless.create_namespace(namespace("team"))
     async with running(gateless) as (_, templates):
         with pytest.raises(RefusedError, match="DRAConsumableCapacity may be off"):
             await templates.provide("team", [template()])
@@ -298,20 +288,15 @@ claim: {distinct: null}
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
-    "mapping, message", [(None, "refuses what resource claims need"), (UNTOLD, "drops the capacities")]
+    "text, message", [(None, "refuses what resource claims need"), (UNTOLD, "drops the capacities")]
 )
-def test_check_finds_it(gateless: ControlPlane, mapping: str | None, message: str) -> None:
+def test_check_finds_it(gateless: ControlPlane, text: str | None, message: str) -> None:
     """With the constraint that the API server then refuses, and without; nothing is stored; also in tests/doctor."""
     own = f"own-{next(NUMBERS)}"
-    gateless.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}})
-    texts = {"vgpu-webhook-settings": {"settings.yaml": "target: dra-hami"}}
-    if mapping is not None:
-        texts["untold"] = {"mapping.yaml": mapping}
-    for name, data in texts.items():
-        labels = {"vgpu-webhook.io/mapping": "true"} if "mapping.yaml" in data else {}
-        metadata = {"name": name, "labels": labels}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        gateless.client.create(body, own).accepted()
+    gateless.create_namespace(namespace(own))
+    gateless.client.create(settings("target: dra-hami"), own).accepted()
+    if text is not None:
+        gateless.client.create(mapping("untold", text), own).accepted()
     found = examine(gateless.kubeconfig, own).checks["feature-gate"]
     assert (found["level"], message in found["message"]) == ("error", True), found
     assert "DRAConsumableCapacity" in found["hint"]

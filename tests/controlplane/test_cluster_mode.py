@@ -16,7 +16,8 @@ import yaml
 
 from tests.controlplane.client import Answer, Client, definition, plural
 from tests.controlplane.examples import FOLDER
-from tests.controlplane.in_cluster import serving
+from tests.controlplane.in_cluster import serving, unregister
+from tests.controlplane.objects import GPU, mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from tests.depth import one_in
@@ -33,12 +34,7 @@ MEMORY = "nvidia.com/gpumem"
 SETTLE = ("--ca-settle", "1")
 
 
-SETTINGS: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "vgpu-webhook-settings", "namespace": OWN},
-    "data": {"settings.yaml": "validation: [pods, workloads]\n"},
-}
+SETTINGS = settings("validation: [pods, workloads]\n")
 """Documents are not judged, so that invalid ones are stored."""
 
 
@@ -47,9 +43,9 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane with the webhook's own namespace and one that has opted in."""
     control_plane.create_namespace(namespace(OWN))
     control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
-    control_plane.client.create(SETTINGS).accepted()
+    control_plane.client.create(SETTINGS, OWN).accepted()
     yield control_plane
-    control_plane.client.delete(GROUP, KIND, NAME)
+    unregister(control_plane)
     control_plane.client.delete("v1", "configmaps", SETTINGS["metadata"]["name"], OWN)
 
 
@@ -61,20 +57,9 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
         yield process
 
 
-def namespace(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
-    """A Namespace."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}
-
-
-def pod(name: str, limits: dict[str, str]) -> dict[str, Any]:
-    """A pod with one container."""
-    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
-
-
-def create(client: Client, name: str, limits: dict[str, str] | None = None, where: str = TEAM) -> Answer:
+def create(client: Client, name: str, limits: dict[str, str] = GPU, where: str = TEAM) -> Answer:
     """What the API server would store, or why not."""
-    return client.create(pod(name, limits or {"nvidia.com/gpu": "1"}), where, dry_run=True)
+    return client.create(pod(name, limits), where, dry_run=True)
 
 
 def memory_of(answer: Answer) -> str | None:
@@ -82,16 +67,6 @@ def memory_of(answer: Answer) -> str | None:
     containers = answer.accepted()["spec"]["containers"]
     found: str | None = containers[0]["resources"]["limits"].get(MEMORY)
     return found
-
-
-def mapping(name: str, text: str) -> dict[str, Any]:
-    """A mapping ConfigMap."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}},
-        "data": {"mapping.yaml": text},
-    }
 
 
 def test_dead_webhook_holds_back_only_pods_with_gpu_keys(plane: ControlPlane, tmp_path: Path) -> None:
@@ -117,7 +92,7 @@ def shown(webhook: Process) -> str:
     """What the playground of a replica shows as stored, of a pod with a device."""
     found = re.search(r"ready: \S+, (http://\S+) ", webhook.log.read_text())
     assert found is not None
-    body = json.dumps({"manifest": json.dumps(pod("shown", {"nvidia.com/gpu": "1"}))}).encode()
+    body = json.dumps({"manifest": json.dumps(pod("shown"))}).encode()
     headers = {"Content-Type": "application/json"}
     with urlopen(Request(f"{found[1]}/playground/answer", body, headers), timeout=20) as answer:
         stored: str = json.load(answer)["objects"][0]["stored"]
@@ -127,7 +102,7 @@ def shown(webhook: Process) -> str:
 def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: Process) -> None:
     """A pod created soon after a ConfigMap changed gets the new rules; deleted, the built-in ones are back."""
     assert memory_of(create(plane.client, "before")) == "5k"
-    plane.client.create(mapping("nvidia", "extends: nvidia\ndefaults: {memory: 8000Mi}\n")).accepted()
+    plane.client.create(mapping("nvidia", "extends: nvidia\ndefaults: {memory: 8000Mi}\n"), OWN).accepted()
     began = time.monotonic()
     plane.wait_until(lambda: memory_of(create(plane.client, "after")) == "8k", "new default", 10)
     assert time.monotonic() - began < 10
@@ -144,7 +119,7 @@ def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhoo
     """A document that goes from good to bad and back again and again refuses no pod and leaves none untouched."""
     good = ["extends: nvidia\ndefaults: {memory: 6001Mi}\n", "extends: nvidia\ndefaults: {memory: 7001Mi}\n"]
     texts = [good[0], "extends: nvidia\nnothing: 1\n", good[1], "vendor: ["]
-    plane.client.create(mapping("nvidia", good[0])).accepted()
+    plane.client.create(mapping("nvidia", good[0]), OWN).accepted()
     plane.wait_until(lambda: memory_of(create(plane.client, "first")) == "6001", "the first policy", 5)
     ended = threading.Event()
 
@@ -216,21 +191,14 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
 
 def sees_memory(name: str) -> dict[str, Any]:
     """The configuration of a webhook like HAMi's that nobody answers for; it is called for pods with memory in MiB."""
-    webhook = {
-        "name": "vgpu.hami.example",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": "https://127.0.0.1:1/webhook"},
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "Never",
-        "sideEffects": "None",
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": TEAM}},
-        "matchConditions": [
-            {"name": "asks", "expression": f"'{MEMORY}' in object.spec.containers[0].resources.limits"}
-        ],
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-    }
-    kind = "MutatingWebhookConfiguration"
-    return {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+    when = {"name": "asks", "expression": f"'{MEMORY}' in object.spec.containers[0].resources.limits"}
+    return mutating(
+        name,
+        "vgpu.hami.example",
+        {"url": "https://127.0.0.1:1/webhook"},
+        namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": TEAM}},
+        matchConditions=[when],
+    )
 
 
 @pytest.mark.trap(number=28)

@@ -10,6 +10,7 @@ import pytest
 
 from . import build
 from .client import Object, read_warnings, wait_until
+from .objects import namespace
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -32,7 +33,7 @@ def test_every_component_is_the_version_that_was_built(control_plane: ControlPla
 
 def test_pods_are_stored_as_a_cluster_would(control_plane: ControlPlane) -> None:
     """A bare pod gets its service account's token volume, defaults, and requests equal to its limits."""
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stored"}})
+    control_plane.create_namespace(namespace("stored"))
     limits = {"example.com/card": "3000"}
     pod = {
         "apiVersion": "v1",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from . import objects
 from .client import Answer, Object
 from .plane import ControlPlane
 from .product import Product, registered, serving
@@ -56,8 +57,7 @@ def namespace(level: str, delivery: str | None) -> Object:
     labels = {"pod-security.kubernetes.io/enforce": level, **SELECTED}
     annotations = {} if delivery is None else {"vgpu-webhook.io/shim": delivery}
     name = f"delivered-{level}-{delivery or 'any'}".lower()
-    metadata = {"name": name, "labels": labels, "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return objects.namespace(name, labels, annotations=annotations)
 
 
 def share(level: str, delivery: str | None) -> Object:

@@ -16,9 +16,11 @@ from click.testing import CliRunner, Result
 
 from tests.controlplane import in_cluster
 from tests.controlplane.client import Object
+from tests.controlplane.objects import mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
+from webhook.mapping.document.schema import API_VERSION as DOCUMENTS
 from webhook.replica.sweep import LEASE
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -82,15 +84,12 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     client = control_plane.client
     client.delete(GROUP, KIND, NAME)
     labels = {"pod-security.kubernetes.io/enforce": "privileged"}
-    for name, more in ((OWN, {}), (TEAM, {LABEL: "enabled", **labels})):
-        metadata = {"name": name, "labels": more}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    settings = {
-        "settings.yaml": f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\n"
-        "validation: [pods, workloads]\n"
-    }
-    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
-    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}).accepted()
+    control_plane.create_namespace(namespace(OWN))
+    control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled", **labels}))
+    text = (
+        f"apiVersion: {DOCUMENTS}\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\nvalidation: [pods, workloads]\n"
+    )
+    client.create(settings(text), OWN).accepted()
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}).accepted()
     give = {"status": {"capacity": {"nvidia.com/gpu": "10"}, "allocatable": {"nvidia.com/gpu": "10"}}}
     client.patch("v1", "nodes", "doctor-node/status", give).accepted()
@@ -131,10 +130,7 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def touched(plane: ControlPlane) -> bool:
     """Whether a pod is changed."""
-    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    metadata = {"name": "probe"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
-    answer = plane.client.create(pod, TEAM, dry_run=True)
+    answer = plane.client.create(pod("probe"), TEAM, dry_run=True)
     return "vgpu-webhook.io/status" in answer.body.get("metadata", {}).get("annotations", {})
 
 
@@ -154,18 +150,20 @@ def daemon_set(name: str, labels: dict[str, str], folder: str) -> Object:
     }
 
 
-def replace(plane: ControlPlane, configuration: Object) -> None:
-    """Change the webhook configuration by hand."""
-    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+@pytest.fixture(scope="module")
+def left(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a webhook that is gone, whose webhook configuration is there.
 
-
-def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, tmp_path: Path) -> None:
-    """Each is reported where it shows, and by the dry run.
-
-    This and the next come before the tests that have a webhook running, which would take the configuration over.
+    Tests of that come before those that have a webhook running, which would take the configuration over.
     """
-    with serving(plane, tmp_path) as _:
+    folder = tmp_path_factory.mktemp("left")
+    with serving(plane, folder):
         plane.wait_until(lambda: touched(plane), "called", 30)
+    return folder
+
+
+def test_a_dead_webhook(plane: ControlPlane, left: Path) -> None:
+    """It is reported where it shows, and by the dry run."""
     dead = examine(plane.kubeconfig)
     assert dead.code == 2
     assert (dead.levels()["served"], dead.levels()["dry-run"]) == ("error", "error")
@@ -173,27 +171,17 @@ def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, tmp_p
     assert "cannot call" in dead.checks["dry-run"]["message"]
     assert {"registration", "selectors", "match-conditions", "order", "bundle", "mappings"} & dead.bad().keys() == set()
 
-    plane.client.delete(GROUP, KIND, NAME).accepted()
-    gone = examine(plane.kubeconfig)
-    assert gone.code == 2
-    assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")
-    assert "not called" in gone.checks["dry-run"]["message"]
 
-
-def test_an_emptied_bundle(plane: ControlPlane, tmp_path: Path) -> None:
+def test_an_emptied_bundle(plane: ControlPlane, left: Path) -> None:
     """A static webhook configuration is not repaired, and no certificate is served that it does not trust."""
-    with serving(plane, tmp_path):
-        plane.wait_until(lambda: "webhooks" in plane.client.get(GROUP, KIND, NAME).accepted(), "registered", 60)
-        configuration = plane.client.get(GROUP, KIND, NAME).accepted()
+    configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     url = configuration["webhooks"][0]["clientConfig"]["url"]
     port = urlsplit(url).port or 0
     for each in configuration["webhooks"]:
         each["clientConfig"].pop("caBundle")
-    replace(plane, configuration)
-    command = in_cluster.serve_command(
-        plane, port, *options(tmp_path), "--registration", "static", "--drain-grace", "0"
-    )
-    with Process(command, tmp_path / "static.log") as process:
+    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+    static = (*options(left), "--registration", "static", "--drain-grace", "0")
+    with Process(in_cluster.serve_command(plane, port, *static), left / "static.log") as process:
         plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)
         process.stop()
@@ -201,7 +189,15 @@ def test_an_emptied_bundle(plane: ControlPlane, tmp_path: Path) -> None:
     assert diagnosis.bad() == bad
     assert "no caBundle" in diagnosis.checks["bundle"]["message"]
     assert "a webhook without a certificate" in diagnosis.checks["served"]["message"]
+
+
+def test_no_webhook_configuration(plane: ControlPlane, left: Path) -> None:
+    """It is reported, and by the dry run."""
     plane.client.delete(GROUP, KIND, NAME).accepted()
+    gone = examine(plane.kubeconfig)
+    assert gone.code == 2
+    assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")
+    assert "not called" in gone.checks["dry-run"]["message"]
 
 
 def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
@@ -224,9 +220,7 @@ def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
 
 def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:
     """Its problems are reported; everything else is in order."""
-    metadata = {"name": "bad", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
-    data = {"mapping.yaml": "extends: nvidia\nplaec: {}\n"}
-    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
+    plane.client.create(mapping("bad", "extends: nvidia\nplaec: {}\n"), OWN).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:
@@ -238,19 +232,10 @@ def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:
 
 def test_a_configuration_that_is_called_first(plane: ControlPlane, webhook: Path) -> None:
     """It is reported as an error, for a scheduler answers, which has to see what the webhook writes."""
-    configured = {
-        "name": "first.doctor.example",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {"namespace": "kube-system", "name": "hami-scheduler"}},
-        "failurePolicy": "Ignore",
-        "sideEffects": "None",
-        "timeoutSeconds": 1,
-        "namespaceSelector": {"matchLabels": {LABEL: "enabled"}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-    }
-    metadata = {"name": "00-first"}
-    configuration = {"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "metadata": metadata}
-    plane.client.create({**configuration, "webhooks": [configured]}).accepted()
+    scheduler = {"service": {"namespace": "kube-system", "name": "hami-scheduler"}}
+    of_team = {"namespaceSelector": {"matchLabels": {LABEL: "enabled"}}}
+    first = mutating("00-first", "first.doctor.example", scheduler, failurePolicy="Ignore", timeoutSeconds=1, **of_team)
+    plane.client.create(first).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:
@@ -264,9 +249,7 @@ def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
     client = plane.client
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
     plane.wait_until(lambda: not touched(plane), "opted out", 30)
-    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "early"}, "spec": {"containers": [container]}}
-    client.create(pod, TEAM).accepted()
+    client.create(pod("early"), TEAM).accepted()
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
     try:
         plane.wait_until(lambda: touched(plane), "opted in", 30)
@@ -288,9 +271,9 @@ def test_two_shims_on_one_node(plane: ControlPlane, webhook: Path) -> None:
     # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
     owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
     for name in ("plugin", "shim"):
-        spec = {"nodeName": "doctor-node", "containers": [{"name": "main", "image": "app"}]}
-        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
-        plane.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, OWN).accepted()
+        running = pod(name, {}, nodeName="doctor-node")
+        running["metadata"] |= {"labels": {"app": name}, "ownerReferences": [owner]}
+        plane.client.create(running, OWN).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:
@@ -322,14 +305,8 @@ def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Path) -> 
 
 def test_a_user_without_rights(plane: ControlPlane, webhook: Path, tmp_path: Path) -> None:
     """Every check says what it lacks; none of them fails for it."""
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{OWN}/serviceaccounts/default/token"
-    token = plane.client.call("POST", path, request).accepted()["status"]["token"]
-    config = json.loads(plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(config))
-    diagnosis = examine(kubeconfig)
+    token = plane.client.account_token("default", OWN)
+    diagnosis = examine(plane.write_kubeconfig(tmp_path / "kubeconfig", token=token))
     assert diagnosis.code == 0
     assert diagnosis.levels().pop("api-server") == "ok"
     assert set(diagnosis.levels().values()) == {"ok", "warning"}

@@ -12,7 +12,8 @@ from webhook.cluster.claim_templates import RESOURCE
 from webhook.labels import CLAIM, ENABLED, TARGET
 
 from .client import Answer, Object
-from .in_cluster import serving
+from .in_cluster import installed
+from .objects import namespace
 from .plane import ControlPlane
 from .test_doctor import examine
 
@@ -26,7 +27,6 @@ OWN = "dra-webhook"
 TEAM = "dra"
 OPT_IN = "dra.example/inject"
 """A label of its own: what other tests have registered must not change these pods first."""
-REGISTRATION = ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "00-vgpu-webhook")
 GROUP = "resource.k8s.io/v1"
 DRIVER = "hami-core-gpu.project-hami.io"
 NODE = "dra-node"
@@ -64,6 +64,29 @@ def pod(name: str, *limits: dict[str, Any], **metadata: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
 
 
+def device_class(name: str, expression: str) -> Object:
+    """A class of the devices of which an expression is true."""
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    return {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
+def resource_slice(name: str, driver: str, pool: str, slices: int = 1, **content: Any) -> Object:
+    """One of the slices of a driver's pool on the node."""
+    of_pool = {"name": pool, "generation": 1, "resourceSliceCount": slices}
+    spec = {"driver": driver, "nodeName": NODE, "pool": of_pool, **content}
+    return {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def shared(amount: str, highest: str, step: str, lowest: str = "0") -> Object:
+    """A capacity that is shared in steps, and all of which is given to whoever names none."""
+    policy = {"default": highest, "validRange": {"min": lowest, "step": step, "max": highest}}
+    return {"value": amount, "requestPolicy": policy}
+
+
+# Memory in steps of 1 MiB, all of it by default; cores of 0 to 100, 100 by default.
+CARD = {"memory": shared(f"{CARD_GIB}Gi", f"{CARD_GIB}Gi", "1Mi"), "cores": shared("100", "100", "1")}
+
+
 def _driver(plane: ControlPlane) -> None:
     """A node with one card, as its driver would publish it, and the class of the driver's chart."""
     client = plane.client
@@ -73,26 +96,11 @@ def _driver(plane: ControlPlane) -> None:
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "200"}
     status = {"conditions": ready, "allocatable": allocatable, "capacity": allocatable}
     client.patch("v1", "nodes", f"{NODE}/status", {"status": status}).accepted()
-    expression = f"device.driver == '{DRIVER}'"
-    body: Object = {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": DRIVER}}
-    body["spec"] = {"selectors": [{"cel": {"expression": expression}}]}
-    client.create(body).accepted()
-    # k8s-dra-driver of HAMi, hami_core.go: memory in steps of 1 MiB, all of it by default; cores of 0 to 100, 100 by default.
-    memory = {"default": f"{CARD_GIB}Gi", "validRange": {"min": "0", "step": "1Mi", "max": f"{CARD_GIB}Gi"}}
-    cores = {"default": "100", "validRange": {"min": "0", "step": "1", "max": "100"}}
-    device = {
-        "name": "card-0",
-        "allowMultipleAllocations": True,
-        "attributes": {"uuid": {"string": "GPU-0"}, "productName": {"string": "NVIDIA A100-SXM4-80GB"}},
-        "capacity": {
-            "memory": {"value": f"{CARD_GIB}Gi", "requestPolicy": memory},
-            "cores": {"value": "100", "requestPolicy": cores},
-        },
-    }
-    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
-    slice_ = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": NODE}}
-    slice_["spec"] = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [device]}
-    client.create(slice_).accepted()
+    client.create(device_class(DRIVER, f"device.driver == '{DRIVER}'")).accepted()
+    # k8s-dra-driver of HAMi, hami_core.go.
+    attributes = {"uuid": {"string": "GPU-0"}, "productName": {"string": "NVIDIA A100-SXM4-80GB"}}
+    device = {"name": "card-0", "allowMultipleAllocations": True, "attributes": attributes, "capacity": CARD}
+    client.create(resource_slice(NODE, DRIVER, NODE, devices=[device])).accepted()
 
 
 NVIDIA = "gpu.nvidia.com"
@@ -105,9 +113,7 @@ def _nvidia(plane: ControlPlane) -> None:
     client = plane.client
     for name, kind in CLASSES.items():
         expression = f"device.driver == '{NVIDIA}' && device.attributes['{NVIDIA}'].type == '{kind}'"
-        body: Object = {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": name}}
-        body["spec"] = {"selectors": [{"cel": {"expression": expression}}]}
-        client.create(body).accepted()
+        client.create(device_class(name, expression)).accepted()
 
     def device(name: str, parts: int, **fields: Any) -> Object:
         counters = {"parts": {"value": str(parts)}}
@@ -117,9 +123,8 @@ def _nvidia(plane: ControlPlane) -> None:
         return {name: {"string": text} for name, text in texts.items()}
 
     # kubernetes-sigs/dra-driver-nvidia-gpu: consumable_shares.go, deviceinfo.go.
-    memory = {"default": "80Gi", "validRange": {"min": "1Mi", "step": "1Mi", "max": "80Gi"}}
     whole = device("gpu-0", 7, attributes=attributes(type="gpu", uuid="GPU-1", productName="NVIDIA A100-SXM4-80GB"))
-    whole |= {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi", "requestPolicy": memory}}}
+    whole |= {"allowMultipleAllocations": True, "capacity": {"memory": shared("80Gi", "80Gi", "1Mi", "1Mi")}}
     profiles = {"2g.20gb": (2, 3), "1g.10gb+me": (1, 1), "1g.10gb": (1, 7)}
     slices = [
         device(f"gpu-0-mig-{row}-{place}", parts, attributes=attributes(type="mig", profile=profile))
@@ -127,11 +132,9 @@ def _nvidia(plane: ControlPlane) -> None:
         for place in range(places)
     ]
     counters = {"sharedCounters": [{"name": "gpu-0", "counters": {"parts": {"value": "7"}}}]}
-    pool = {"name": f"{NODE}-nvidia", "generation": 1, "resourceSliceCount": 2}
-    for name, content in ((f"{NODE}-counters", counters), (f"{NODE}-nvidia", {"devices": [whole, *slices]})):
-        body = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": name}}
-        body["spec"] = {"driver": NVIDIA, "nodeName": NODE, "pool": pool, **content}
-        client.create(body).accepted()
+    pool = f"{NODE}-nvidia"
+    client.create(resource_slice(f"{NODE}-counters", NVIDIA, pool, 2, **counters)).accepted()
+    client.create(resource_slice(pool, NVIDIA, pool, 2, devices=[whole, *slices])).accepted()
 
 
 MANAGER = "manager.nvidia.com"
@@ -140,53 +143,30 @@ MANAGER_CLASS = "vgpu-manager"
 
 def _manager(plane: ControlPlane) -> None:
     """Two cards on the same node as vgpu-manager's driver would publish them: pkg/kubeletplugin/vgpu.go."""
-    client = plane.client
-    body: Object = {"apiVersion": GROUP, "kind": "DeviceClass", "metadata": {"name": MANAGER_CLASS}}
-    body["spec"] = {"selectors": [{"cel": {"expression": f"device.driver == '{MANAGER}'"}}]}
-    client.create(body).accepted()
-    memory = {"default": f"{CARD_GIB}Gi", "validRange": {"min": "0", "step": "1Mi", "max": f"{CARD_GIB}Gi"}}
-    cores = {"default": "100", "validRange": {"min": "0", "step": "1", "max": "100"}}
+    plane.client.create(device_class(MANAGER_CLASS, f"device.driver == '{MANAGER}'")).accepted()
+    shares = {"allowMultipleAllocations": True, "capacity": CARD}
     devices = [
-        {
-            "name": f"vgpu-{number}",
-            "allowMultipleAllocations": True,
-            "attributes": {"uuid": {"string": f"GPU-{number}"}},
-            "capacity": {
-                "memory": {"value": f"{CARD_GIB}Gi", "requestPolicy": memory},
-                "cores": {"value": "100", "requestPolicy": cores},
-            },
-        }
-        for number in range(2)
+        {"name": f"vgpu-{number}", "attributes": {"uuid": {"string": f"GPU-{number}"}}, **shares} for number in range(2)
     ]
-    pool = {"name": f"{NODE}-manager", "generation": 1, "resourceSliceCount": 1}
-    slice_ = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": f"{NODE}-manager"}}
-    slice_["spec"] = {"driver": MANAGER, "nodeName": NODE, "pool": pool, "devices": devices}
-    client.create(slice_).accepted()
+    name = f"{NODE}-manager"
+    plane.client.create(resource_slice(name, MANAGER, name, devices=devices)).accepted()
 
 
 @pytest.fixture(scope="module")
 def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The scheduler, a driver's objects, and a webhook whose target is that driver."""
     client = scheduler.client
-    for name, opted_in in ((OWN, {}), (TEAM, {OPT_IN: ENABLED})):
-        metadata = {"name": name, "labels": opted_in}
-        scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    scheduler.create_namespace(namespace(TEAM, {OPT_IN: ENABLED}))
     _driver(scheduler)
     _nvidia(scheduler)
     _manager(scheduler)
-    settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vgpu-webhook-settings"}}
-    settings["data"] = {
-        "settings.yaml": f"{{optInLabel: {OPT_IN}, target: dra-hami, owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
-    }
-    client.create(settings, OWN).accepted()
-    options = ("--ca-settle", "1", "--release-namespace", OWN, "--claims")
-    with serving(scheduler, tmp_path_factory.mktemp("dra"), *options):
+    settings = f"{{optInLabel: {OPT_IN}, target: dra-hami, owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
+    with installed(scheduler, tmp_path_factory.mktemp("dra"), OWN, settings, "--claims"):
         probe = pod("probe", REQUESTS["vcuda"])
         scheduler.wait_until(
             lambda: "resourceClaims" in client.create(probe, TEAM, dry_run=True).body.get("spec", {}), "called"
         )
         yield scheduler
-    client.delete(*REGISTRATION)
     for name in (NODE, f"{NODE}-counters", f"{NODE}-nvidia", f"{NODE}-manager"):
         client.delete(GROUP, "resourceslices", name)
     for name in (DRIVER, MANAGER_CLASS, *CLASSES):

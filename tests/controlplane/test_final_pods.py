@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,8 @@ from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, 
 
 from .beside import beside
 from .client import Answer
-from .in_cluster import serving
+from .in_cluster import calls, installed, set_settings
+from .objects import mapping, namespace, pod
 from .plane import ControlPlane
 from .stand_in import called
 
@@ -24,7 +24,6 @@ TEAM = "final-team"
 WATCHED = "final-watched"
 LABEL = "final.example/gpu"
 """A label of this file: namespaces of other tests are not concerned."""
-SETTINGS = "vgpu-webhook-settings"
 LATER = "zz-later"
 IN_TEAM = {"matchLabels": {"kubernetes.io/metadata.name": TEAM}}
 DENIED = 'admission webhook "pods.validate.vgpu-webhook.io" denied the request: '
@@ -33,27 +32,16 @@ DENIED = 'admission webhook "pods.validate.vgpu-webhook.io" denied the request: 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A cluster with the webhook, a namespace that enforces and one that only warns."""
-    for name, labels in (
-        (OWN, {}),
-        (TEAM, {LABEL: "enabled"}),
-        (WATCHED, {LABEL: "enabled", "vgpu-webhook.io/mode": "warn"}),
-    ):
-        metadata = {"name": name, "labels": labels}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    control_plane.client.create(settings("[pods]")).accepted()
-    folder = tmp_path_factory.mktemp("final-pods")
-    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
-    with serving(control_plane, folder, *options):
+    control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
+    control_plane.create_namespace(namespace(WATCHED, {LABEL: "enabled", "vgpu-webhook.io/mode": "warn"}))
+    with installed(control_plane, tmp_path_factory.mktemp("final-pods"), OWN, settings("[pods]")):
         control_plane.wait_until(lambda: validating(control_plane), "validating", 30)
         yield control_plane
-    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
 
 
-def settings(validation: str) -> Json:
-    """The settings ConfigMap."""
-    text = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\nvalidation: {validation}\n"
-    metadata = {"name": SETTINGS, "namespace": OWN}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+def settings(validation: str) -> str:
+    """The settings."""
+    return f"optInLabel: {LABEL}\nvalidation: {validation}\n"
 
 
 def validating(plane: ControlPlane) -> list[Json]:
@@ -62,15 +50,8 @@ def validating(plane: ControlPlane) -> list[Json]:
     return found
 
 
-def pod(limits: dict[str, str], **spec: Any) -> Json:
-    """A pod with one container."""
-    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-    metadata = {"name": "final"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
-
-
-SHARE = pod({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
-PLAIN = pod({"cpu": "1"})
+SHARE = pod("final", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+PLAIN = pod("final", {"cpu": "1"})
 
 
 def undo_scheduler(made: Json) -> None:
@@ -139,7 +120,7 @@ def create(plane: ControlPlane, manifest: Json, namespace: str = TEAM) -> Answer
 
 def switch(plane: ControlPlane, validation: str, names: list[str]) -> None:
     """Change the setting, and return once the configuration has these webhooks."""
-    plane.client.patch("v1", "configmaps", SETTINGS, {"data": settings(validation)["data"]}, OWN).accepted()
+    set_settings(plane, OWN, settings(validation)).accepted()
     plane.wait_until(
         lambda: [each["name"] for each in validating(plane)] == names or None, f"{validation} in force", 60
     )
@@ -157,7 +138,7 @@ def test_what_is_registered(plane: ControlPlane) -> None:
 
 def test_a_pod_without_others_is_created(plane: ControlPlane) -> None:
     """With the warnings of the mutating half, each once."""
-    answer = create(plane, pod({"nvidia.com/gpu": "1"}))
+    answer = create(plane, pod("final"))
     assert answer.status == 201
     assert len(set(answer.warnings)) == len(answer.warnings) > 0
     assert create(plane, PLAIN).status == 201
@@ -176,7 +157,7 @@ def test_what_another_webhook_changes(others: ControlPlane) -> None:
     # A configuration without webhooks is written once, and not again and again.
     path = f"{VALIDATING.collection}/{NAME}"
     version = others.client.call("GET", path).accepted()["metadata"]["resourceVersion"]
-    time.sleep(2)
+    time.sleep(0.5)
     assert others.client.call("GET", path).accepted()["metadata"]["resourceVersion"] == version
     switch(others, "[pods]", ["pods.validate.vgpu-webhook.io"])
     again = others.wait_until(lambda: denied(create(others, undone)), "judged again", 30)
@@ -201,20 +182,17 @@ def test_another_webhook_lifts_a_limit(others: ControlPlane) -> None:
 
 def test_another_webhook_as_hami_is_left_alone(others: ControlPlane) -> None:
     """A pod goes through both without a denial."""
-    translated = pod({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
+    translated = pod("final", {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
     translated["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
-    for manifest in (pod({"nvidia.com/gpumem": "3000"}), pod({"nvidia.com/gpu": "1"}), translated):
+    for manifest in (pod("final", {"nvidia.com/gpumem": "3000"}), pod("final"), translated):
         stored = create(others, named("as-hami", manifest)).accepted()
         assert stored["spec"]["schedulerName"] == "hami-scheduler"
         assert "GPU_CORE_UTILIZATION_POLICY" in str(stored["spec"]["containers"][0]["env"])
 
 
 def judged(plane: ControlPlane) -> int:
-    """How many pods the API server has sent to be judged, as it counts itself."""
-    text = plane.client.call("GET", "/metrics").body["text"]
-    metric = "apiserver_admission_webhook_request_total{"
-    found = [line for line in text.splitlines() if line.startswith(metric) and "pods.validate" in line]
-    return sum(int(float(line.rpartition(" ")[2])) for line in found)
+    """How many pods the API server has sent to be judged."""
+    return calls(plane, "pods.validate")
 
 
 def test_modes_agree(plane: ControlPlane) -> None:
@@ -266,24 +244,16 @@ ANOTHER = {
 def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, every: bool) -> None:
     """A mapping comes and goes, the namespace changes its mode, its share and its target, and the settings theirs."""
     client = others.client
-    labels = {"vgpu-webhook.io/mapping": "true"}
-    mapping = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "another", "namespace": OWN, "labels": labels},
-        "data": {"mapping.yaml": json.dumps(ANOTHER)},
-    }
 
     def set_namespace(**metadata: dict[str, str | None]) -> None:
         client.patch("v1", "namespaces", TEAM, {"metadata": metadata}).accepted()
 
     def set_target(line: str) -> None:
-        text = settings("[pods]")["data"]["settings.yaml"] + line
-        client.patch("v1", "configmaps", SETTINGS, {"data": {"settings.yaml": text}}, OWN).accepted()
+        set_settings(others, OWN, settings("[pods]") + line).accepted()
 
-    # Each with the seconds after which the next may come: what is judged grows five seconds after what is sent.
+    # Each with the seconds after which the next may come: what is judged grows a while after what is sent.
     changes: list[tuple[Callable[[], object], float]] = [
-        (lambda: client.create(mapping).accepted(), 8),
+        (lambda: client.create(mapping("another", json.dumps(ANOTHER)), OWN).accepted(), 8),
         (lambda: set_namespace(labels={"vgpu-webhook.io/mode": "warn"}), 1),
         (lambda: set_namespace(labels={"vgpu-webhook.io/mode": None}), 1),
         (lambda: set_namespace(labels={"vgpu-webhook.io/rollout": "0"}), 1),
@@ -296,7 +266,7 @@ def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, eve
         (lambda: set_target(""), 4),
         (lambda: client.delete("v1", "configmaps", "another", OWN).accepted(), 8),
     ]
-    pods = [named("slow", each) for each in (SHARE, pod({"another.example/gpu": "1"}))]
+    pods = [named("slow", each) for each in (SHARE, pod("final", {"another.example/gpu": "1"}))]
     schedulers, refused = set(), []
 
     def create_all_the_time(over: threading.Event) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.others.pod import Json, StandIn, copied
-from webhook.cluster.registration.desired import API_VERSION, COLLECTION, HIDE, NAME
+from webhook.cluster.registration.desired import COLLECTION, HIDE, NAME
 
 from .client import Answer
-from .in_cluster import serving
+from .in_cluster import installed, set_settings
+from .objects import namespace, pod
 from .plane import ControlPlane
 from .processes import Process
 from .stand_in import called
@@ -23,58 +24,37 @@ TEAM = "hide-team"
 AUDITED = "hide-audited"
 LABEL = "hide.example/gpu"
 HIDDEN = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-
-
-def settings(more: str) -> Json:
-    """The settings ConfigMap."""
-    text = f"target: nvidia\nbareDevices: whole\noptInLabel: {LABEL}\nvalidation: [pods]\n{more}"
-    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+SETTINGS = f"target: nvidia\nbareDevices: whole\noptInLabel: {LABEL}\nvalidation: [pods]\n"
 
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A cluster with the webhook, a namespace that enforces and one that audits; nothing is hidden yet."""
-    for name, labels in (
-        (OWN, {}),
-        (TEAM, {LABEL: "enabled"}),
-        (AUDITED, {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"}),
-    ):
-        metadata = {"name": name, "labels": labels}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    control_plane.client.create(settings("")).accepted()
-    folder = tmp_path_factory.mktemp("hide")
-    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
-    with serving(control_plane, folder, *options) as process:
+    control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
+    control_plane.create_namespace(namespace(AUDITED, {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"}))
+    with installed(control_plane, tmp_path_factory.mktemp("hide"), OWN, SETTINGS) as process:
         control_plane.wait_until(lambda: "hami-scheduler" in str(create(control_plane, SHARE).body), "called", 30)
         yield hiding(control_plane, process)
-    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
 
 
 def hiding(plane: ControlPlane, process: Process) -> ControlPlane:
     """Switch it on, and return once it holds."""
     process.check()
     assert containers(create(plane, PLAIN)) == [None, None]
-    data = settings("hideDevices: true\n")["data"]
-    plane.client.patch("v1", "configmaps", "vgpu-webhook-settings", {"data": data}, OWN).accepted()
+    set_settings(plane, OWN, f"{SETTINGS}hideDevices: true\n").accepted()
     plane.wait_until(lambda: containers(create(plane, PLAIN)) == [[HIDDEN], [HIDDEN]], "hidden", 60)
     return plane
 
 
-def pod(limits: dict[str, str]) -> Json:
+def with_side(limits: dict[str, str]) -> Json:
     """A pod with two containers, of which the first has these limits."""
-    main: Json = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-    metadata = {"name": "hide"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [main, {**main, "name": "side", "resources": {}}]},
-    }
+    made = pod("hide", limits)
+    made["spec"]["containers"].append({"name": "side", "image": "registry.example/main:1"})
+    return made
 
 
-PLAIN = pod({"cpu": "1"})
-SHARE = pod({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+PLAIN = with_side({"cpu": "1"})
+SHARE = with_side({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
 
 
 def create(plane: ControlPlane, manifest: Json, namespace: str = TEAM) -> Answer:

@@ -9,21 +9,22 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import structlog
 from click.testing import CliRunner
-from structlog.testing import CapturingLogger
 
+from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import rejections, vendor
+from tests.waiting import alongside
+from tests.waiting import until_there as until
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.events import EventQueue
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
-from webhook.labels import MAPPING
 from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.policy import Policy
 
 from .client import Object
+from .objects import config_map, mapping, namespace
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -38,7 +39,7 @@ class Place:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.name = f"policy-{next(NUMBER)}"
-        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+        plane.create_namespace(namespace(self.name))
 
     def write(self, name: str, text: str, key: str = MAPPING_KEY) -> None:
         """Create or change a ConfigMap."""
@@ -48,13 +49,7 @@ class Place:
 
     def manifest(self, name: str, text: str, key: str = MAPPING_KEY) -> Object:
         """A ConfigMap with a document."""
-        labels = {MAPPING: "true"} if key == MAPPING_KEY else {}
-        return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "labels": labels},
-            "data": {key: text},
-        }
+        return mapping(name, text) if key == MAPPING_KEY else config_map(name, {key: text})
 
     def remove(self, name: str) -> None:
         """Delete a ConfigMap."""
@@ -78,15 +73,14 @@ class Place:
         return sorted((our["type"], our["reason"], our["count"]) for our in ours)
 
 
-class Replica:
+class Replica(CapturedLog):
     """A running live policy, and its reports."""
 
     def __init__(self, api: Api, namespace: str) -> None:
-        self.logger = CapturingLogger()
+        super().__init__()
         self.policies: list[Policy] = []
-        log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
-        self.events = EventQueue(api, log)
-        self.live = LivePolicy(api, namespace, log, self.events, in_force=self.policies.append)
+        self.events = EventQueue(api, self.log)
+        self.live = LivePolicy(api, namespace, self.log, self.events, in_force=self.policies.append)
 
     @property
     def about(self) -> str | None:
@@ -97,10 +91,6 @@ class Replica:
     def describes(self, about: str) -> Callable[[], bool]:
         """Whether acme says that about itself."""
         return lambda: bool(self.policies) and self.about == about
-
-    @property
-    def logged(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.logger.calls]
 
     @property
     def verdicts(self) -> dict[str, bool]:
@@ -119,32 +109,11 @@ async def replica(place: Place, *, ready: bool = True) -> AsyncIterator[Replica]
     """Run a live policy; it is ready when the block begins."""
     api = await connect(place.plane.kubeconfig)
     first = Replica(api, place.name)
-    task, writing = (asyncio.create_task(each) for each in (first.live.run(), first.events.run()))
-    try:
+    async with alongside(first.live.run(), first.events.run()):
         if ready:
-            await asyncio.wait(
-                {task, waiting := asyncio.create_task(first.live.ready.wait())},
-                timeout=60,
-                return_when="FIRST_COMPLETED",
-            )
-            assert waiting.done()
+            await until(first.live.ready.is_set, "ready")
         yield first
-        assert not task.done()
-    finally:
-        task.cancel()
-        writing.cancel()
-        await asyncio.wait({task, writing})
-        await api.close()
-
-
-async def until(probe: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    """Wait until something holds."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not await asyncio.to_thread(probe):  # noqa: ASYNC110  (a probe is anything)
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        pytest.fail(f"not within {seconds:g} s: {what}")
+    await api.close()
 
 
 async def do(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -9,6 +9,7 @@ import yaml
 from tests.others.hami import hami
 
 from .client import Object
+from .objects import namespace, pod
 from .plane import ControlPlane
 from .product import Product, registered, serving
 from .stand_in import called
@@ -18,14 +19,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 PLACE = "beside-hami"
 SELECTOR: Object = {"matchLabels": {"kubernetes.io/metadata.name": PLACE}}
-OPTED_IN: Object = {
-    "apiVersion": "v1",
-    "kind": "Namespace",
-    "metadata": {
-        "name": PLACE,
-        "labels": {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"},
-    },
-}
+OPTED_IN = namespace(PLACE, {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"})
 """As ours knows the namespace; the API server has it without these labels, by which other tests' webhooks are called."""
 LIMITS: dict[str, Object] = {
     "share": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"},
@@ -40,10 +34,10 @@ LIMITS: dict[str, Object] = {
 
 def pod_of(name: str) -> Object:
     """A pod that requests a share, or, of that name, translated for HAMi."""
+    made = pod(name, LIMITS[name])
     orders = {"vgpu-webhook.io/target": "nvidia"} if name == "translated" else {}
-    container = {"name": "main", "image": "registry.invalid/image", "resources": {"limits": LIMITS[name]}}
-    metadata = {"name": name, "namespace": PLACE, "annotations": orders}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    made["metadata"] |= {"namespace": PLACE, "annotations": orders}
+    return made
 
 
 def once(spec: Object) -> Object:
@@ -60,7 +54,7 @@ def product(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     """Ours, registered for the one namespace under a name in the middle of the alphabet, in which order they are called."""
     folder = tmp_path_factory.mktemp("beside-hami")
     (folder / "namespaces.yaml").write_text(yaml.safe_dump(OPTED_IN))
-    control_plane.create_namespace({**OPTED_IN, "metadata": {"name": PLACE}})
+    control_plane.create_namespace(namespace(PLACE))
     with (
         serving(folder, ["--namespaces", folder / "namespaces.yaml"]) as running,
         registered(running, control_plane, SELECTOR, pod_of("share"), "mmm-vgpu-webhook"),

@@ -9,8 +9,10 @@ import pytest
 import structlog
 
 from tests.controlplane.client import Object
-from tests.controlplane.in_cluster import serving
+from tests.controlplane.in_cluster import installed
+from tests.controlplane.objects import GPU, namespace, pod
 from tests.controlplane.plane import ControlPlane
+from tests.waiting import alongside
 from webhook import labels
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.events import EventQueue
@@ -23,37 +25,26 @@ OWN = "owner-events-webhook"
 TEAM = "owner-events"
 OPT_IN = "owner-events.example/inject"
 """A label of its own: what other tests have registered must not change these pods first."""
-REGISTRATION = ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "00-vgpu-webhook")
 APP = {"app": "train"}
 
 
 def template(limits: dict[str, str], **spec: Any) -> Object:
     """A pod template that requests a GPU."""
-    container = {"name": "main", "image": "app", "resources": {"limits": limits}}
-    return {"metadata": {"labels": APP}, "spec": {"containers": [container], **spec}}
+    return {"metadata": {"labels": APP}, "spec": pod("train", limits, **spec)["spec"]}
 
 
 @pytest.fixture(scope="module")
 def plane(controllers: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The controllers, a webhook that has registered itself, and a namespace that has opted in."""
-    for name, opted_in in ((OWN, {}), (TEAM, {OPT_IN: labels.ENABLED})):
-        metadata = {"name": name, "labels": opted_in}
-        controllers.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    settings: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vgpu-webhook-settings"}}
-    settings["data"] = {"settings.yaml": f"optInLabel: {OPT_IN}\n"}
-    controllers.client.create(settings, OWN).accepted()
-    options = ("--ca-settle", "1", "--release-namespace", OWN)
-    with serving(controllers, tmp_path_factory.mktemp("owner-events"), *options):
-        probe = template({"nvidia.com/gpu": "1"})
-        bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": probe["spec"]}
-        controllers.wait_until(
-            lambda: (
-                controllers.client.create(bare, TEAM, dry_run=True).body["spec"]["schedulerName"] == "hami-scheduler"
-            ),
-            "called",
-        )
+    controllers.create_namespace(namespace(TEAM, {OPT_IN: labels.ENABLED}))
+
+    def called() -> bool:
+        probe = controllers.client.create(pod("probe"), TEAM, dry_run=True).accepted()
+        return bool(probe["spec"]["schedulerName"] == "hami-scheduler")
+
+    with installed(controllers, tmp_path_factory.mktemp("owner-events"), OWN, f"optInLabel: {OPT_IN}\n"):
+        controllers.wait_until(called, "called")
         yield controllers
-    controllers.client.delete(*REGISTRATION)
 
 
 def events(plane: ControlPlane, kind: str, reason: str) -> list[Object]:
@@ -65,7 +56,7 @@ def events(plane: ControlPlane, kind: str, reason: str) -> list[Object]:
 def test_a_deployment_tells_that_its_pods_are_changed(plane: ControlPlane) -> None:
     """Once for its template, however many pods it has; dry runs tell nothing."""
     client = plane.client
-    spec = {"replicas": 3, "selector": {"matchLabels": APP}, "template": template({"nvidia.com/gpu": "1"})}
+    spec = {"replicas": 3, "selector": {"matchLabels": APP}, "template": template(GPU)}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}, "spec": spec}
     made = client.create(deployment, TEAM).accepted()
     plane.wait_until(lambda: len(client.list("v1", "pods", TEAM, "app=train")) == 3, "pods")
@@ -84,12 +75,9 @@ async def test_a_second_replica_adds_nothing(plane: ControlPlane) -> None:
     for _ in range(2):
         queue = EventQueue(api, structlog.get_logger())
         reporter = OwnerEvents(api, queue)
-        tasks = [asyncio.create_task(each.run()) for each in (queue, reporter)]
-        reporter.put(WorkloadEvent(TEAM, owner, "PodsChanged", "why", "Normal"))
-        await asyncio.sleep(1)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with alongside(queue.run(), reporter.run()):
+            reporter.put(WorkloadEvent(TEAM, owner, "PodsChanged", "why", "Normal"))
+            await asyncio.sleep(1)
         (event,) = await asyncio.to_thread(events, plane, "Train", "PodsChanged")
         assert event["count"] == 1
     await api.close()

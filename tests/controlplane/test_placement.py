@@ -13,6 +13,7 @@ from tests.decisions.test_any_to_any import SOURCES, policy_for, requests, trans
 from webhook.mapping.model.vendor import Vendor
 
 from .client import Object
+from .objects import namespace
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -85,7 +86,7 @@ def manifest(pod: Object, name: str, target: str) -> Object:
 def nodes(scheduler: ControlPlane) -> Iterator[dict[str, list[Sample]]]:
     """For each target one node that has its resources, and no others; the samples by target."""
     client = scheduler.client
-    scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    scheduler.create_namespace(namespace(NAMESPACE))
     by_target: dict[str, list[Sample]] = defaultdict(list)
     for sample in itertools.islice(samples(), PODS):
         by_target[sample.target].append(sample)

@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.controlplane.client import Object
+from tests.controlplane.objects import namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from webhook.cli import main
 
@@ -16,7 +17,6 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 TEAM = "preview-team"
 NODE = "preview-node"
-BARE = {"containers": [{"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
 APP = {"app": "train"}
 UID = "00000000-0000-0000-0000-000000000000"
 
@@ -32,19 +32,20 @@ def owned(kind: str, version: str, name: str) -> list[Object]:
     return [{"apiVersion": version, "kind": kind, "name": name, "uid": UID, "controller": True}]
 
 
-def pod(name: str, **metadata: Any) -> Object:
-    """A pod that requests a GPU, on a node."""
-    metadata = {"name": name, "namespace": TEAM, **metadata}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**BARE, "nodeName": NODE}}
+def on_node(name: str, *owner: str) -> Object:
+    """A pod that requests a GPU, on a node; of a controller's kind, version and name."""
+    made = pod(name, nodeName=NODE)
+    made["metadata"] |= {"namespace": TEAM, "ownerReferences": owned(*owner) if owner else []}
+    return made
 
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A namespace that has not opted in, with workloads, their pods, and pods of a controller that nobody knows."""
     client = control_plane.client
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+    control_plane.create_namespace(namespace(TEAM))
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}).accepted()
-    template = {"metadata": {"labels": APP}, "spec": BARE}
+    template = {"metadata": {"labels": APP}, "spec": pod("train")["spec"]}
     spec = {"replicas": 0, "selector": {"matchLabels": APP}, "template": template}
     named = {"name": "train", "namespace": TEAM}
     client.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": spec}).accepted()
@@ -55,10 +56,10 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     }
     client.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": rolled, "spec": spec}).accepted()
     for each in (
-        pod("alone"),
-        pod("worker-0", ownerReferences=owned("RayCluster", "ray.io/v1", "ray")),
-        pod("worker-1", ownerReferences=owned("RayCluster", "ray.io/v1", "ray")),
-        pod("train-1", ownerReferences=owned("ReplicaSet", "apps/v1", "train-5d4f8c7b9")),
+        on_node("alone"),
+        on_node("worker-0", "RayCluster", "ray.io/v1", "ray"),
+        on_node("worker-1", "RayCluster", "ray.io/v1", "ray"),
+        on_node("train-1", "ReplicaSet", "apps/v1", "train-5d4f8c7b9"),
     ):
         client.create(each).accepted()
     yield control_plane
@@ -99,10 +100,7 @@ def test_what_runs_there(plane: ControlPlane) -> None:
 
 def test_settings_in_force(plane: ControlPlane) -> None:
     """The policy is that of the cluster's ConfigMaps; ``--set`` changes it."""
-    settings = "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\nbareDevices: whole\n"
-    metadata = {"name": "vgpu-webhook-settings", "namespace": TEAM}
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": settings}}
-    plane.client.create(config_map).accepted()
+    plane.client.create(settings("bareDevices: whole\n"), TEAM).accepted()
     try:
         whole = json.loads(preview(plane, "-n", TEAM, "-o", "json").stdout)
         share = json.loads(preview(plane, "-n", TEAM, "-o", "json", "--set", "bareDevices=share").stdout)

@@ -7,6 +7,7 @@ import pytest
 from .client import Object
 from .cluster import Cluster
 from .examples import example
+from .objects import namespace
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
@@ -20,13 +21,7 @@ def test_defaults_and_translations_count(cluster: Cluster, controllers: ControlP
     """A quota on memory stops the pod whose default is too much; one on a source's name stops nothing that is translated."""
     labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
     target = {"vgpu-webhook.io/target": "nvidia", "vgpu-webhook.io/default-memory": "5000Mi"}
-    controllers.create_namespace(
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": PLACE, "labels": labels, "annotations": target},
-        }
-    )
+    controllers.create_namespace(namespace(PLACE, labels, annotations=target))
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cards"}, "spec": {"hard": HARD}}
     client = controllers.client
     client.create(quota, PLACE).accepted()

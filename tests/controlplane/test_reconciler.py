@@ -1,24 +1,19 @@
 """Reconcilers on a real API server: two replicas, and hands that undo their work."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 from unittest.mock import patch
 
 import pytest
 import structlog
 
+from tests.waiting import alongside
+from tests.waiting import until_there as until
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
-from webhook.cluster.registration.desired import (
-    API_VERSION,
-    NAME,
-    Desired,
-    Site,
-    registration,
-)
+from webhook.cluster.registration.desired import API_VERSION, NAME, Desired, Site, registration
 from webhook.cluster.registration.match_conditions import matched_names_of, names_set
 from webhook.cluster.registration.observed import Observed, read_observed
 from webhook.cluster.registration.reconciler import Reconciler, watch_registration
@@ -26,6 +21,7 @@ from webhook.cluster.registration.reporter import RegistrationEvent, Registratio
 from webhook.mapping.load import load_policy
 
 from .client import Object
+from .objects import role
 from .plane import ControlPlane
 from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 
@@ -35,12 +31,8 @@ SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "reconciler-own")
 OLD = Desired("0" * 12, matched_names_of(load_policy()), OWN_LABEL)
 NEW = Desired("1" * 12, names_set(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
 QUIET = 1.0
-NOTICED = 30.0
-"""Seconds within which what a hand does is undone."""
-
 ROLE = "reconciler-release"
 RBAC = "rbac.authorization.k8s.io/v1"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +76,6 @@ class Cluster:
                 return
 
 
-async def until(probe: Callable[[], T | None], what: str, seconds: float = NOTICED) -> T:
-    """Wait for something on the API server without blocking the loop."""
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                found = await asyncio.to_thread(probe)
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        pytest.fail(f"not within {seconds:g} s: {what}")
-
-
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
     """The API server without a webhook configuration, before and after."""
@@ -116,25 +95,16 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
         await api.close()
 
 
-@contextlib.asynccontextmanager
-async def running(
-    api: Api,
-    want: Desired,
-    owner: str | None = None,
-) -> AsyncIterator[Replica]:
+@asynccontextmanager
+async def running(api: Api, want: Desired, owner: str | None = None) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
     reports: list[RegistrationReport] = []
     with patch.multiple("webhook.cluster.registration.reconciler", QUIET=QUIET, REPAIR_PAUSES=(0.1, 60.0)):
         reconciler = Reconciler(api, SITE, want, reports.append, owner=owner)
         watch = watch_registration(api, reconciler.check, structlog.get_logger())
-        tasks = [asyncio.create_task(each) for each in (reconciler.run(), watch.run())]
-        try:
+        async with alongside(reconciler.run(), watch.run()):
             await watch.synced.wait()
             yield Replica(reconciler, reports)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
@@ -148,7 +118,7 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
         )
         await asyncio.sleep(0.5)
         other.reconciler.adopt(NEW)
-        await until(lambda: cluster.read().desired == NEW, "narrowed", QUIET + NOTICED)
+        await until(lambda: cluster.read().desired == NEW, "narrowed")
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len([*first.reports, *other.reports]) == 3, "told")
     assert {notice.kind for notice in (*first.reports, *other.reports)} == {RegistrationEvent.WRITTEN}
@@ -178,11 +148,10 @@ async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> Non
 
 async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers: ControlPlane) -> None:
     """The role of the release is deleted while no replica runs: the garbage collector takes the webhook configuration."""
-    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": ROLE}}
-    made = await asyncio.to_thread(controllers.client.create, role)
+    made = await asyncio.to_thread(controllers.client.create, role(ROLE))
     async with running(api, OLD, owner=ROLE):
         found = await until(cluster.found, "created")
     [owner] = found["metadata"]["ownerReferences"]
     assert owner["uid"] == made.accepted()["metadata"]["uid"]
     await asyncio.to_thread(controllers.client.delete, RBAC, "clusterroles", ROLE)
-    await until(lambda: cluster.found() is None, "collected", 30)
+    await until(lambda: cluster.found() is None, "collected")

@@ -1,11 +1,10 @@
 """The reflector on a real API server, in its bad times."""
 
 import asyncio
-import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,16 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
-from structlog.testing import CapturingLogger
 
 from benchmarks import namespaces
+from tests.captured_log import CapturedLog
+from tests.waiting import alongside, until
 from webhook.cluster.client.api import Api, ObjectMetadata, StatusError
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.cluster.namespaces import Namespaces
 
+from .objects import bound, config_map, namespace, role
 from .own_plane import OwnPlane, Relay, relayed
 from .plane import ControlPlane
 
@@ -43,24 +44,21 @@ class ConfigMap(msgspec.Struct):
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """A namespace for the ConfigMaps that are watched."""
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+    control_plane.create_namespace(namespace(PLACE))
     return control_plane
 
 
-class Follower:
+class Follower(CapturedLog):
     """A running reflector of ConfigMaps, and its reports."""
 
     def __init__(self, api: Api, pace: WatchConfig) -> None:
-        self.logger = CapturingLogger()
-        self.changes: list[set[str]] = []
-        log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        super().__init__()
         self.reflector = Reflector(
             api,
             MAPS,
             ConfigMap,
             lambda found: found.data.get("x"),
-            log,
-            changed=self._changed,
+            self.log,
             query=SELECTOR,
             config=pace,
         )
@@ -69,58 +67,25 @@ class Follower:
     def held(self) -> dict[str, str | None]:
         return {key.removeprefix(f"{PLACE}/"): value for key, value in self.reflector.objects.items()}
 
-    @property
-    def logged(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.logger.calls]
-
-    def _changed(self, keys: Collection[str]) -> None:
-        self.changes.append(set(keys))
-
 
 @asynccontextmanager
 async def following(kubeconfig: Path, pace: WatchConfig = PACE) -> AsyncIterator[Follower]:
     """Run a reflector of the ConfigMaps that are watched."""
     api = await connect(kubeconfig)
     follower = Follower(api, pace)
-    task = asyncio.create_task(follower.reflector.run())
-    try:
+    async with alongside(follower.reflector.run()):
         yield follower
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        await api.close()
+    await api.close()
 
 
-async def until(probe: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    """Wait until something holds."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not probe():  # noqa: ASYNC110  # a probe is anything, also what tells nobody
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        pytest.fail(f"not within {seconds:g} s: {what}")
-
-
-def kubeconfig(plane: ControlPlane, path: Path, token: str = "", port: int = 0) -> Path:
-    """Write the kubeconfig of another user, or of another way."""
-    config = json.loads(plane.kubeconfig.read_text())
-    if token:
-        config["users"][0]["user"] = {"token": token}
-    if port:
-        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
-    path.write_text(json.dumps(config))
-    return path
+def kubeconfig(plane: ControlPlane, path: Path, relay: Relay, token: str = "") -> Path:
+    """Write the kubeconfig of a user who comes by a relay."""
+    return plane.write_kubeconfig(path, token=token, server=f"https://127.0.0.1:{relay.port}")
 
 
 def write(plane: ControlPlane, name: str, value: str) -> None:
     """Create or change a ConfigMap that is watched."""
-    manifest: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "labels": {"watched": "true"}},
-        "data": {"x": value},
-    }
+    manifest = config_map(name, {"x": value}, {"watched": "true"})
     if plane.client.create(manifest, PLACE).status == 409:
         plane.client.patch("v1", "configmaps", name, manifest, PLACE).accepted()
 
@@ -156,11 +121,11 @@ async def test_history_is_compacted(control_plane: ControlPlane, tmp_path: Path)
     What becomes of a watch that has expired: tests/cluster/test_reflector.py.
     """
     with OwnPlane(control_plane.binaries, tmp_path) as plane:
-        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+        plane.create_namespace(namespace(PLACE))
         write(plane, "stays", "1")
         write(plane, "goes", "1")
         path = tmp_path / "relayed"
-        async with relayed(plane) as relay, following(kubeconfig(plane, path, port=relay.port)) as follower:
+        async with relayed(plane) as relay, following(kubeconfig(plane, path, relay)) as follower:
             await until(lambda: len(follower.held) == 2, "what was there")
             relay.cut()
             await asyncio.to_thread(_forget, plane)
@@ -183,10 +148,10 @@ def _forget(plane: OwnPlane) -> None:
 async def test_a_connection_goes_silent(plane: ControlPlane, tmp_path: Path) -> None:
     """A watch that goes silent without ending is opened again."""
     write(plane, "stays", "0")
-    pace = replace(PACE, silence=2.0)
+    pace = replace(PACE, silence=1.0)
     async with (
         relayed(plane) as relay,
-        following(kubeconfig(plane, tmp_path / "relayed", port=relay.port), pace) as follower,
+        following(kubeconfig(plane, tmp_path / "relayed", relay), pace) as follower,
     ):
         await until(lambda: follower.held == {"stays": "0"}, "what was there")
         await asyncio.to_thread(write, plane, "stays", "1")
@@ -211,28 +176,15 @@ def account(plane: ControlPlane, name: str) -> str:
     """Create a service account, and give a token of it."""
     manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
     plane.client.create(manifest, PLACE).accepted()
-    path = f"/api/v1/namespaces/{PLACE}/serviceaccounts/{name}/token"
-    answer = plane.client.call(
-        "POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    )
-    token: str = answer.accepted()["status"]["token"]
-    return token
+    return plane.client.account_token(name, PLACE)
 
 
 def permit(plane: ControlPlane, name: str) -> None:
     """Let a service account read ConfigMaps and namespaces."""
-    rules = [{"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["get", "list", "watch"]}]
-    group = "rbac.authorization.k8s.io"
-    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
-    plane.client.create(role)
-    binding = {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PLACE}],
-    }
-    plane.client.create(binding).accepted()
+    rule = {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["get", "list", "watch"]}
+    reader = role(name, rule)
+    plane.client.create(reader)
+    plane.client.create(bound(reader, {"kind": "ServiceAccount", "name": name, "namespace": PLACE})).accepted()
 
 
 def forbid(plane: ControlPlane, name: str) -> None:
@@ -246,7 +198,7 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
     token = account(plane, "reader")
     async with (
         relayed(plane) as relay,
-        following(kubeconfig(plane, tmp_path / "account", token, relay.port)) as follower,
+        following(kubeconfig(plane, tmp_path / "account", relay, token)) as follower,
     ):
         await until(lambda: "watch_forbidden" in follower.logged, "refused without permission")
         assert not follower.reflector.synced.is_set()
@@ -258,13 +210,13 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
         _mend(relay)
         await until(lambda: follower.logged[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
-        await asyncio.sleep(2)
+        await asyncio.sleep(1.2)  # a pause is a second at most
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
         await until(lambda: follower.logged[-1] == "watch_restored", "told again")
         assert follower.logged.count("watch_forbidden") == 2
-        refused = next(call for call in follower.logger.calls if call.kwargs["event"] == "watch_forbidden")
+        refused = next(call for call in follower.lines if call.kwargs["event"] == "watch_forbidden")
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")
@@ -274,20 +226,18 @@ async def test_a_namespace_just_created(plane: ControlPlane) -> None:
     """Before the watch brings it, it is fetched; labels are followed; one that does not exist is reported."""
     api = await connect(plane.kubeconfig)
     known = Namespaces(api, structlog.get_logger(), config=PACE)
-    manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}
-    manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": "x", "other": "y"}
-    await asyncio.to_thread(plane.create_namespace, manifest)
+    annotations = {"vgpu-webhook.io/target": "x", "other": "y"}
+    await asyncio.to_thread(plane.create_namespace, namespace("fresh", annotations=annotations))
     view = await known.fetch("fresh")
     assert view.labels == {"kubernetes.io/metadata.name": "fresh"}
     assert view.annotations == {"vgpu-webhook.io/target": "x"}
     with pytest.raises(StatusError, match="404 NotFound"):
         await known.fetch("no-such")
-    task = asyncio.create_task(known.reflector.run())
-    await known.reflector.synced.wait()
-    label = {"metadata": {"labels": {"vgpu-webhook.io/inject": "enabled"}}}
-    await asyncio.to_thread(plane.client.patch, "v1", "namespaces", "fresh", label)
-    await until(lambda: (view := known.lookup("fresh")) and "vgpu-webhook.io/inject" in view.labels, "the label")
-    task.cancel()
+    async with alongside(known.reflector.run()):
+        await known.reflector.synced.wait()
+        label = {"metadata": {"labels": {"vgpu-webhook.io/inject": "enabled"}}}
+        await asyncio.to_thread(plane.client.patch, "v1", "namespaces", "fresh", label)
+        await until(lambda: (view := known.lookup("fresh")) and "vgpu-webhook.io/inject" in view.labels, "the label")
     await api.close()
 
 

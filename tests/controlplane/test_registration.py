@@ -22,6 +22,7 @@ from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, condit
 from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough
 
+from . import objects
 from .client import Answer, Client, Object
 from .plane import ControlPlane
 
@@ -42,9 +43,8 @@ Create: TypeAlias = Callable[[Object], Answer]
 def namespace(plane: ControlPlane, name: str, **labels: str) -> str:
     """Create a namespace unless it exists, with its own label and the webhook's labels in `ours`."""
     ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
-    metadata = {"name": name, "labels": {OWN_LABEL: "enabled", **ours}}
     if plane.client.get("v1", "namespaces", name).status == 404:
-        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        plane.create_namespace(objects.namespace(name, {OWN_LABEL: "enabled", **ours}))
     return name
 
 
@@ -176,7 +176,7 @@ def test_namespaces(
 def test_namespaces_that_have_not_opted_in(create: Create, control_plane: ControlPlane) -> None:
     """Their pods are none of our business."""
     name = "dead-elsewhere"
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    control_plane.create_namespace(objects.namespace(name))
     assert control_plane.client.create(GPU_POD, name, dry_run=True).status == 201
 
 
@@ -218,8 +218,7 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     configuration = registration(want, Site(DEAD), version="0.1.0")
     configuration["metadata"]["name"] = "00-much"
     where = "much"
-    metadata = {"name": where, "labels": {"much.example/inject": "enabled"}}
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    control_plane.create_namespace(objects.namespace(where, {"much.example/inject": "enabled"}))
     client.create(configuration).accepted()
     try:
         requesting = pod(annotations={names[-1]: "1"})

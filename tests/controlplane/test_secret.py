@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,18 +9,19 @@ import pytest
 import structlog
 
 from certs.ca import StoreError
+from tests.waiting import alongside
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.secret import NAME, SecretStore
 
 from .client import Object
+from .objects import bound, namespace, role
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 PLACE = "certificates"
-RBAC = "rbac.authorization.k8s.io/v1"
 PACE = WatchConfig(first=0.02, longest=0.5)
 
 
@@ -29,29 +29,16 @@ PACE = WatchConfig(first=0.02, longest=0.5)
 def kubeconfig(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The way of a service account that may do nothing but what the Secret needs, all of it by name."""
     client = control_plane.client
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+    control_plane.create_namespace(namespace(PLACE))
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "webhook"}}
     client.create(account, PLACE).accepted()
     verbs = ["get", "list", "watch", "create", "patch", "update"]
     rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [NAME], "verbs": verbs}
-    role = {"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "webhook"}, "rules": [rule]}
-    client.create(role, PLACE).accepted()
-    binding = {
-        "apiVersion": RBAC,
-        "kind": "RoleBinding",
-        "metadata": {"name": "webhook"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "webhook"},
-        "subjects": [{"kind": "ServiceAccount", "name": "webhook", "namespace": PLACE}],
-    }
-    client.create(binding, PLACE).accepted()
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    path = f"/api/v1/namespaces/{PLACE}/serviceaccounts/webhook/token"
-    token = client.call("POST", path, request).accepted()["status"]["token"]
-    config = json.loads(control_plane.kubeconfig.read_text())
-    config["users"] = [{"name": "admin", "user": {"token": token}}]
-    written = tmp_path_factory.mktemp("secret") / "kubeconfig"
-    written.write_text(json.dumps(config))
-    return written
+    keeper = role("webhook", rule, kind="Role")
+    client.create(keeper, PLACE).accepted()
+    client.create(bound(keeper, {"kind": "ServiceAccount", "name": "webhook", "namespace": PLACE}), PLACE).accepted()
+    file = tmp_path_factory.mktemp("secret") / "kubeconfig"
+    return control_plane.write_kubeconfig(file, token=client.account_token("webhook", PLACE))
 
 
 @pytest.fixture
@@ -113,14 +100,11 @@ async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     assert snapshot.files == {"ca.crt": b"a"}
     assert await first.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
     assert (await first.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
-    watching = asyncio.create_task(first.reflector.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(60), alongside(first.reflector.run()):
         await first.reflector.synced.wait()
         other = store(api)
         assert await other.write({"ca.crt": b"e"}, (await other.read()).version)
         await first.changed()
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
     elsewhere = SecretStore(api, PLACE, "another", structlog.get_logger())
     with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to permit"):
         await elsewhere.read()

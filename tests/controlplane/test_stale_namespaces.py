@@ -1,16 +1,18 @@
 """The watch of namespaces is behind: whoever has just opted in is treated all the same."""
 
+import threading
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from .held_back import HeldBack, held_back
-from .in_cluster import serving
+from .held_back import held_back
+from .in_cluster import serving, unregister
+from .objects import namespace
 from .plane import ControlPlane
 from .processes import Process, free_ports
-from .test_cluster_mode import create, memory_of, namespace
+from .test_cluster_mode import create, memory_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
@@ -21,9 +23,9 @@ PLACES = [f"stale-{number}" for number in range(4)]
 class Behind:
     """A webhook of which the namespaces can be held back."""
 
-    def __init__(self, plane: ControlPlane, held: HeldBack, process: Process, plain: int) -> None:
+    def __init__(self, plane: ControlPlane, through: threading.Event, process: Process, plain: int) -> None:
         self.plane = plane
-        self.held = held
+        self.through = through
         self.process = process
         self._plain = plain
 
@@ -53,7 +55,7 @@ def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
         control_plane.create_namespace(namespace(name))
     control_plane.create_namespace(namespace("stale-called", {LABEL: "enabled"}))
     [plain] = free_ports(1)
-    with held_back(control_plane.client, "/api/v1/namespaces", folder) as (held, kubeconfig):
+    with held_back(control_plane, "/api/v1/namespaces", folder) as (through, kubeconfig):
         options = ("--kubeconfig", str(kubeconfig), "--plain-listen", f"127.0.0.1:{plain}", "--ca-settle", "1")
         with serving(control_plane, folder, *options) as process:
 
@@ -61,13 +63,13 @@ def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
                 return memory_of(create(control_plane.client, "probe", where="stale-called")) is not None
 
             control_plane.wait_until(called, "called", 20)
-            yield Behind(control_plane, held, process, plain)
-    control_plane.client.delete("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "00-vgpu-webhook")
+            yield Behind(control_plane, through, process, plain)
+    unregister(control_plane)
 
 
 def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
     """Nothing is let through because of a stale watch, and the staleness is reported."""
-    behind.held.through.clear()
+    behind.through.clear()
     try:
         for name in PLACES:
             assert "nvidia.com/gpumem" not in str(create(behind.plane.client, "before", where=name).accepted())
@@ -82,7 +84,7 @@ def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
         assert behind.count("stale") >= 9
         assert "namespace_stale" in behind.process.log.read_text()
     finally:
-        behind.held.through.set()
+        behind.through.set()
 
 
 def test_a_label_taken_away_again(behind: Behind) -> None:

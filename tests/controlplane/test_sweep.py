@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 import structlog
 
-from tests.controlplane.client import Object
+from tests.controlplane.objects import namespace, pod
 from tests.controlplane.plane import ControlPlane
 from tests.replica.test_sweep import exposed
 from webhook.admission.decision import Namespace
@@ -19,23 +19,13 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 TEAM = "sweep-team"
 
 
-def pod(name: str, limits: dict[str, str], **annotations: str) -> Object:
-    """A pod with one container."""
-    container = {"name": "main", "image": "app", "resources": {"limits": limits}}
-    metadata = {"name": name, "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
-
-
 async def test_one_replica_counts(control_plane: ControlPlane) -> None:
     """The other one leaves it to the holder of the Lease; that `serve` sweeps: test_doctor.py."""
     client = control_plane.client
-    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
-    gpu = {"nvidia.com/gpu": "1"}
-    for each in (
-        pod("early", gpu),
-        pod("older", gpu, **{"vgpu-webhook.io/status": "{}"}),
-        pod("plain", {"cpu": "1"}),
-    ):
+    control_plane.create_namespace(namespace(TEAM))
+    older = pod("older")
+    older["metadata"]["annotations"] = {"vgpu-webhook.io/status": "{}"}
+    for each in (pod("early"), older, pod("plain", {"cpu": "1"})):
         client.create(each, TEAM).accepted()
     team = Namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"})
     policy, log, api = load_policy(), structlog.get_logger(), await connect(control_plane.kubeconfig)

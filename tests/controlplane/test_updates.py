@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from webhook.cluster.registration.desired import API_VERSION, NAME, VALIDATING
+from webhook.cluster.registration.desired import NAME, VALIDATING
 
 from .client import Answer
-from .in_cluster import serving
+from .in_cluster import calls, installed, set_settings
+from .objects import mapping, namespace, pod
 from .plane import ControlPlane
-from .processes import Process
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -18,7 +18,6 @@ Json = dict[str, Any]
 OWN = "updates-own"
 TEAM = "updates-team"
 LABEL = "updates.example/gpu"
-SETTINGS = "vgpu-webhook-settings"
 MARK = "hami.io/vgpu-devices-allocated"
 OPTED_OUT: Json = {"metadata": {"labels": {"vgpu-webhook.io/inject": "disabled"}}}
 WEBHOOK = "updates.validate.vgpu-webhook.io"
@@ -26,47 +25,28 @@ DENIED = f'admission webhook "{WEBHOOK}" denied the request: '
 
 
 @pytest.fixture(scope="module")
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A cluster with a namespace that enforces; updates are not judged yet."""
-    for name, labels in ((OWN, {}), (TEAM, {LABEL: "enabled"})):
-        metadata = {"name": name, "labels": labels}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    control_plane.client.create(settings("[pods]")).accepted()
-    yield control_plane
-    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
-
-
-@pytest.fixture(scope="module")
-def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """The webhook, with a pod that it has changed and one without devices."""
-    folder = tmp_path_factory.mktemp("updates")
-    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
-    with serving(plane, folder, *options) as process:
+def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A webhook that does not judge updates yet, with a pod that it has changed and one without devices."""
+    plane = control_plane
+    plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
+    with installed(plane, tmp_path_factory.mktemp("updates"), OWN, settings("[pods]")):
 
         def called() -> bool:
-            created = plane.client.create(pod("probe", {"nvidia.com/gpu": "1"}), TEAM, dry_run=True)
+            created = plane.client.create(pod("probe"), TEAM, dry_run=True)
             return bool(created.accepted()["spec"]["schedulerName"] != "default-scheduler")
 
         plane.wait_until(called, "called", 30)
         for name in ("share", "late"):
             plane.client.create(pod(name, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}), TEAM).accepted()
         plane.client.create(pod("plain", {"cpu": "1"}), TEAM).accepted()
-        yield process
+        yield plane
         for name in ("share", "late", "plain"):
             plane.client.delete("v1", "pods", name, TEAM)
 
 
-def settings(validation: str) -> Json:
-    """The settings ConfigMap."""
-    text = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\nvalidation: {validation}\n"
-    metadata = {"name": SETTINGS, "namespace": OWN}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
-
-
-def pod(name: str, limits: dict[str, str]) -> Json:
-    """A pod with one container."""
-    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+def settings(validation: str) -> str:
+    """The settings."""
+    return f"optInLabel: {LABEL}\nvalidation: {validation}\n"
 
 
 def annotate(plane: ControlPlane, key: str, value: str | None, name: str = "share") -> Answer:
@@ -87,14 +67,13 @@ def debug(plane: ControlPlane, name: str, of: str = "share", **env: str) -> Answ
     return plane.client.patch("v1", "pods", f"{of}/ephemeralcontainers", change, TEAM)
 
 
-def test_nobody_hears_of_it_at_first(plane: ControlPlane, webhook: Process) -> None:
+def test_nobody_hears_of_it_at_first(plane: ControlPlane) -> None:
     """What was seen: an allocation is forged, and an ephemeral container sees every device; then both are judged."""
     assert annotate(plane, MARK, "forged").status == 200
     assert annotate(plane, MARK, None).status == 200
     assert debug(plane, "first", NVIDIA_VISIBLE_DEVICES="all").status == 200
     assert plane.client.patch("v1", "pods", "late", OPTED_OUT, TEAM).status == 200
-    text = settings("[pods, updates]")["data"]
-    plane.client.patch("v1", "configmaps", SETTINGS, {"data": text}, OWN).accepted()
+    set_settings(plane, OWN, settings("[pods, updates]")).accepted()
 
     def switched() -> bool:
         # Pods are not judged at first, so there may be no webhook yet.
@@ -104,7 +83,7 @@ def test_nobody_hears_of_it_at_first(plane: ControlPlane, webhook: Process) -> N
     plane.wait_until(switched, "judged", 60)
 
 
-def test_a_forged_allocation(plane: ControlPlane, webhook: Process) -> None:
+def test_a_forged_allocation(plane: ControlPlane) -> None:
     """Denied with the key and who may change it; a pod without devices is nobody's concern."""
     refused = annotate(plane, MARK, "forged")
     assert refused.message == (
@@ -114,16 +93,16 @@ def test_a_forged_allocation(plane: ControlPlane, webhook: Process) -> None:
     assert annotate(plane, MARK, "forged", "plain").status == 200
 
 
-def test_an_allocation_forged_beside_a_status(plane: ControlPlane, webhook: Process) -> None:
+def test_an_allocation_forged_beside_a_status(plane: ControlPlane) -> None:
     """Who may update the status of a pod can change its annotations with it."""
     change = {"metadata": {"annotations": {MARK: "forged"}}, "status": {"message": "x"}}
     refused = plane.client.patch("v1", "pods", "share/status", change, TEAM)
     assert refused.message.startswith(f"{DENIED}VGW613: metadata.annotations[{MARK}]")
 
 
-def test_ordinary_updates_are_not_sent(plane: ControlPlane, webhook: Process) -> None:
+def test_ordinary_updates_are_not_sent(plane: ControlPlane) -> None:
     """The API server's own count stays as it is, whatever else of a pod changes."""
-    before = calls(plane)
+    before = calls(plane, WEBHOOK)
     for number in range(20):
         assert annotate(plane, "example.com/step", str(number)).status == 200
     client = plane.client
@@ -131,13 +110,13 @@ def test_ordinary_updates_are_not_sent(plane: ControlPlane, webhook: Process) ->
     condition = {"type": "Ready", "status": "False"}
     assert client.patch("v1", "pods", "share/status", {"status": {"conditions": [condition]}}, TEAM).status == 200
     assert client.patch("v1", "pods", "share", {"spec": {"activeDeadlineSeconds": 9}}, TEAM).status == 200
-    assert calls(plane) == before
+    assert calls(plane, WEBHOOK) == before
     assert annotate(plane, MARK, "forged").status == 403
     # Twice where its cache was behind: a refused change is tried again on the pod as it is stored.
-    assert calls(plane) in (before + 1, before + 2)
+    assert calls(plane, WEBHOOK) in (before + 1, before + 2)
 
 
-def test_ephemeral_containers(plane: ControlPlane, webhook: Process) -> None:
+def test_ephemeral_containers(plane: ControlPlane) -> None:
     """One that shows other devices, or lifts the limit, is denied; any other is added."""
     for name, env in (("all", {"NVIDIA_VISIBLE_DEVICES": "all"}), ("free", {"CUDA_DISABLE_CONTROL": "true"})):
         refused = debug(plane, name, **env)
@@ -145,7 +124,7 @@ def test_ephemeral_containers(plane: ControlPlane, webhook: Process) -> None:
     assert debug(plane, "shell", TERM="xterm").status == 200
 
 
-def test_no_opt_out_after_creation(plane: ControlPlane, webhook: Process) -> None:
+def test_no_opt_out_after_creation(plane: ControlPlane) -> None:
     """The label is denied; where it came while nobody judged, an ephemeral container is judged nevertheless."""
     refused = plane.client.patch("v1", "pods", "share", OPTED_OUT, TEAM)
     assert refused.message == (
@@ -160,12 +139,12 @@ RESIZABLE = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1", "nvidia.com/gpu
 
 
 @pytest.mark.kubernetes("1.33", why="older API servers serve pods/resize behind a gate")
-def test_a_resize_changes_no_share(plane: ControlPlane, webhook: Process) -> None:
+def test_a_resize_changes_no_share(plane: ControlPlane) -> None:
     """API servers deny it by themselves, so that it is never sent here: of a pod only CPU and memory are resized."""
     client = plane.client
     client.create(pod("resized", RESIZABLE), TEAM).accepted()
     stored = client.get("v1", "pods", "resized", TEAM).accepted()
-    before = calls(plane)
+    before = calls(plane, WEBHOOK)
     changes: tuple[dict[str, str | None], ...] = (
         {"nvidia.com/gpumem": "9000"},
         {"nvidia.com/gpumem": None},
@@ -188,7 +167,7 @@ def test_a_resize_changes_no_share(plane: ControlPlane, webhook: Process) -> Non
     }
     for field in ("annotations", "labels"):
         assert marked["metadata"].get(field) == stored["metadata"].get(field)
-    assert calls(plane) == before
+    assert calls(plane, WEBHOOK) == before
     client.delete("v1", "pods", "resized", TEAM)
 
 
@@ -206,18 +185,8 @@ def resize(
     return plane.client.patch("v1", "pods", "resized/resize", change, TEAM)
 
 
-def test_the_scheduler_may(plane: ControlPlane, webhook: Process) -> None:
+def test_the_scheduler_may(plane: ControlPlane) -> None:
     """Whoever is listed under `ownedBy`."""
-    document = {"mapping.yaml": "extends: nvidia\nownedBy: [admin]\n"}
-    metadata = {"name": "nvidia", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
-    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": document}).accepted()
+    plane.client.create(mapping("nvidia", "extends: nvidia\nownedBy: [admin]\n"), OWN).accepted()
     plane.wait_until(lambda: annotate(plane, MARK, "written").status == 200 or None, "permitted", 30)
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
-
-
-def calls(plane: ControlPlane) -> int:
-    """How often the API server has called for updates, as it counts itself."""
-    text = plane.client.call("GET", "/metrics").body["text"]
-    metric = "apiserver_admission_webhook_request_total{"
-    found = [line for line in text.splitlines() if line.startswith(metric) and WEBHOOK in line]
-    return sum(int(float(line.rpartition(" ")[2])) for line in found)

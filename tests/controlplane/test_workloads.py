@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from webhook.cluster.registration.desired import API_VERSION, NAME, VALIDATING
+from webhook.cluster.registration.desired import NAME, VALIDATING
 
 from .client import definition
-from .in_cluster import serving
+from .in_cluster import calls, installed, set_settings
+from .objects import GPU, namespace, pod
 from .plane import ControlPlane
 from .processes import Process
 from .product import PROGRAM
@@ -22,31 +23,19 @@ OWN = "workloads-own"
 TEAM = "workloads-team"
 AUDITED = "workloads-audited"
 LABEL = "workloads.example/gpu"
-TEXT = f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\noptInLabel: {LABEL}\n"
+TEXT = f"optInLabel: {LABEL}\n"
 FURTHER = "workloads: [{group: example.com, kind: TrainJob, templates: [spec.template]}]\n"
 
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A cluster with a namespace that enforces and one that audits, with JobSets."""
-    modes: dict[str, Json] = {
-        OWN: {},
-        TEAM: {LABEL: "enabled"},
-        AUDITED: {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"},
-    }
-    for name, labels in modes.items():
-        metadata: Json = {"name": name, "labels": labels}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
-    data = {"settings.yaml": TEXT}
-    control_plane.client.create(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    ).accepted()
+    control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
+    control_plane.create_namespace(namespace(AUDITED, {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"}))
     for each in (JOB_SETS, TRAIN_JOBS):
         control_plane.client.create(each).accepted()
     control_plane.start_controller_manager()
     yield control_plane
-    control_plane.client.delete(API_VERSION, "mutatingwebhookconfigurations", NAME)
     for each in (JOB_SETS, TRAIN_JOBS):
         control_plane.client.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", each["metadata"]["name"])
 
@@ -54,9 +43,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """The webhook, which is called for workloads."""
-    folder = tmp_path_factory.mktemp("workloads")
-    options = ("--release-namespace", OWN, "--state-dir", str(folder / "state"), "--ca-settle", "1")
-    with serving(plane, folder, *options) as process:
+    with installed(plane, tmp_path_factory.mktemp("workloads"), OWN, TEXT) as process:
         plane.wait_until(lambda: warned(plane, "Deployment"), "called", 60)
         yield process
 
@@ -67,15 +54,14 @@ TRAIN_JOBS = definition("example.com/v1", "TrainJob")
 
 def template(limits: dict[str, str], **spec: Any) -> Json:
     """A pod template."""
-    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-    return {"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": [container], **spec}}
+    return {"metadata": {"labels": {"app": "demo"}}, "spec": pod("demo", limits, **spec)["spec"]}
 
 
 def workload(kind: str, limits: dict[str, str] | None = None) -> Json:
     """A workload of a kind."""
-    pods = template(limits or {"nvidia.com/gpu": "1"})
+    pods = template(limits or GPU)
     sets = {"replicas": 0, "selector": {"matchLabels": {"app": "demo"}}, "template": pods}
-    finite = template(limits or {"nvidia.com/gpu": "1"}, restartPolicy="Never")
+    finite = template(limits or GPU, restartPolicy="Never")
     job = {"suspend": True, "template": finite}
     version, spec = {
         "Deployment": ("apps/v1", sets),
@@ -162,21 +148,15 @@ def test_templates_of_other_kinds(plane: ControlPlane, webhook: Process) -> None
 def test_kinds_of_the_settings(plane: ControlPlane, webhook: Process) -> None:
     """Nobody hears anything of a kind that is not known; with the setting the very words, here and in other commands."""
     assert warned(plane, "TrainJob") == ""
-    with_workloads(plane, FURTHER)
+    set_settings(plane, OWN, TEXT + FURTHER).accepted()
     plane.wait_until(lambda: warned(plane, "TrainJob") == FILLED, "warned of", 30)
     assert warned(plane, "TrainJob", WRONG) == DENIED
     assert warned(plane, "Deployment") == FILLED
     assert apply(plane, workload("TrainJob"), "--server-side") == (0, FILLED)
     assert "trainjob/demo" in run(plane, "preview", "--namespace", TEAM).stdout
     plane.client.delete("example.com/v1", "trainjobs", "demo", TEAM).accepted()
-    with_workloads(plane, "")
+    set_settings(plane, OWN, TEXT).accepted()
     plane.wait_until(lambda: warned(plane, "TrainJob") == "", "no longer warned of", 30)
-
-
-def with_workloads(plane: ControlPlane, further: str) -> None:
-    """Write the settings."""
-    settings: Json = {"data": {"settings.yaml": TEXT + further}}
-    plane.client.patch("v1", "configmaps", "vgpu-webhook-settings", settings, OWN).accepted()
 
 
 def run(plane: ControlPlane, *command: str) -> subprocess.CompletedProcess[str]:
@@ -211,12 +191,5 @@ def test_calls(plane: ControlPlane, webhook: Process) -> None:
 
 
 def validations(plane: ControlPlane) -> int:
-    """How often the API server has called for workloads, as it counts itself."""
-    text = plane.client.call("GET", "/metrics").body["text"]
-    name = "workloads.validate.vgpu-webhook.io"
-    found = [
-        line
-        for line in text.splitlines()
-        if line.startswith("apiserver_admission_webhook_request_total{") and name in line
-    ]
-    return sum(int(float(line.rpartition(" ")[2])) for line in found)
+    """How often the API server has called for workloads."""
+    return calls(plane, "workloads.validate.vgpu-webhook.io")

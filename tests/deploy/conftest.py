@@ -5,23 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.go_program import BinariesMissingError
+from tests.controlplane.fixtures import Built
 
 from .charts import Chart, chart
 from .helm import VERSIONS, renderer, rendering
 
 
 @pytest.fixture(scope="session")
-def helms(pytestconfig: pytest.Config) -> Iterator[dict[str, Chart]]:
+def helms(built: Built) -> Iterator[dict[str, Chart]]:
     """The chart by each version of Helm, of which the first renders in one process."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            charts = {version: chart(version) for version in VERSIONS}
-            program = renderer()
-        except BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
-    with rendering(program) as render:
+    charts = built(lambda: {version: chart(version) for version in VERSIONS})
+    with rendering(built(renderer)) as render:
         yield {**charts, "v3": replace(charts["v3"], renderer=render)}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.go_program import BinariesMissingError
+from tests.controlplane.fixtures import Built
 
 from .charts import NAMESPACE, ROOT, Chart, one
 from .promtool import promtool
@@ -33,14 +33,9 @@ def alerts(rules: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def tool(pytestconfig: pytest.Config) -> Path:
-    """Promtool, built now if this machine has never built it."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            return promtool()
-        except BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
+def tool(built: Built) -> Path:
+    """Promtool."""
+    return built(promtool)
 
 
 def expected(case: dict[str, Any], alerts: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from tests.controlplane.client import Answer, Object
+from tests.controlplane.client import Answer, Object, definition
+from tests.controlplane.objects import namespace
 from tests.controlplane.plane import ControlPlane
 
 from .charts import NAMESPACE, VALUES, Chart, pod_of
@@ -23,27 +24,6 @@ FOREIGN = {
 RESTRICTED = "gpu-restricted"
 
 
-def definition(group: str, version: str, kind: str) -> Object:
-    """Return the least CustomResourceDefinition that takes objects of a kind."""
-    plural = f"{kind.lower()}s"
-    schema = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [served],
-        },
-    }
-
-
 def served(plane: ControlPlane, path: str) -> bool:
     """Return whether the API server knows a kind."""
     return plane.client.call("GET", path).status == 200
@@ -55,10 +35,8 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     client = control_plane.client
     enforced = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}
     for name, labels in ((NAMESPACE, {}), (RESTRICTED, enforced)):
-        control_plane.create_namespace(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-        )
-    made = [definition(group, version, kind) for (group, version), kinds in FOREIGN.items() for kind in kinds]
+        control_plane.create_namespace(namespace(name, labels))
+    made = [definition(f"{group}/{version}", kind) for (group, version), kinds in FOREIGN.items() for kind in kinds]
     for each in made:
         client.create(each).accepted()
     for (group, version), kinds in FOREIGN.items():

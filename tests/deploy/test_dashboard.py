@@ -16,11 +16,12 @@ import pytest
 
 from deploy.generate import CHART
 from tests.controlplane.client import Object
-from tests.controlplane.in_cluster import serving
+from tests.controlplane.fixtures import Built
+from tests.controlplane.in_cluster import serving, unregister
+from tests.controlplane.objects import namespace, settings
 from tests.controlplane.plane import ControlPlane
 from tests.faults.witnesses import Samples, api_server_samples, samples
-from tests.go_program import BinariesMissingError
-from webhook.cluster.registration.desired import API_VERSION, ENFORCE, MUTATING, NAME
+from webhook.cluster.registration.desired import ENFORCE
 
 from .grafana import dashboard_schema
 from .promtool import Found, evaluated, promtool
@@ -34,14 +35,9 @@ UNREACHABLE = "GPU pods denied because the webhook could not be reached"
 
 
 @pytest.fixture(scope="module")
-def programs(pytestconfig: pytest.Config) -> tuple[Path, Path]:
-    """The reader of the schema, and promtool, built now if this machine has never built them."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            return dashboard_schema(), promtool()
-        except BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
+def programs(built: Built) -> tuple[Path, Path]:
+    """The reader of the schema, and promtool."""
+    return built(dashboard_schema), built(promtool)
 
 
 def problems(programs: tuple[Path, Path], dashboard: dict[str, Any]) -> str:
@@ -103,11 +99,8 @@ def series(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
     client = control_plane.client
     opted_in = {OPT_IN: "enabled"}
     for name, labels in ((OWN, {}), (TEAM, opted_in), (WATCHED, {**opted_in, "vgpu-webhook.io/mode": "audit"})):
-        metadata: dict[str, Any] = {"name": name, "labels": labels}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
-    data = {"settings.yaml": f"optInLabel: {OPT_IN}\n"}
-    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
+        control_plane.create_namespace(namespace(name, labels))
+    client.create(settings(f"optInLabel: {OPT_IN}\n"), OWN).accepted()
     folder = tmp_path_factory.mktemp("dashboard")
     with serving(control_plane, folder, "--release-namespace", OWN, "--ca-settle", "1") as replica:
         found = re.search(r"ready: (https://\S+), (http://\S+) ", replica.log.read_text())
@@ -133,7 +126,7 @@ def series(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
         return api_server_samples(client)
 
     api_server = refused(), refused()
-    client.delete(API_VERSION, MUTATING.plural, NAME).accepted()
+    unregister(control_plane)
     before, now = ({**one, **other} for one, other in zip(own, api_server, strict=True))
     return [*_minutes(before, now)]
 

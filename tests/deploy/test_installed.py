@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import datetime as dt
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,10 +74,7 @@ REFUSED = [
 def test_everything_else_is_refused(control_plane: ControlPlane, where: list[str]) -> None:
     """With a real token of the account: other Secrets, other namespaces, other webhook configurations, any pod."""
     client = control_plane.client
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{RELEASE}/token"
-    token = client.call("POST", path, body).accepted()["status"]["token"]
-    account = Client(client.server, token, client.ca_file)
+    account = Client(client.server, client.account_token(RELEASE, NAMESPACE), client.ca_file)
     assert account.get("v1", "namespaces", OTHER).status == 200
     answers = [
         (method, path, account.call(method, path, {} if method != "GET" else None).status) for method, path in REFUSED
@@ -112,13 +108,7 @@ def test_the_sweep_has_the_rights_that_it_needs(
 ) -> None:
     """With a real token: it makes the Lease, takes another turn, and lists pods; without the value, nothing of that."""
     client = control_plane.client
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{RELEASE}/token"
-    token = client.call("POST", path, body).accepted()["status"]["token"]
-    config = json.loads(control_plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    file = tmp_path / "kubeconfig"
-    file.write_text(json.dumps(config))
+    file = control_plane.write_kubeconfig(tmp_path / "kubeconfig", token=client.account_token(RELEASE, NAMESPACE))
     now = dt.datetime.now(dt.UTC)
     with pytest.raises(StatusError, match="forbidden"):
         asyncio.run(swept(file, now))

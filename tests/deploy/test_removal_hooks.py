@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests.controlplane.client import Object
+from tests.controlplane.objects import RBAC, bound, role
 from tests.controlplane.plane import ControlPlane
 from tests.yaml_text import load_yaml_all
 
@@ -18,7 +19,6 @@ BOTH = ["ClusterRoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhook
 NAMESPACE = "gpu-removal"
 INSTALLER = "installer"
 REMOVER = "remover"
-RBAC = "rbac.authorization.k8s.io"
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +50,8 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 def grant(plane: ControlPlane, user: str, rules: list[Object]) -> None:
     """Let a user do something everywhere."""
-    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules}
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
-    for each in (role, binding):
+    granted = role(user, *rules)
+    for each in (granted, bound(granted, {"apiGroup": RBAC, "kind": "User", "name": user})):
         plane.client.create(each).accepted()
 
 

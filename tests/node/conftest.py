@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.controlplane.fixtures import Built
 from tests.deploy.charts import Chart, chart
-from tests.go_program import BinariesMissingError
 from tests.parts import skip_part
 
 from . import images, programs, small_images
@@ -20,20 +20,14 @@ LIBRARY = ("--set", f"shim.installer.image.repository={small_images.LIBRARY},shi
 
 
 @pytest.fixture(scope="session")
-def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of one node that has the product's image and those of the tests."""
     reason = programs.why_not()
     if reason:
         skip_part("node", f"no node can be started here: {reason}")
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    # Building takes minutes, and whoever waits wants to see that it goes on.
-    with capture.global_and_fixture_disabled():
-        try:
-            built = programs.find()
-            archives = [*small_images.all_images(), images.product_image()]
-        except BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
-    started = Cluster(built, tmp_path_factory.mktemp("node"))
+    found = built(programs.find)
+    archives = built(lambda: [*small_images.all_images(), images.product_image()])
+    started = Cluster(found, tmp_path_factory.mktemp("node"))
     try:
         for archive in archives:
             started.load(archive)
@@ -45,11 +39,9 @@ def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def helm(pytestconfig: pytest.Config) -> Chart:
+def helm(built: Built) -> Chart:
     """The chart, by Helm 3."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        return chart()
+    return built(chart)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.controlplane import objects
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.written import STATUS
@@ -144,8 +145,7 @@ def touched(answer: Answer) -> bool:
 def namespace(plane: ControlPlane, name: str, labels: dict[str, str]) -> None:
     """A namespace, unless it is there."""
     if plane.client.get("v1", "namespaces", name).status == 404:
-        metadata = {"name": name, "labels": labels}
-        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        plane.create_namespace(objects.namespace(name, labels))
     plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
 
 

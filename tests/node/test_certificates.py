@@ -9,6 +9,7 @@ import pytest
 
 from certs.ca import Pair, issue, make_ca
 from tests.controlplane.client import Object
+from tests.controlplane.objects import namespace
 from tests.deploy.charts import RELEASE
 
 from .cluster import Cluster
@@ -25,8 +26,7 @@ def absent(any_release: Release) -> Iterator[Release]:
     any_release.remove()
     any_release.plane.wait_until(lambda: not any_release.replicas(), "replicas gone", 120)
     if any_release.plane.client.get("v1", "namespaces", NAMESPACE).status == 404:
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        any_release.plane.create_namespace(body)
+        any_release.plane.create_namespace(namespace(NAMESPACE))
     yield any_release
     for name in ("our-certificate", f"{RELEASE}-tls"):
         any_release.plane.client.delete("v1", "secrets", name, NAMESPACE)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import Object
+from tests.controlplane.objects import config_map, mapping
 
 from .pods import Pods, share
 from .releases import NAMESPACE, TEAM, Release
@@ -36,14 +37,8 @@ def delivered(release: Release, delivery: Object, form: Object = PRELOAD) -> Ite
     [(kind, volume)] = delivery.items()
     kind = str(volume.get("path", kind))
     shim = {"delivery": [delivery], "env": {"CUDA_REDIRECT": f"{FOLDER}/{FILE}"}, **form}
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "nvidia", "namespace": NAMESPACE, "labels": {"vgpu-webhook.io/mapping": "true"}},
-        "data": {"mapping.yaml": json.dumps({"extends": "nvidia", "shim": shim})},
-    }
     client = release.plane.client
-    client.create(config_map).accepted()
+    client.create(mapping("nvidia", json.dumps({"extends": "nvidia", "shim": shim})), NAMESPACE).accepted()
     try:
         release.plane.wait_until(lambda: source(release) == kind, f"delivery {kind} in force", 60)
         yield
@@ -178,8 +173,7 @@ def test_who_answers(release: Release, pods: Pods, library: Path, form: str, kin
         "hostPath": {**VOLUME, "path": str(library)},
         "csi": {**VOLUME, "driver": DRIVER},
     }[kind]
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "loader"}, "data": SETTINGS}
-    release.plane.client.create(config_map, TEAM)
+    release.plane.client.create(config_map("loader", SETTINGS), TEAM)
     containers = [(program, each) for program, those in SITUATIONS.items() for each in those]
     with delivered(release, {kind: delivery}, FORMS[form]):
         pod = pods.create(*(share(image=LOADER, **each) for _, each in containers))

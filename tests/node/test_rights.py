@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.controlplane.client import Object
+from tests.controlplane.objects import mapping
 
 from .releases import GROUP, KIND, NAMESPACE, REGISTRATION, TEAM, Release
 from .rights import Right, Used, granted, missing, rights_of, unused, used
@@ -73,9 +74,7 @@ def scene(any_release: Release) -> Iterator[Scene]:
 def config_map(text: str) -> Object:
     """A mapping in a ConfigMap."""
     # An invalid one of others would be denied.
-    labels = {"vgpu-webhook.io/mapping": "true", "app.kubernetes.io/managed-by": "Helm"}
-    metadata = {"name": "acme", "namespace": NAMESPACE, "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mapping.yaml": text}}
+    return mapping("acme", text, {"app.kubernetes.io/managed-by": "Helm"})
 
 
 def mapping_comes_and_goes_bad(scene: Scene) -> None:
@@ -86,7 +85,7 @@ def mapping_comes_and_goes_bad(scene: Scene) -> None:
         "keys": {"card": {"resource": "acme.example/card", "is": "devices"}},
         "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "unlimited"}}],
     }
-    scene.client.create(config_map(json.dumps(good))).accepted()
+    scene.client.create(config_map(json.dumps(good)), NAMESPACE).accepted()
     scene.wait_for(
         f"update configmaps vgpu-webhook-last-good in {NAMESPACE}", f"update {KIND}.{GROUP[:-3]} {REGISTRATION}"
     )

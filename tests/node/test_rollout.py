@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.controlplane.objects import mapping
 from tests.deploy.before import NoVersionBeforeError, unpack, version_before
 from tests.deploy.charts import RELEASE
 
@@ -104,20 +105,14 @@ def test_new_version_and_back(before: Release, any_release: Release) -> None:
 
 GOOD = "extends: nvidia\nplace: {scheduler: our-scheduler}\n"
 # What Helm applies is stored with a warning where it is invalid: only the next version may be able to read it.
-LABELS = {"vgpu-webhook.io/mapping": "true", "app.kubernetes.io/managed-by": "Helm"}
-MAPPING = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "nvidia", "namespace": NAMESPACE, "labels": LABELS},
-    "data": {"mapping.yaml": GOOD},
-}
+MAPPING = mapping("nvidia", GOOD, {"app.kubernetes.io/managed-by": "Helm"})
 
 
 @pytest.fixture
 def newer_mapping(release: Release) -> Iterator[Release]:
     """The release with a mapping that was replaced by one of a newer version, with a key that this one does not know."""
     client = release.plane.client
-    client.create(MAPPING).accepted()
+    client.create(MAPPING, NAMESPACE).accepted()
     try:
         release.plane.wait_until(lambda: scheduler(release) == "our-scheduler", "mapping in force", 60)
         last_good = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)

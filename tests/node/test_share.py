@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import Object
+from tests.controlplane.objects import pod
 
 from .cluster import DEVICE
 from .pods import Pods, share
@@ -53,10 +54,7 @@ def mode(request: pytest.FixtureRequest, any_release: Release) -> Iterator[str]:
 
 def in_force(release: Release, mode: str, scheduler: str = "hami-scheduler") -> bool:
     """Whether pods are treated so, and translated for a scheduler."""
-    limits = {"aliyun.com/gpu-mem": "4"}
-    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": {"containers": [container]}}
-    answer = release.plane.client.create(pod, TEAM, dry_run=True)
+    answer = release.plane.client.create(pod("try", {"aliyun.com/gpu-mem": "4"}), TEAM, dry_run=True)
     if answer.status != 201 or answer.body["spec"].get("schedulerName") != scheduler:
         return False
     injected = any(each["name"] == "vgpu-shim" for each in answer.body["spec"].get("volumes", []))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import Object
+from tests.controlplane.objects import config_map
 from tests.ways_out import CONFIG_MAP, DENIED, NAME, UNSEEN, WAYS_OUT
 
 from .pods import Pods, share
@@ -25,8 +26,7 @@ CORES = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucore
 def settings(release: Release) -> None:
     """ConfigMaps that pods may refer to."""
     for name, data in ((CONFIG_MAP, UNSEEN), ("showing", SHOWING)):
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-        release.plane.client.create(body, "team")
+        release.plane.client.create(config_map(name, data), "team")
 
 
 def seen(pods: Pods, container: Object, **spec: Any) -> Object:

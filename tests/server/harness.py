@@ -5,7 +5,7 @@ import datetime as dt
 import io
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -245,13 +245,3 @@ async def get(server: Server, path: str, method: str = "GET") -> Answer:
     """Call the plain endpoint."""
     async with connected(server.addresses.plain) as connection:
         return await connection.call(request(method=method, path=path, content_type=None))
-
-
-Predicate: TypeAlias = Callable[[], bool]
-
-
-async def until(predicate: Predicate, seconds: float = 60) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(seconds):
-        while not predicate():  # noqa: ASYNC110  (what is waited for has no event)
-            await asyncio.sleep(0.005)

@@ -1,6 +1,5 @@
 """What is reported about a server's certificate, and whom it takes its callers to trust."""
 
-import asyncio
 import datetime as dt
 import io
 import json
@@ -18,6 +17,7 @@ from certs.serving import ClientCAs, ProvidedPair, Serving
 from certs.state import der
 from certs.store import Directory
 from tests.certs.made import Memory
+from tests.waiting import alongside, until
 from webhook.replica.certificates import Certificates
 from webhook.server.logs import make_logger
 
@@ -72,25 +72,16 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
     scene.certificates.republished = published.append
     store = Memory()
     scene.certificates.keep(store, RULES)
-    running = asyncio.create_task(scene.certificates.run())
-    try:
-        async with asyncio.timeout(60):
-            await scene.certificates.published.wait()
-            while "until the webhook configuration has been read" not in (scene.certificates.failure() or ""):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            scene.certificates.observe(None)
-            await scene.certificates.served()
-            scene.certificates.observe(
-                [[der(certificate) for certificate in x509.load_pem_x509_certificates(published[-1])]]
-            )
-            store.put({**(store.files or {}), "state.json": b'{"requested": "serving certificate"}'})
-            key = "vgpu_webhook_certificate_rotations_total", "serving"
-            while scene.samples()[key] != 1:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+    unread = "until the webhook configuration has been read"
+    async with alongside(scene.certificates.run()):
+        await until(scene.certificates.published.is_set)
+        await until(lambda: unread in (scene.certificates.failure() or ""))
+        scene.certificates.observe(None)
+        await scene.certificates.served()
+        scene.certificates.observe([[der(each) for each in x509.load_pem_x509_certificates(published[-1])]])
+        store.put({**(store.files or {}), "state.json": b'{"requested": "serving certificate"}'})
+        await until(lambda: scene.samples()["vgpu_webhook_certificate_rotations_total", "serving"] == 1)
         assert scene.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_what_was_deleted_is_reported_though_it_is_restored() -> None:
@@ -100,20 +91,17 @@ async def test_what_was_deleted_is_reported_though_it_is_restored() -> None:
     scene.certificates.troubled = lambda notice: troubles.append(notice.kind)
     store = Memory()
     scene.certificates.keep(store, RULES)
-    running = asyncio.create_task(scene.certificates.run())
-    try:
-        async with asyncio.timeout(60):
-            await scene.certificates.served()
-            while not store.files:  # noqa: ASYNC110  (there is no event)
-                await asyncio.sleep(0.01)
-            store.files = {}
-            while ReportKind.RESTORED not in troubles:
-                assert scene.certificates.upkeep is not None
-                scene.certificates.upkeep.check()
-                await asyncio.sleep(0.01)
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+
+    def checked() -> bool:
+        assert scene.certificates.upkeep is not None
+        scene.certificates.upkeep.check()
+        return ReportKind.RESTORED in troubles
+
+    async with alongside(scene.certificates.run()):
+        await scene.certificates.served()
+        await until(lambda: store.files)
+        store.files = {}
+        await until(checked)
     assert scene.samples()["vgpu_webhook_certificate_failures_total", "restored"] == 1
     [line] = [line for line in scene.log if line["kind"] == "restored"]
     assert (line["event"], line["level"]) == ("certificates", "warning")
@@ -127,12 +115,8 @@ async def test_trouble_is_counted_logged_and_handed_on() -> None:
     store = Memory()
     store.trouble = StoreError("the store", "is on fire")
     scene.certificates.keep(store, RULES)
-    running = asyncio.create_task(scene.certificates.run())
-    async with asyncio.timeout(60):
-        while not troubles:  # noqa: ASYNC110  (there is no event)
-            await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with alongside(scene.certificates.run()):
+        await until(lambda: troubles)
     assert troubles == ["the store: is on fire"]
     assert scene.samples()["vgpu_webhook_certificate_failures_total", "store"] == 1
     assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 0
@@ -200,20 +184,13 @@ async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path, mon
     file.write_bytes(first)
     scene = Scene(clients=first)
     scene.certificates.follow_clients(file)
-    running = asyncio.create_task(scene.certificates.run())
-    try:
-        async with asyncio.timeout(60):
-            file.write_bytes(b"garbage")
-            while not scene.log:  # noqa: ASYNC110  (there is no event)
-                await asyncio.sleep(0.01)
-            [line] = scene.certificates.lines()
-            assert line.startswith("certificates of clients: the CAs of clients are not valid PEM in")
-            assert scene.certificates.failure() == "no certificate is served yet"
-            assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
-            file.write_bytes(first)
-            while scene.certificates.lines():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+    async with alongside(scene.certificates.run()):
+        file.write_bytes(b"garbage")
+        await until(lambda: scene.log)
+        [line] = scene.certificates.lines()
+        assert line.startswith("certificates of clients: the CAs of clients are not valid PEM in")
+        assert scene.certificates.failure() == "no certificate is served yet"
+        assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
+        file.write_bytes(first)
+        await until(lambda: not scene.certificates.lines())
         assert [line["kind"] for line in scene.log] == ["invalid", "recovered"]
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)

@@ -24,10 +24,10 @@ from tests.server.harness import (
     request,
     review,
     serving,
-    until,
 )
 from tests.server.process import Process
 from tests.server.test_in_flight import Waiting
+from tests.waiting import until
 from webhook.server import listener
 from webhook.server.listener import within
 from webhook.server.protocol import HttpProtocol, Limits
@@ -324,6 +324,6 @@ async def test_bodies_that_never_end_leave_nothing(ends: Callable[[Server, Async
                 await until(lambda: not server.service.in_flight.reviews)
             while (await open_there(server))[""]:  # noqa: ASYNC110  (what is waited for has no event)
                 await asyncio.sleep(0.02)
-            await until(lambda: not any(isinstance(each, HttpProtocol) for each in gc.get_objects()), 10)
+            await until(lambda: not any(isinstance(each, HttpProtocol) for each in gc.get_objects()), seconds=10)
         finally:
             gc.enable()

@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.server.harness import CLIENT, call, connected, get, request, review, serving, until
+from tests.server.harness import CLIENT, call, connected, get, request, review, serving
+from tests.waiting import until
 from webhook.admission.decision import Namespace
 from webhook.server.protocol import Limits
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.harness import CLIENT, UID, call, connected, get, pod, request, review, serving, until
+from tests.server.harness import CLIENT, UID, call, connected, get, pod, request, review, serving
+from tests.waiting import until
 from webhook.server.logs import (
     MAX_FRAMES,
     MAX_KINDS,
@@ -171,10 +172,15 @@ async def test_denials_are_logged_up_to_a_number_per_second() -> None:
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         for _ in range(3 * MAX_REVIEW_LINES):
             assert (await connection.call(data)).status == 200
-        await until(lambda: any(line["event"] == "reviews_suppressed" for line in server.log))
-        lines = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
-        left_out = sum(line["count"] for line in server.log if line["event"] == "reviews_suppressed")
+
+        def counts() -> tuple[int, int]:
+            lines = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
+            return len(lines), sum(line["count"] for line in server.log if line["event"] == "reviews_suppressed")
+
+        # On a machine that takes more than a second for this, there are several lines of what was left out.
+        await until(lambda: sum(counts()) == 3 * MAX_REVIEW_LINES)
+        lines, left_out = counts()
         metrics = (await get(server, "/metrics")).body
-    assert MAX_REVIEW_LINES <= len(lines) < 3 * MAX_REVIEW_LINES
-    assert len(lines) + left_out == 3 * MAX_REVIEW_LINES
+    assert MAX_REVIEW_LINES <= lines < 3 * MAX_REVIEW_LINES
+    assert left_out
     assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_REVIEW_LINES}.0'.encode() in metrics

@@ -6,7 +6,8 @@ import ssl
 
 import pytest
 
-from tests.server.harness import CLIENT, Server, connected, get, request, review, serving, until
+from tests.server.harness import CLIENT, Server, connected, get, request, review, serving
+from tests.waiting import until
 from webhook.server.protocol import Limits
 
 QUICK = Limits(header_time=0.3, body_time=0.3, request_time=0.8, linger=0.2, tls_close=0.2, keepalive=1.5)

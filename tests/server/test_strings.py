@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.depth import one_in
-from tests.server.harness import CLIENT, call, connected, request, review, serving, until
+from tests.server.harness import CLIENT, call, connected, request, review, serving
 from tests.server.test_in_flight import Waiting
+from tests.waiting import until
 from webhook.admission import decide
 from webhook.mapping.load import load_policy
 
