@@ -15,7 +15,7 @@ RARE = (
     "context.user",
 )
 """Fields that matter for few pods, and are drawn the more."""
-DRAWN = (*FIELDS, *RARE * 6)
+DRAWN = (*FIELDS, *RARE * 10)
 
 
 def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]
     fields = FIELDS if closely else ()
     if not closely and draw.chance(0.5):
         had = [field for field in FIELDS if has(pod, field)]
-        fields = (draw.pick(had if draw.chance(0.4) else DRAWN),)
+        fields = (draw.pick(had if draw.chance(0.25) else DRAWN),)
     for field in fields:
         yield from sibling_findings(trial, draw, field)[1]
 

@@ -5,7 +5,6 @@ pod, init containers as containers, and every circumstance of its review is one 
 """
 
 import dataclasses
-import json
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -115,11 +114,9 @@ def _pool() -> list[Sibling]:
 
 @cache
 def _values(field: str) -> list[Any]:
-    """What the pods of the pool have there, and others, each once."""
+    """What the pods of the pool have there, as often as they have it."""
     name = field.rpartition(".")[2]
-    holders = [each for sibling in _pool() for each in _holders(sibling, field)]
-    found = [*(each[name] for each in holders if name in each), *OTHERS.get(field, ())]
-    return [json.loads(text) for text in dict.fromkeys(map(json.dumps, found))]
+    return [each[name] for sibling in _pool() for each in _holders(sibling, field) if name in each]
 
 
 def has(sibling: Sibling, field: str) -> bool:
@@ -143,7 +140,9 @@ def changed(draw: Draw, field: str, sibling: Sibling) -> Sibling:
         container["resources"] = holder = container.get("resources") or {}
     else:
         holder = draw.pick(_holders(made, field))
-    value, own, odd = draw.pick(_values(field)), holder.get(name), draw.random()
+    values, others = _values(field), OTHERS.get(field, ())
+    value = draw.pick(others if others and (not values or draw.chance(0.5)) else values)
+    own, odd = holder.get(name), draw.random()
     if own and isinstance(own, dict) and odd < 0.3:
         del own[draw.pick(list(own))]
     elif own and isinstance(own, dict) and isinstance(value, dict) and value and odd < 0.7:
