@@ -38,7 +38,7 @@ def sibling_findings(trial: Trial, draw: Draw, field: str) -> tuple[bool, list[F
     """Whether a pod, or a sibling, is decided otherwise than another one by a field; what is wrong once that is remembered."""
     policy, one, expected = trial.policy, sibling_of(trial.case), trial.decision
     try:
-        if field == "context.user" or draw.chance(0.3):
+        if field == "context.user" or draw.chance(0.5):
             one = changed(draw, field, marked(one) if field == "context.user" else one)
             policy.forget()
             expected = decided(*one.arguments(), policy)

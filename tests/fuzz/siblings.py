@@ -27,6 +27,7 @@ STORED = 100
 """... and so many of them also as they are stored: pods are copied from those that run."""
 
 OTHERS: Mapping[str, tuple[Any, ...]] = {
+    "metadata": ({},),
     "metadata.namespace": ("team", "other"),
     "spec.containers.args": ([], ["/mine"]),
     "spec.containers.command": (["/mine"],),
@@ -148,7 +149,7 @@ def changed(draw: Draw, field: str, sibling: Sibling) -> Sibling:
     elif own and isinstance(own, dict) and isinstance(value, dict) and value and odd < 0.7:
         key = draw.pick(list(value))
         own[key] = value[key]
-    elif odd < 0.85 or field.startswith("context"):
+    elif odd < 0.75 or field.startswith("context"):
         holder[name] = value
     else:
         holder.pop(name, None)
