@@ -144,11 +144,11 @@ def changed(draw: Draw, field: str, sibling: Sibling) -> Sibling:
     values, others = _values(field), OTHERS.get(field, ())
     value = draw.pick(others if others and (not values or draw.chance(0.5)) else values)
     own, odd = holder.get(name), draw.random()
-    if own and isinstance(own, dict) and odd < 0.3:
+    if own and isinstance(own, dict) and odd < 0.2:
         del own[draw.pick(list(own))]
-    elif own and isinstance(own, dict) and isinstance(value, dict) and value and odd < 0.7:
+    elif own and isinstance(own, dict) and isinstance(value, dict) and value and odd < 0.5:
         key = draw.pick(list(value))
-        own[key] = value[key]
+        own[draw.pick((key, draw.pick(list(own))))] = value[key]
     elif odd < 0.75 or field.startswith("context"):
         holder[name] = value
     else:
