@@ -15,7 +15,7 @@ RARE = (
     "context.user",
 )
 """Fields that matter for few pods, and are drawn the more."""
-DRAWN = (*FIELDS, *RARE * 6)
+DRAWN = (*FIELDS, *RARE * 10)
 
 
 def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def memory_findings(trial: Trial, *, closely: bool = False) -> Iterator[Finding]
     fields = FIELDS if closely else ()
     if not closely and draw.chance(0.5):
         had = [field for field in FIELDS if has(pod, field)]
-        fields = (draw.pick(had if draw.chance(0.4) else DRAWN),)
+        fields = (draw.pick(had if draw.chance(0.25) else DRAWN),)
     for field in fields:
         yield from sibling_findings(trial, draw, field)[1]
 
@@ -38,7 +38,7 @@ def sibling_findings(trial: Trial, draw: Draw, field: str) -> tuple[bool, list[F
     """Whether a pod, or a sibling, is decided otherwise than another one by a field; what is wrong once that is remembered."""
     policy, one, expected = trial.policy, sibling_of(trial.case), trial.decision
     try:
-        if field == "context.user" or draw.chance(0.3):
+        if field == "context.user" or draw.chance(0.5):
             one = changed(draw, field, marked(one) if field == "context.user" else one)
             policy.forget()
             expected = decided(*one.arguments(), policy)

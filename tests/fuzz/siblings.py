@@ -5,7 +5,6 @@ pod, init containers as containers, and every circumstance of its review is one 
 """
 
 import dataclasses
-import json
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +27,7 @@ STORED = 100
 """... and so many of them also as they are stored: pods are copied from those that run."""
 
 OTHERS: Mapping[str, tuple[Any, ...]] = {
+    "metadata": ({},),
     "metadata.namespace": ("team", "other"),
     "spec.containers.args": ([], ["/mine"]),
     "spec.containers.command": (["/mine"],),
@@ -115,11 +115,9 @@ def _pool() -> list[Sibling]:
 
 @cache
 def _values(field: str) -> list[Any]:
-    """What the pods of the pool have there, and others, each once."""
+    """What the pods of the pool have there, as often as they have it."""
     name = field.rpartition(".")[2]
-    holders = [each for sibling in _pool() for each in _holders(sibling, field)]
-    found = [*(each[name] for each in holders if name in each), *OTHERS.get(field, ())]
-    return [json.loads(text) for text in dict.fromkeys(map(json.dumps, found))]
+    return [each[name] for sibling in _pool() for each in _holders(sibling, field) if name in each]
 
 
 def has(sibling: Sibling, field: str) -> bool:
@@ -143,13 +141,15 @@ def changed(draw: Draw, field: str, sibling: Sibling) -> Sibling:
         container["resources"] = holder = container.get("resources") or {}
     else:
         holder = draw.pick(_holders(made, field))
-    value, own, odd = draw.pick(_values(field)), holder.get(name), draw.random()
-    if own and isinstance(own, dict) and odd < 0.3:
+    values, others = _values(field), OTHERS.get(field, ())
+    value = draw.pick(others if others and (not values or draw.chance(0.5)) else values)
+    own, odd = holder.get(name), draw.random()
+    if own and isinstance(own, dict) and odd < 0.2:
         del own[draw.pick(list(own))]
-    elif own and isinstance(own, dict) and isinstance(value, dict) and value and odd < 0.7:
+    elif own and isinstance(own, dict) and isinstance(value, dict) and value and odd < 0.5:
         key = draw.pick(list(value))
-        own[key] = value[key]
-    elif odd < 0.85 or field.startswith("context"):
+        own[draw.pick((key, draw.pick(list(own))))] = value[key]
+    elif odd < 0.75 or field.startswith("context"):
         holder[name] = value
     else:
         holder.pop(name, None)

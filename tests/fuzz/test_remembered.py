@@ -17,7 +17,7 @@ from tests.fuzz.trial import Trial
 SEED = 23
 LOOKED_AT = 300
 """Pods that are generated; siblings are drawn of those that have the field, then of the others."""
-ENOUGH = 3
+ENOUGH = 12
 """Pairs that are decided differently, after which a field is done."""
 OF_INSTALLER = {f"spec.containers.{name}" for name in ("image", "command", "args", "restartPolicy")}
 """What matters of the init container that brings the shim, which a pod has once it is stored by one of `SETUPS`."""
