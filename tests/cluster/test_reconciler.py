@@ -184,6 +184,28 @@ async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: C
     assert api.writes == 3
 
 
+async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Clock) -> None:
+    """The first writes what both need, the second nothing; together they narrow once."""
+    first, second = Replica(api, clock), Replica(api, clock)
+    await first.look()
+    await second.look()
+    clock.now += 500
+    first.reconciler.adopt(NEW)
+    await first.look()
+    await second.look()
+    assert standing(api) == replace(NEW, matched_names=BOTH)
+    clock.now += 1
+    second.reconciler.adopt(NEW)
+    await second.look()
+    await first.look()
+    assert api.writes == 2
+    clock.now += QUIET
+    for replica in (second, first, second):
+        await replica.look()
+    assert standing(api) == NEW
+    assert api.writes == 3
+
+
 async def test_a_replica_behind_does_not_take_keys_away(api: Keeping, clock: Clock) -> None:
     """One that has yet to learn of the policy adds what it misses, in the other's name, and nothing else."""
     ahead, behind = Replica(api, clock, NEW), Replica(api, clock, OLD)
