@@ -65,11 +65,15 @@ def line(kind: str, finding: Finding) -> str:
 
 
 def part(stored: Json, decision: Decision, path: str) -> Any:
-    """What stands at a path of the stored pod; or the status of the container, or the reasons in the audit log."""
+    """What stands at a path of the stored pod; or values of a variable, the status, or the reasons in the audit log."""
     if path == "status":
         return decision.status["containers"].get("main") if decision.status else None
     if path == "audit":
         return decision.audit.get("reasons")
+    place, _, name = path.partition(" ")
+    if place == "variable":
+        env = stored["spec"]["containers"][0]["env"]
+        return " then ".join(str(each.get("value", each.get("valueFrom"))) for each in env if each["name"] == name)
     found: Any = stored
     for key in path.split(" "):
         found = found[int(key)] if isinstance(found, list) else found.get(key)
