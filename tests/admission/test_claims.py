@@ -1,4 +1,4 @@
-"""Resource claims beside GPU requests: where they are denied, what is reported, and a second pass after another webhook."""
+"""Resource claims that the webhook writes, and what stays of them; those of users are in `told/claims.yaml`."""
 
 import json
 import re
@@ -17,13 +17,12 @@ from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import read_template, selectors_of
-from webhook.pod import DEVICE_CLASS, Metadata, decode_pod
-from webhook.reasons import MAX_WARNING, Reason
+from webhook.pod import Metadata, decode_pod
+from webhook.reasons import Reason
 from webhook.request import UNLIMITED, Request, Size, template_name
 
 POLICY = load_policy()
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}
-CLAIMS = [{"name": "gpu"}]
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 
@@ -38,89 +37,6 @@ def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> D
     ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
     context = Context(Namespace("team", {**OPTED_IN, **ours}), "privileged")
     return decide(decode_pod(json.dumps(data).encode()), context, in_force)
-
-
-@each_of(
-    "resources",
-    [
-        SHARE,
-        {"nvidia.com/gpu": "1"},
-        {"aliyun.com/gpu-mem": "4"},
-        {"tencent.com/vcuda-core": "100"},
-        {"birentech.com/gpu": "1"},
-        {"nvidia.com/mig-1g.10gb": "1", "nvidia.com/mig-2g.20gb": "1"},
-    ],
-)
-@each_of("kind", ["containers", "initContainers"])
-def test_beside_a_request_of_any_mapping(resources: dict[str, str], kind: str) -> None:
-    """Shares, counts, slices that are otherwise left alone; containers and init containers.
-
-    A resource name says of which class it is; a claim does not, and may be for other hardware.
-    """
-
-    def of(resources: dict[str, Any]) -> dict[str, Any]:
-        if kind == "containers":
-            return pod(resources)
-        return pod({}, initContainers=[{"name": "c0i", "resources": resources}])
-
-    for number in ("1", "no quantity"):
-        denial = decided(of({"limits": {**resources, f"{DEVICE_CLASS}mig.nvidia.com": number}})).denial
-        assert denial is not None
-        assert denial.reason is Reason.CLAIM_BESIDE_REQUEST
-        unknown = decided(of({"limits": {**resources, f"{DEVICE_CLASS}a": number}}))
-        assert unknown.denial is None
-        assert Reason.CLAIM_LEFT_UNCHANGED in {finding.reason for finding in unknown.warnings}
-    claiming = decided(of({"requests": resources, "claims": [*CLAIMS, {"name": "b", "request": "r"}]}))
-    (reported,) = [finding for finding in claiming.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
-    assert claiming.denial is None
-    assert f"beside {min(resources)} is for a GPU" in reported.message
-
-
-@each_of(
-    "resources, code",
-    [
-        ({"limits": {"cpu": "1"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
-        ({"limits": {"nvidia.com/gpu": "0"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
-        ({"limits": {"cpu": "1"}, "claims": []}, Reason.NO_GPU_KEYS),
-        ({"limits": {"cpu": "1"}, "claims": None}, Reason.NO_GPU_KEYS),
-        ({"limits": {f"{DEVICE_CLASS}a": "0"}}, Reason.NO_GPU_KEYS),
-        ({"limits": {f"{DEVICE_CLASS}a": 2}}, Reason.RESOURCE_CLAIMS),
-        ({"limits": {"nvidia.com/gpu": "0"}}, Reason.NO_GPU_KEYS),
-    ],
-)
-def test_nothing_of_ours(resources: dict[str, Any], code: Reason) -> None:
-    """Neither changed nor reported; the reason says whether it claims anything."""
-    decision = decided(pod(resources))
-    assert (decision.reason, decision.patch_json, decision.warnings) == (code, b"", ())
-
-
-def test_a_claim_that_no_container_uses() -> None:
-    """It is the pod's all the same, and allocated for it."""
-    alone = decided(pod({}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
-    assert alone.reason is Reason.RESOURCE_CLAIMS
-    beside = decided(pod({"limits": SHARE}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
-    (reported,) = [finding for finding in beside.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
-    assert "used by no container" in reported.message
-
-
-def test_one_warning_for_many_long_names() -> None:
-    """It names a few, whatever they are called, and stays one line that the API server does not cut."""
-    others = [{"claims": [{"name": "n" * 200}]} for _ in range(5)]
-    decision = decided(pod({"limits": SHARE}, *others))
-    (reported,) = [finding for finding in decision.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
-    assert "3 more" in reported.message
-    assert len(reported.text) <= MAX_WARNING
-
-
-@pytest.mark.parametrize("settings", ["resourceClaims: warn\n", "otherDeviceClasses: [a, gpu.nvidia.com]\n"])
-def test_permitted_by_the_settings(settings: str) -> None:
-    """The share is written, the devices of the class are left; a class of other hardware is not even reported."""
-    decision = decided(pod({"limits": {**SHARE, f"{DEVICE_CLASS}gpu.nvidia.com": "1"}}), policy(settings=settings))
-    assert decision.reason is Reason.CHANGED
-    reported = Reason.CLAIM_LEFT_UNCHANGED in {finding.reason for finding in decision.warnings}
-    assert reported is settings.startswith("resourceClaims")
-    both = pod({"limits": {**SHARE, f"{DEVICE_CLASS}gpu.nvidia.com": "1", f"{DEVICE_CLASS}mig.nvidia.com": "1"}})
-    assert decided(both, policy(settings=settings)).allowed is settings.startswith("resourceClaims")
 
 
 def made_claims(data: dict[str, Any]) -> dict[str, Any]:
@@ -421,23 +337,6 @@ def test_a_status_describes_only_the_requests_that_its_name_says() -> None:
         assert found(status.replace(old, new)) == []
     swapped = status.replace('"gpu-0"', '"x"').replace('"gpu-1"', '"gpu-0"').replace('"x"', '"gpu-1"')
     assert found(swapped) == []
-
-
-@each_of(
-    "data, in_force, why",
-    [
-        (on_one_device(*([1] * 33)), MANAGES, "at most 32 requests"),
-        (on_one_device(1024, 1024), load_policy(target="dra-nvidia"), "perhaps of another"),
-        (on_one_device(1024, 1024), WRITES, "perhaps of another"),
-        (pod(*([{"limits": {"volcano.sh/gpu-number": "1"}}] * 2)), MANAGES, "no room"),
-    ],
-)
-def test_what_one_device_cannot_have(data: dict[str, Any], in_force: Policy, why: str) -> None:
-    """Denied, and not left to wait for ever."""
-    denial = decided(data, in_force).denial
-    assert denial is not None
-    assert denial.reason is Reason.NO_EQUIVALENT
-    assert why in denial.message
 
 
 def test_the_most_containers_on_one_device() -> None:

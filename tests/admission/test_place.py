@@ -1,4 +1,4 @@
-"""Placing: where a pod's devices are, without overwriting what its user wrote."""
+"""Placing: where a pod's devices are, without overwriting what its user wrote; single rules are in `told/place.yaml`."""
 
 from typing import Any
 
@@ -66,13 +66,6 @@ def test_scheduler_nobody_chose_is_replaced(
         assert f"set to {after} (was {before})" in outcome.findings[0].message
 
 
-def test_second_scheduler_of_the_vendor_is_left() -> None:
-    """A scheduler listed under `schedulers` places the vendor's devices as well."""
-    outcome = placed(pod(schedulerName="kin"), Held(needing("one", schedulers=["kin"])))
-    assert outcome.patch == ()
-    assert outcome.findings == ()
-
-
 def test_vendors_that_share_a_scheduler_are_placed_by_it() -> None:
     """Of two vendors' schedulers the one that suits both is taken; a vendor that names none takes any."""
     sent = pod({"name": "a"}, {"name": "b"}, {"name": "c"})
@@ -82,37 +75,6 @@ def test_vendors_that_share_a_scheduler_are_placed_by_it() -> None:
         Held(needing("both", "third")),
     )
     assert placed(sent, *held).spec["schedulerName"] == "both"
-
-
-@pytest.mark.parametrize(
-    "present",
-    [
-        {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
-        {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule", "tolerationSeconds": None},
-    ],
-)
-def test_toleration_that_is_there_is_not_added_again(present: dict[str, Any]) -> None:
-    """Members that mean the same when absent are compared by what they mean."""
-    place = {"tolerations": [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]}
-    assert placed(pod(tolerations=[present]), Held(vendor(place=place))).patch == ()
-
-
-@each_of(
-    "other",
-    [
-        {"value": "no"},
-        {"value": None},
-        {"key": "card"},
-        {"effect": "NoExecute"},
-        {"operator": "Exists"},
-        {"tolerationSeconds": 5},
-    ],
-)
-def test_toleration_of_something_else_is_not_the_one(other: dict[str, Any]) -> None:
-    """It differs in one member, and both are needed."""
-    toleration = {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
-    outcome = placed(pod(tolerations=[toleration | other]), Held(vendor(place={"tolerations": [toleration]})))
-    assert outcome.spec["tolerations"] == [toleration | other, toleration]
 
 
 def test_vendors_that_want_different_values_are_refused() -> None:
@@ -128,40 +90,6 @@ def test_vendors_that_want_different_runtime_classes_are_refused() -> None:
     held = [Held(vendor(name, place={"runtimeClassName": f"of-{name}"})) for name in ("first", "second")]
     refused = refusal(pod({"name": "a"}, {"name": "b"}), *held)
     assert refused.finding.message.startswith("runtimeClassName: first needs of-first and second needs of-second")
-
-
-PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
-ZONE = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
-OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]}
-
-
-@each_of(
-    "terms, after",
-    [
-        ([], [{"matchFields": [PIN]}]),
-        ([ZONE], [{**ZONE, "matchFields": [PIN]}]),
-        ([ZONE, OTHER], [{**ZONE, "matchFields": [PIN]}, {"matchFields": [*OTHER["matchFields"], PIN]}]),
-        ([{}, ZONE], [{}, {**ZONE, "matchFields": [PIN]}]),
-        ([{"matchFields": [PIN]}], [{"matchFields": [PIN]}]),
-    ],
-)
-def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any]) -> None:
-    """The node is added to every alternative, the pod's other affinities stay, and it is reported."""
-    required = {"nodeSelectorTerms": terms, "unknown": 1}
-    affinity = {
-        "podAffinity": {"x": 1},
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required, "other": [2]},
-    }
-    outcome = placed(pod(nodeName="n1", affinity=affinity), Held(vendor()), nodeName="affinity")
-    assert "nodeName" not in outcome.spec
-    assert outcome.spec["affinity"] == {
-        "podAffinity": {"x": 1},
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": after, "unknown": 1},
-            "other": [2],
-        },
-    }
-    assert outcome.reasons == [Reason.NODE_NAME_TO_AFFINITY]
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_denials_count_with_what_they_hold() -> None:
     POLICY.forget()
     marks = {f"gpushare.alibabacloud.com/{number}-{'y' * 60}": "1" for number in range(200)}
     counts = []
-    for number in range(300):
+    for number in range(180):
         pod = template("kube-api-access-a1")
         pod["metadata"]["annotations"] = {f"gpushare.alibabacloud.com/{number}": "1", **marks}
         container(pod).update(resources={"limits": {"aliyun.com/gpu-mem": "1"}}, securityContext={"privileged": True})

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.explanation.test_pods import FOLDERS, explained_case
+from tests.naming import each_of
 from webhook.cli.commands.explain import object_text
 from webhook.cli.terminal import WIDTH
 
@@ -39,7 +40,7 @@ def test_what_is_said_of_pods(run: Run, golden: Callable[[str, str], None], file
     golden(f"explained/{file.stem}.txt", f"{result.stdout}exit {result.exit_code}\n")
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_of("folder", FOLDERS)
 def test_text_of_a_case(folder: Path) -> None:
     """It fits the terminal, holds nothing that would command it, and lists each finding once."""
     explained = explained_case(folder)

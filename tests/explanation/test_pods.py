@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, partners
+from tests.naming import each_of
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.pods import Explained, explain_pod, finding_data
@@ -27,6 +29,7 @@ Json = dict[str, Any]
 FOLDERS = sorted(CASES.iterdir())
 
 
+@cache
 def explained_case(folder: Path) -> Explained:
     """A case, explained."""
     pod = decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
@@ -127,7 +130,7 @@ def in_words(amount: str) -> str:
     return re.sub(r"%$", " %", amount)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_of("folder", FOLDERS)
 def test_rows_of_a_case(folder: Path) -> None:
     """The cases of decisions: in `warn` and `audit`, what would be written."""
     pod = load_yaml((folder / "pod.yaml").read_text())
@@ -198,7 +201,7 @@ def merge(manifest: Any, part: Any) -> None:
             manifest[key] = value
 
 
-@pytest.mark.parametrize(
+@each_of(
     "case, expected",
     [
         ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
@@ -219,7 +222,7 @@ def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
     assert expected.items() <= container["resources"]["limits"].items()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "limits, expected",
     [
         ({"enflame.com/gcu": "0.3"}, {"enflame.com/gcu": 1, "enflame.com/gcu-core": 30}),
@@ -253,7 +256,7 @@ def test_corrected_fractions(limits: dict[str, object], expected: dict[str, int 
     assert correction["manifest"]["spec"]["containers"][0]["resources"]["limits"] == expected
 
 
-@pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
+@each_of("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
 def test_nothing_is_guessed(case: str) -> None:
     """Where the intention is unclear, no correction is offered."""
     explained = explained_case(CASES / case)

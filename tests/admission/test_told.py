@@ -1,0 +1,117 @@
+"""What is told of a pod, and written into it, to the letter: tables of single rules, where `tests/cases` has whole pods.
+
+A file of `told/` has rules; each has pods, in short: `limits` and `requests` of the container ``main``, its `env` by name, and
+what `container` says beside, the `spec` of the pod, `annotations` and `labels`; and of its namespace `space` (annotations)
+and `team` (labels). `each` holds for every pod of a rule, or of the file. `told` is what comes of it: the denial, or what
+`show` names of the stored pod (without it the code); then warnings, and the codes of notes.
+
+Without `mapping` the built-in ones are in force; one of a file is the only vendor, with `more` of the rule, else of the file.
+``--update-golden`` writes `told` anew.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.mapping.test_mistakes import Dumper
+from tests.mapping.vendors import policy, vendor
+from tests.naming import naming
+from tests.strict_patch import apply_strictly
+from tests.yaml_text import load_yaml
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.pod import decode_pod
+from webhook.reasons import Finding
+
+FILES = sorted(Path(__file__).with_name("told").iterdir())
+Json = dict[str, Any]
+
+
+@cache
+def policy_of(mapping: str, settings: str) -> Policy:
+    """The policy of a rule; most have the same."""
+    if not mapping:
+        return policy(settings=settings)
+    made = vendor(mapping)
+    return compile_policy({made.name: made}, Settings.model_validate(load_yaml(settings) or {}), "0" * 12)
+
+
+def pod_of(case: Json) -> Json:
+    """The pod of a case."""
+    env = [{"name": key, **({"value": of} if isinstance(of, str) else of)} for key, of in case.get("env", {}).items()]
+    sides = {side: case[side] for side in ("limits", "requests") if side in case}
+    main = {"name": "main", **({"resources": sides} if sides else {}), **({"env": env} if env else {})}
+    keys = {place: case[place] for place in ("annotations", "labels") if place in case}
+    return {
+        "metadata": {"name": "p", **keys},
+        "spec": {"containers": [{**main, **case.get("container", {})}], **case.get("spec", {})},
+    }
+
+
+def context_of(case: Json) -> Context:
+    """The namespace of a case: opted in, with the level `privileged`, unless it says otherwise."""
+    labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+    return Context(Namespace("team", {**labels, **case.get("team", {})}, case.get("space", {})))
+
+
+def line(kind: str, finding: Finding) -> str:
+    """A finding as it is told, with the field that it names."""
+    return f"{kind} {finding.text}" + (f" [{finding.field}]" if finding.field is not None else "")
+
+
+def part(stored: Json, decision: Decision, path: str) -> Any:
+    """What stands at a path of the stored pod; or values of a variable, the status, or the reasons in the audit log."""
+    if path == "status":
+        return decision.status["containers"].get("main") if decision.status else None
+    if path == "audit":
+        return decision.audit.get("reasons")
+    place, _, name = path.partition(" ")
+    if place == "variable":
+        env = stored["spec"]["containers"][0]["env"]
+        return " then ".join(str(each.get("value", each.get("valueFrom"))) for each in env if each["name"] == name)
+    found: Any = stored
+    for key in path.split(" "):
+        found = found[int(key)] if isinstance(found, list) else found.get(key)
+        if found is None:
+            return None
+    return found
+
+
+def told_of(case: Json, in_force: Policy, show: str) -> str:
+    """What comes of a case, line by line; a second pass changes nothing more."""
+    pod, context = pod_of(case), context_of(case)
+    decision = decide(decode_pod(json.dumps(pod).encode()), context, in_force)
+    findings = [
+        *(line("warning", each) for each in decision.warnings),
+        *(f"note {each.reason.code}" for each in decision.notes),
+    ]
+    if decision.denial is not None and not decision.allowed:
+        return "\n".join([line("denied", decision.denial), *findings])
+    stored = apply_strictly(pod, decision.patch)
+    assert decide(decode_pod(json.dumps(stored).encode()), context, in_force).patch == ()
+    shown = part(stored, decision, show) if show else decision.reason.code
+    return "\n".join([shown if isinstance(shown, str) else json.dumps(shown), *findings])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_told(file: Path, *, update_golden: bool) -> None:
+    """Each pod has what its line says."""
+    table = load_yaml(file.read_text())
+    for rule in table["rules"]:
+        in_force = policy_of(
+            table.get("mapping", "") + rule.get("more", table.get("more", "")), rule.get("settings", "")
+        )
+        for case in rule["pods"]:
+            with naming(f"{rule['rule']}: {case}"):
+                told = told_of(
+                    {**table.get("each", {}), **rule.get("each", {}), **case}, in_force, rule.get("show", "")
+                )
+                assert update_golden or told == case["told"]
+                case["told"] = told
+    if update_golden:
+        file.write_text(yaml.dump(table, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000))
