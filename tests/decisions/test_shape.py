@@ -1,5 +1,6 @@
 """Pods of one shape: what one of them needs beside its keys is what was remembered of others with other amounts."""
 
+import dataclasses
 import gc
 import json
 import random
@@ -24,8 +25,10 @@ from tests.depth import one_in
 from tests.fuzz.generate import case_of
 from tests.fuzz.trial import Trial, called, encode
 from tests.naming import each_of, naming
+from tests.strict_patch import apply_strictly
 from webhook.admission import Decision, decide, shape
 from webhook.admission.decision import Allocation, Plan
+from webhook.labels import GUARD
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
@@ -160,6 +163,23 @@ def test_cases_by_their_shape() -> None:
         with naming(folder.name):
             assert decide(pod, context, policy) == expected
         policy.forget()
+
+
+@each_of("action", ["strip", "audit"])
+def test_a_pod_that_is_sent_again(action: str) -> None:
+    """With the limits of its own shim in its variables, which no guard takes for the author's, however often it is sent."""
+    limited = 0
+    for folder in FOLDERS:
+        pod, context, policy = json.loads(pod_in(folder)), context_in(folder), policy_in(folder)
+        context = replace(context, namespace=dataclasses.replace(context.namespace, annotations={GUARD: action}))
+        policy.forget()
+        stored = encode(apply_strictly(pod, decide(decode_pod(encode(pod)), context, policy).patch))
+        limited += b"_LIMIT" in stored
+        policy.forget()
+        with naming(folder.name):
+            first, *others = (decide(decode_pod(stored), context, policy) for _ in range(4))
+            assert others == [first] * 3
+    assert limited > FEWEST
 
 
 def plan_of(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Plan:

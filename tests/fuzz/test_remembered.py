@@ -39,17 +39,14 @@ BEFORE = {
 
 
 def trials(field: str) -> Iterator[Trial]:
-    """Trials of pods: those first that have a field, as they are stored where it is of what brings the shim.
-
-    Not where the guard strips: at second sight it takes the limits that the shim itself has written for the author's.
-    """
+    """Trials of pods: those first that have a field, as they are stored where it is of what brings the shim."""
     cases = [case_of(SEED, number) for number in range(LOOKED_AT)]
     for case in sorted(cases, key=lambda case: not has(sibling_of(case), field)):
         with suppress(msgspec.DecodeError):
             trial = Trial(replace(case, setup=SETUPS_OF.get(field, case.setup)))
             if field not in OF_INSTALLER:
                 yield trial
-            elif "initContainers" in str(trial.decision.patch) and "strip" not in str(case.annotations):
+            elif "initContainers" in str(trial.decision.patch):
                 yield Trial(replace(trial.case, pod=trial.stored))
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from webhook.admission.decision import Allocation, Plan
 from webhook.patch import Entry, PodEdits, slots
-from webhook.pod import Container, Pod, PodSpec, Resources
+from webhook.pod import Container, Pod, PodSpec, Resources, decode_env
 from webhook.quantity import Number
 from webhook.reasons import Finding
 from webhook.request import ALL, Percent, Request, Size
@@ -218,6 +218,8 @@ def _found(pod: Pod, plan: Plan, steps: Callable[[Plan], None]) -> tuple[Shape |
         left_alone=tuple([(places[slot.path], vendor, share) for slot, vendor, share in plan.left_alone]),
     )
     try:
+        if any(map(_stored_amount, shown.allocations)):
+            return _NONE, 0
         steps(shown)
     except Exception:  # noqa: BLE001  (a step needs an amount, or what it raises is raised again for the pod itself)
         return _NONE, 0
@@ -230,6 +232,17 @@ def _found(pod: Pod, plan: Plan, steps: Callable[[Plan], None]) -> tuple[Shape |
     )
     shape = Shape(_bare(edits, pod), filled, tuple(shown.findings), shown.deliveries, shown.stripped)
     return shape, _LEAST + _OBJECTS * len(text)
+
+
+def _stored_amount(allocation: Allocation) -> bool:
+    """Whether the container has a variable for an amount already, as a pod that is sent again: steps compare the two."""
+    slot, request = allocation.slot, allocation.request
+    shims = [
+        vendor.shim for vendor in (allocation.vendor, allocation.copy) if vendor is not None and vendor.shim is not None
+    ]
+    present = {entry.name for entry in decode_env(slot.container.env)} if shims else ()
+    values = [shim.values(request, slot.name) for shim in shims if present]
+    return any([_MARK in each.get(name, "") for each in values for name in present])
 
 
 def _bare(edits: PodEdits, pod: Pod) -> PodEdits:
