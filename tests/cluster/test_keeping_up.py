@@ -186,16 +186,16 @@ class Overheard(EventQueue):
         super().put(subject, reason, message, type_)
 
 
-class Following(CapturedLog):
+class Following:
     """A live policy on a storing API, and its reports."""
 
     def __init__(self, api: FakeApi) -> None:
-        super().__init__()
+        self.captured = CapturedLog()
         self.policies: list[Policy] = []
         self.notices: list[str] = []
-        self.events = Overheard(api, self.log)
+        self.events = Overheard(api, self.captured.log)
         self.events.put_before = self.notices.append
-        self.live = LivePolicy(api, PLACE, self.log, self.events, in_force=self.policies.append)
+        self.live = LivePolicy(api, PLACE, self.captured.log, self.events, in_force=self.policies.append)
 
     async def stored(self, api: FakeApi) -> None:
         """Return when the record was written, and what was written is adopted."""
@@ -232,8 +232,8 @@ async def test_a_record_that_nobody_may_read() -> None:
     async with following(api) as follower:
         await until(follower.live.ready.is_set)
         assert follower.policies[-1].vendors["acme"].document.about == "one"
-        await until(lambda: "last_good_not_written" in follower.logged)
-    assert follower.logged.count("last_good_not_read") == 1
+        await until(lambda: "last_good_not_written" in follower.captured.logged)
+    assert follower.captured.logged.count("last_good_not_read") == 1
 
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
@@ -249,7 +249,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
 
     api.before = before
     async with following(api) as follower:
-        await until(lambda: "last_good_not_read" in follower.logged)
+        await until(lambda: "last_good_not_read" in follower.captured.logged)
         assert not follower.live.ready.is_set()
         assert follower.live.lines() == ["policy: none yet"]
         away = False
@@ -259,7 +259,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
         await asyncio.sleep(0.05)
         away = False
         await until(lambda: any(path.startswith(EVENTS) for path in api.objects))
-    assert "mapping_rejected" in follower.logged
+    assert "mapping_rejected" in follower.captured.logged
 
 
 async def test_events_that_nobody_may_write() -> None:
@@ -271,7 +271,7 @@ async def test_events_that_nobody_may_write() -> None:
     async with following(api) as follower:
         await until(lambda: request_count(api, "POST events") == 3)
         await asyncio.sleep(0.05)
-    assert follower.logged.count("event_not_written") == 1
+    assert follower.captured.logged.count("event_not_written") == 1
     assert request_count(api, "POST events") == 3
 
 
@@ -314,7 +314,7 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
         await until(follower.live.ready.is_set)
         monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
         follower.live._changed({"acme"})  # noqa: SLF001
-        await until(lambda: "policy_not_compiled" in follower.logged)
+        await until(lambda: "policy_not_compiled" in follower.captured.logged)
         assert follower.live.faults == PolicyFaults(not_compiled=True)
         monkeypatch.undo()
         follower.live._changed({"acme"})  # noqa: SLF001
@@ -371,7 +371,7 @@ async def test_a_deleted_record_is_reported() -> None:
         await follower.stored(api)
         assert follower.notices == []
         api.remove(LAST_GOOD_NAME, RECORD)
-        await until(lambda: "last_good_restored" in follower.logged)
+        await until(lambda: "last_good_restored" in follower.captured.logged)
         await until(lambda: RECORD in api.objects and api.objects[RECORD]["data"]["acme"] == good)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodRestored: {RECORD_GONE}"]
 
@@ -404,14 +404,14 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
-        assert follower.logged.count("last_good_invalid") == 1
+        assert follower.captured.logged.count("last_good_invalid") == 1
         assert follower.live.faults == PolicyFaults(invalid=frozenset({"acme"}))
         assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 3)
         assert follower.live.faults == PolicyFaults()
     assert follower.policies[-1].vendors["acme"].document.about == "two"
-    assert follower.logged.count("last_good_invalid") == 1
+    assert follower.captured.logged.count("last_good_invalid") == 1
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:
@@ -429,8 +429,8 @@ async def test_what_is_not_kept_is_reported() -> None:
     for name in "ab":
         api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
     async with following(api) as follower:
-        await until(lambda: "last_good_full" in follower.logged)
+        await until(lambda: "last_good_full" in follower.captured.logged)
         assert follower.live.faults == PolicyFaults(left_out=1)
         follower.live._unstored.set()  # noqa: SLF001
-        await until(lambda: follower.logged.count("last_good_full") == 2)
+        await until(lambda: follower.captured.logged.count("last_good_full") == 2)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"], "once until it is over"

@@ -190,7 +190,11 @@ async def after_a_loss(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[C
         api.before = lambda method, _path: Answer(403, b"{}") if refused and method in {"PATCH", "POST"} else None
         api.remove(LAST_GOOD_NAME, RECORD)
         api.remove(MAPPINGS, f"{MAPS}/acme")
-        await until(lambda: "last_good_not_written" in follower.logged and "config_maps_lost" in follower.logged)
+        await until(
+            lambda: (
+                "last_good_not_written" in follower.captured.logged and "config_maps_lost" in follower.captured.logged
+            )
+        )
         tries = request_count(api, f"PATCH {LAST_GOOD_NAME}")
         await until(lambda: request_count(api, f"PATCH {LAST_GOOD_NAME}") > tries + 1)
         assert not noticed(follower), "before its namespace exists"
@@ -214,10 +218,10 @@ async def test_a_replica_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "acme" in api.objects[RECORD]["data"], "there may be no other copy"
         assert noticed(follower) == [f"{LAST_GOOD_NAME} ConfigMapsLost: {MAPS_LOST}: acme"]
         api.change(MAPPINGS, f"{MAPS}/acme", config_map("acme", vendor("acme", about="two")))
-        await until(lambda: "config_maps_restored" in follower.logged)
+        await until(lambda: "config_maps_restored" in follower.captured.logged)
         assert follower.live.faults.lost == 0
         await until(lambda: follower.policies[-1].vendors["acme"].document.about == "two")
-    assert follower.logged.count("config_maps_lost") == len(noticed(follower)) == 1
+    assert follower.captured.logged.count("config_maps_lost") == len(noticed(follower)) == 1
 
 
 async def test_a_replica_that_starts_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,4 +245,4 @@ async def test_deleted_while_no_replica_runs() -> None:
         await until(lambda: api.objects[RECORD]["data"].keys() <= {"_passed"})
         assert follower.policies[-1].settings.timeout_seconds == DEFAULT
         assert follower.live.faults.lost == 0
-        assert "config_maps_lost" not in follower.logged
+        assert "config_maps_lost" not in follower.captured.logged

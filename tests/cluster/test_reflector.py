@@ -34,11 +34,11 @@ def scripted(lists: Iterable[Answer | Exception], watches: Iterable[Exception | 
     return FakeApi({LIST_PATH: deque(lists)}, watches)
 
 
-class Scene(CapturedLog):
+class Scene:
     """A reflector that runs, and what it did."""
 
     def __init__(self, api: FakeApi, pace: WatchConfig) -> None:
-        super().__init__()
+        self.captured = CapturedLog()
         self.api = api
         self.changes: list[set[str]] = []
         self.pauses: list[float] = []
@@ -47,7 +47,7 @@ class Scene(CapturedLog):
             LIST_PATH,
             Thing,
             lambda found: found.value,
-            self.log,
+            self.captured.log,
             changed=self._changed,
             query={"labelSelector": "a=b"},
             config=pace,
@@ -140,7 +140,7 @@ async def test_end_in_good_order() -> None:
     async with running([page(5)], watches) as scene:
         assert [query.get("resourceVersion") for query in scene.queries] == [None, "5", "6", "70", "70"]
         assert len(scene.pauses) == 3
-        assert scene.logged == []
+        assert scene.captured.logged == []
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ async def test_silence_is_no_trouble_yet() -> None:
     """A watch from which nothing came is opened again with a line of level debug; that nobody answers is a warning."""
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
-        assert scene.logged == ["watch_silent", "watch_silent", "watch_failed"]
-        assert [call.method_name for call in scene.lines] == ["debug", "debug", "warning"]
+        assert scene.captured.logged == ["watch_silent", "watch_silent", "watch_failed"]
+        assert [call.method_name for call in scene.captured.lines] == ["debug", "debug", "warning"]
 
 
 async def test_an_empty_list_is_synced() -> None:
@@ -238,9 +238,9 @@ async def test_a_watch_that_held_ends_the_growth() -> None:
     slow = WatchConfig(settled=0.05)
     lists: list[Answer | Exception] = [*[UnreachableError("refused")] * 5, page(5)]
     async with running(lists, [], slow) as scene:
-        assert scene.logged == ["watch_failed"]
+        assert scene.captured.logged == ["watch_failed"]
         await asyncio.sleep(0.15)
-        assert scene.logged == ["watch_failed", "watch_restored"]
+        assert scene.captured.logged == ["watch_failed", "watch_restored"]
         assert scene.pauses[-1] == 3.2
 
 
@@ -263,8 +263,8 @@ async def test_trouble_is_reported_once_for_each_change() -> None:
         forbidden,
     ]
     async with running(lists) as scene:
-        assert scene.logged == ["watch_forbidden", "watch_failed", "watch_forbidden"]
-        first = scene.lines[0]
+        assert scene.captured.logged == ["watch_forbidden", "watch_failed", "watch_forbidden"]
+        first = scene.captured.lines[0]
         assert first.method_name == "error"
         assert first.kwargs == {"event": "watch_forbidden", "resource": LIST_PATH, "status": 403, "error": "no"}
 

@@ -73,14 +73,14 @@ class Place:
         return sorted((our["type"], our["reason"], our["count"]) for our in ours)
 
 
-class Replica(CapturedLog):
+class Replica:
     """A running live policy, and its reports."""
 
     def __init__(self, api: Api, namespace: str) -> None:
-        super().__init__()
+        self.captured = CapturedLog()
         self.policies: list[Policy] = []
-        self.events = EventQueue(api, self.log)
-        self.live = LivePolicy(api, namespace, self.log, self.events, in_force=self.policies.append)
+        self.events = EventQueue(api, self.captured.log)
+        self.live = LivePolicy(api, namespace, self.captured.log, self.events, in_force=self.policies.append)
 
     @property
     def about(self) -> str | None:
@@ -145,7 +145,7 @@ async def test_follows(place: Place) -> None:
         await until(lambda: first.policies[-1].digest == load_policy().digest, "deleted")
         await until(lambda: not place.recorded(), "no longer kept")
         assert first.live.lines() == [f"policy: {load_policy().digest}, {len(builtin())} vendors"]
-        assert not {"mapping_rejected", "config_maps_lost"} & set(first.logged)
+        assert not {"mapping_rejected", "config_maps_lost"} & set(first.captured.logged)
 
 
 async def test_rejected_and_repaired(place: Place) -> None:
@@ -174,7 +174,10 @@ async def test_rejected_and_repaired(place: Place) -> None:
             lambda: place.events("acme") == [("Normal", "MappingAccepted", 1), ("Warning", "MappingRejected", 1)],
             "event",
         )
-        assert [event for event in first.logged if event != "policy"] == ["mapping_rejected", "mapping_accepted"]
+        assert [event for event in first.captured.logged if event != "policy"] == [
+            "mapping_rejected",
+            "mapping_accepted",
+        ]
 
 
 async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
@@ -224,10 +227,10 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
     async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="before"))
         await until(first.describes("before"), "in force")
-        compiled, reported = first.live.compilations, len(first.logged)
+        compiled, reported = first.live.compilations, len(first.captured.logged)
         monkeypatch.setattr(time, "time", lambda: now() + years * 365.25 * 86400)
         await asyncio.sleep(0.5)
-        assert (first.live.compilations, len(first.logged)) == (compiled, reported)
+        assert (first.live.compilations, len(first.captured.logged)) == (compiled, reported)
         await do(place.write, "acme", vendor("acme", about="after"))
         await until(first.describes("after"), "in force in spite of the clock")
         monkeypatch.setattr(time, "time", now)

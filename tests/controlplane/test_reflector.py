@@ -48,17 +48,17 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
-class Follower(CapturedLog):
+class Follower:
     """A running reflector of ConfigMaps, and its reports."""
 
     def __init__(self, api: Api, pace: WatchConfig) -> None:
-        super().__init__()
+        self.captured = CapturedLog()
         self.reflector = Reflector(
             api,
             MAPS,
             ConfigMap,
             lambda found: found.data.get("x"),
-            self.log,
+            self.captured.log,
             query=SELECTOR,
             config=pace,
         )
@@ -110,7 +110,7 @@ async def test_follows(plane: ControlPlane) -> None:
         await asyncio.to_thread(plane.client.patch, "v1", "configmaps", "new", label, PLACE)
         await asyncio.to_thread(remove, plane, "before")
         await until(lambda: not follower.held, "removals")
-        assert follower.logged == []
+        assert follower.captured.logged == []
     remove(plane, "new")
 
 
@@ -134,7 +134,7 @@ async def test_history_is_compacted(control_plane: ControlPlane, tmp_path: Path)
             assert follower.held == {"stays": "1", "goes": "1"}
             relay.mend()
             await until(lambda: follower.held == {"stays": "1", "comes": "1"}, "a new list")
-            assert "watch_expired" in follower.logged
+            assert "watch_expired" in follower.captured.logged
 
 
 def _forget(plane: OwnPlane) -> None:
@@ -159,7 +159,7 @@ async def test_a_connection_goes_silent(plane: ControlPlane, tmp_path: Path) -> 
         await until(lambda: follower.held == {"stays": "1"}, "what the watch told")
         relay.hush()
         await asyncio.to_thread(write, plane, "stays", "2")
-        await until(lambda: "watch_silent" in follower.logged, "silence is noticed")
+        await until(lambda: "watch_silent" in follower.captured.logged, "silence is noticed")
         assert follower.held == {"stays": "1"}
         _mend(relay)
         await until(lambda: follower.held == {"stays": "2"}, "changes come again")
@@ -200,23 +200,23 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "account", relay, token)) as follower,
     ):
-        await until(lambda: "watch_forbidden" in follower.logged, "refused without permission")
+        await until(lambda: "watch_forbidden" in follower.captured.logged, "refused without permission")
         assert not follower.reflector.synced.is_set()
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "1"}, "permitted")
-        await until(lambda: follower.logged[-1] == "watch_restored", "told")
+        await until(lambda: follower.captured.logged[-1] == "watch_restored", "told")
         await asyncio.to_thread(forbid, plane, "reader")
         # An open watch is not asked for permission again.
         _mend(relay)
-        await until(lambda: follower.logged[-1] == "watch_forbidden", "refused again")
+        await until(lambda: follower.captured.logged[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
         await asyncio.sleep(1.2)  # a pause is a second at most
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
-        await until(lambda: follower.logged[-1] == "watch_restored", "told again")
-        assert follower.logged.count("watch_forbidden") == 2
-        refused = next(call for call in follower.lines if call.kwargs["event"] == "watch_forbidden")
+        await until(lambda: follower.captured.logged[-1] == "watch_restored", "told again")
+        assert follower.captured.logged.count("watch_forbidden") == 2
+        refused = next(call for call in follower.captured.lines if call.kwargs["event"] == "watch_forbidden")
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")
