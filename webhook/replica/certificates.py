@@ -66,9 +66,9 @@ class Certificates:
         self.watched = watched
         self._rotations = {"serving": 0, "ca": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
-        self._state = ""
+        self._trouble = ""
         self._clients: ClientCAs | None = None
-        self._clients_state = ""
+        self._clients_trouble = ""
         self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
         self._ca: x509.Certificate | None = None
@@ -121,7 +121,7 @@ class Certificates:
     def failure(self) -> str | None:
         """Why no caller can be served now; None if callers can be."""
         found = self.tls.failure(_now())
-        return found if found is None or not self._state else f"{found}; {self._state}"
+        return found if found is None or not self._trouble else f"{found}; {self._trouble}"
 
     def lines(self) -> list[str]:
         """The certificates in use, and current problems, for people."""
@@ -132,7 +132,7 @@ class Certificates:
             for kind, certificate in self._shown()
             for end in (certificate.not_valid_after_utc,)
         ]
-        states = {"certificate": self._state, "certificates of clients": self._clients_state}
+        states = {"certificate": self._trouble, "certificates of clients": self._clients_trouble}
         return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
 
     def metrics(self) -> Iterator[Metric]:
@@ -165,7 +165,7 @@ class Certificates:
             self.republished(bundle)
 
     def _report_clients(self, report: Report[ReportKind]) -> None:
-        self._clients_state = report.message if report.kind.failure else ""
+        self._clients_trouble = report.message if report.kind.failure else ""
         self._log_and_count(report)
 
     def _report(self, report: Report[ReportKind]) -> None:
@@ -174,11 +174,11 @@ class Certificates:
             if self._served_before:
                 self._rotations["serving"] += 1
                 self._rotations["ca"] += self._ca not in {None, ca}
-            self._served_before, self._ca, self._state = True, ca, ""
+            self._served_before, self._ca, self._trouble = True, ca, ""
         elif report.kind is ReportKind.RECOVERED:
-            self._state = ""
+            self._trouble = ""
         elif report.kind.failure or report.kind is ReportKind.WAITING:
-            self._state = report.message
+            self._trouble = report.message
         self._log_and_count(report)
 
     def _log_and_count(self, report: Report[ReportKind]) -> None:

@@ -43,7 +43,6 @@ from webhook.cluster.configuration.config_maps import (
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
-from webhook.cluster.registration import desired as registration
 from webhook.cluster.registration.desired import (
     KINDS,
     MUTATING,
@@ -51,6 +50,7 @@ from webhook.cluster.registration.desired import (
     VALIDATING,
     ConfigurationKind,
     RegistrationMode,
+    ServiceReference,
     Site,
     desired_from,
 )
@@ -214,15 +214,15 @@ class InCluster:
                 mode=mode,
                 owner=WEBHOOK,
                 is_current=certificates.is_current,
-                opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
+                opted_in=lambda: self._namespaces.opted_in(self._mutating.desired.opt_in),
                 serving=lambda: certificates.failure() is None,
                 everywhere=lambda: served_everywhere(self._replicas, kind.path),
                 follows=follows,
             )
 
-        self._reconciler = reconciler(MUTATING, None)
-        self._validation = reconciler(VALIDATING, self._reconciler)
-        self._replicas = watch_replicas(api, release_namespace, self._validation.check, log)
+        self._mutating = reconciler(MUTATING, None)
+        self._validating = reconciler(VALIDATING, self._mutating)
+        self._replicas = watch_replicas(api, release_namespace, self._validating.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
@@ -342,7 +342,7 @@ class InCluster:
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether another replica knows keys of this pod that this one does not know yet."""
-        registered = self._reconciler.registered
+        registered = self._mutating.registered
         if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
             return False
         sides = [
@@ -430,7 +430,7 @@ class InCluster:
 
     @property
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
-        return self._reconciler, self._validation
+        return self._mutating, self._validating
 
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
         """What is followed here, by the name in metrics."""
@@ -565,7 +565,7 @@ def serve_clustered(
     run_to_end(work())
 
 
-def _address(where: ClusterOptions, own: str | None) -> registration.ServiceReference | str:
+def _address(where: ClusterOptions, own: str | None) -> ServiceReference | str:
     if where.url is not None and where.service is not None:
         raise StartError("--url and --service exclude each other: use one of them")
     if where.url is not None:
@@ -576,22 +576,22 @@ def _address(where: ClusterOptions, own: str | None) -> registration.ServiceRefe
         namespace, slash, name = where.service.partition("/")
         if not (slash and namespace and name):
             raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
-        return registration.ServiceReference(namespace, name)
+        return ServiceReference(namespace, name)
     if own is None:
         raise StartError(
             "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"
         )
-    return registration.ServiceReference(where.release_namespace or own, WEBHOOK)
+    return ServiceReference(where.release_namespace or own, WEBHOOK)
 
 
-def _called(address: registration.ServiceReference | str) -> str:
+def _called(address: ServiceReference | str) -> str:
     """The name by which API servers call."""
     if isinstance(address, str):
         return urlsplit(address).hostname or ""
     return f"{address.name}.{address.namespace}.svc"
 
 
-def _names(address: registration.ServiceReference | str, cluster_domain: str) -> list[str]:
+def _names(address: ServiceReference | str, cluster_domain: str) -> list[str]:
     """The names by which API servers, and others in the cluster, call."""
     called = _called(address)
     return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]

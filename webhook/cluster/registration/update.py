@@ -4,10 +4,8 @@ Replicas learn of a change one after the other, and there is no leader. So no re
 replica whose policy has changed adds its names to those present. Names that no replica needs anymore are removed once
 nothing has changed for a while.
 
-Compares a webhook configuration with the desired one: what differs, and whether that keeps pods out.
-
-Only the content is compared, whoever wrote it: anything that keeps pods of an opted-in namespace from the webhook is a
-fault, intended or not.
+What it updates is what `differences` finds: only the content is compared, whoever wrote it, and anything that keeps pods of an
+opted-in namespace from the webhook is a fault, intended or not.
 """
 
 import base64
