@@ -279,6 +279,14 @@ def test_nobody_notices(site: Site) -> None:
                 each.close()
                 each.enter_context(site.replica("--drain-grace", "1"))
 
+        def renewed(before: x509.Certificate) -> bool:
+            # The two need not serve the same at once: one may still have what the other has replaced.
+            found = site.served()
+            if found == before or found in leaves:
+                return False
+            leaves.add(found)
+            return True
+
         def more() -> None:
             wanted = len(stream.fates) + PODS
             plane.wait_until(lambda: len(stream.fates) >= wanted, f"{PODS} more pods", 300)
@@ -290,8 +298,7 @@ def test_nobody_notices(site: Site) -> None:
                 before, old = site.served(), site.stored_state
                 assert old is not None
                 site.ask("CA" if number in ROTATED else "serving certificate")
-                plane.wait_until(lambda before=before: site.served() != before, f"certificate {number}")  # type: ignore[misc]
-                leaves.add(site.served())
+                plane.wait_until(partial(renewed, before), f"certificate {number}")
                 more()
                 if number in ROTATED:
                     assert set(old.cas) <= (site.registered() or set()), "the old CA is still trusted"
@@ -304,7 +311,6 @@ def test_nobody_notices(site: Site) -> None:
                 plane.wait_until(lambda: (found := site.stored_state) and found.serving_pair, "the Secret is whole")
     fates = stream.begun()
     assert {fate for fate, begun in fates.items() if begun} == {Fate.TREATED}, stream.last_message
-    assert len(leaves) == 20
     assert "has a key that belongs to another certificate" in "".join(
         log.read_text() for log in site.folder.glob("*.log")
     )
