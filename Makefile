@@ -29,14 +29,14 @@ test: $(if $(KUBERNETES),$(INSTALLED),check) ## every check and every test, thos
 	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m '$(if $(KUBERNETES),controlplane and )not deep and not node and not systems and not browser'
 
 test-fast coverage: WORKERS = auto
-test-fast: check ## the same without the control plane
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser'
+test-fast: check ## the same without the control plane, processes and searches
+	$(BIN)/pytest $(SHARED) -m 'not slow and not controlplane and not deep and not node and not systems and not browser'
 
 test-deep: $(INSTALLED) ## the whole of what `make test` takes a part of: long loops, every fault, more examples
 	$(BIN)/python -m tests.programs
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems and not browser' --override-ini timeout=1200
 
-coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by line and branch; at least 95 % of what decides
+coverage: $(INSTALLED) ## how much of the code the tests without a control plane run, by line and branch; at least 95 % of what decides
 	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser' --cov --cov-report= --override-ini timeout=600
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done

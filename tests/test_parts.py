@@ -10,6 +10,8 @@ import pytest
 
 from tests.parts import skip_part
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 WITHOUT_CACHE = ("pytest", "-q", "-p", "no:cacheprovider")
 NODE = (*WITHOUT_CACHE, "tests/node/test_node.py", "tests/node/test_image.py", "-m", "node")

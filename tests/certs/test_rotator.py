@@ -23,6 +23,8 @@ from certs.store import CLAIM_TIME
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until
 
+pytestmark = pytest.mark.slow
+
 RULES = Rules("test", NAMES)
 SETTLE = 120.0
 

@@ -16,6 +16,8 @@ from click.testing import CliRunner
 import webhook
 from webhook.cli import main
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(webhook.__file__).parent.parent
 RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--port", "0", "--plain-port", "0", "--state-dir"]
 """With ports of its own: several servers may listen on one, and other tests run beside these."""

@@ -12,6 +12,8 @@ from webhook.cli.matrix_pages import matrix_page, page_row
 from webhook.mapping.load import load_policy
 from webhook.mapping.matrix import Matrix
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(webhook.__file__).parent.parent / "docs"
 GOLDEN = Path(__file__).parent / "golden"
 POLICY = load_policy()

@@ -26,6 +26,8 @@ from webhook.cluster.configuration.last_good import TOGETHER, VanishedConfigMaps
 from webhook.cluster.configuration.live import MAPS_LOST
 from webhook.labels import MAPPING
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = "timeoutSeconds: 7\n"
 DEFAULT = 5
 ACCEPTED = {SETTINGS_NAME: "a: 1", "acme": "vendor: acme"}

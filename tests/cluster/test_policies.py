@@ -335,6 +335,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(probed) == ["one", "two", "two"]
 
 
+@pytest.mark.slow
 def test_time_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty take about five times as long as ten, with all of them read; probes of unseen documents come on top."""
     monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
@@ -361,6 +362,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
 def test_one_among_hundreds(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
@@ -454,6 +456,7 @@ SETTINGS = st.sampled_from(
 MOVES = st.lists(st.one_of(st.tuples(st.sampled_from("abc"), QUARRELS), st.tuples(st.just("s"), SETTINGS)), max_size=10)
 
 
+@pytest.mark.slow
 @costly
 @given(MOVES)
 def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:

@@ -36,7 +36,7 @@ from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer
 
-pytestmark = pytest.mark.usefixtures("remembers_at_once")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembers_at_once")]
 
 OPTED_IN: Final = Where("", {}, {}).namespace
 SIZE: Final = 128 * 1024

@@ -19,6 +19,8 @@ from webhook.mapping.document.settings import Settings, mapping_json_schema
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, builtin
 
+pytestmark = pytest.mark.slow
+
 BOUNDS = {
     "array": {"maxItems"},
     "integer": {"maximum", "minimum"},

@@ -15,6 +15,8 @@ from webhook.cli.playground.answers import MAX_ANSWER, MAX_LINES, MAX_OBJECTS, M
 from webhook.cli.policy_source import sourced_policy
 from webhook.mapping.document.problem import MappingError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCED = sourced_policy(PolicyOptions())
 PAGE = Playground(lambda: SOURCED)

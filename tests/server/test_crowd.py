@@ -32,6 +32,8 @@ from webhook.server import listener
 from webhook.server.listener import within
 from webhook.server.protocol import HttpProtocol, Limits
 
+pytestmark = pytest.mark.slow
+
 MOST = 8
 FEW = Limits(connections=MOST, plain_connections=4)
 KNOCKS = 40

@@ -10,6 +10,8 @@ from tests.server.harness import CLIENT, Server, connected, get, request, review
 from tests.waiting import until
 from webhook.server.protocol import Limits
 
+pytestmark = pytest.mark.slow
+
 QUICK = Limits(header_time=0.3, body_time=0.3, request_time=0.8, linger=0.2, tls_close=0.2, keepalive=1.5)
 LATE = 1.2
 """Seconds within which QUICK has dropped whom it drops."""
