@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.admission.decision import Decision
-from webhook.reasons import MAX_WARNING, Finding, Reason, ReasonKind
-from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer, warning_texts
+from webhook.reasons import Finding, Reason, ReasonKind
+from webhook.review import MAX_DENIAL, MAX_WARNING, MAX_WARNINGS, MAX_WHOLE, encode_answer, warning_texts
+from webhook.text import shorten
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
@@ -85,11 +86,15 @@ findings = st.builds(
 
 @given(st.lists(findings, max_size=60).map(tuple))
 def test_warnings_fit_the_limits(reported: tuple[Finding, ...]) -> None:
-    """Warnings stay within the API server's limits, and omitted ones are counted."""
+    """Warnings stay within the API server's limits, are cut where it would cut them, and omitted ones are counted."""
     texts = warning_texts(reported)
     everything = list(dict.fromkeys(finding.text for finding in reported))
     assert sum(map(len, texts)) < MAX_WARNINGS
+    if sum(map(len, everything)) <= MAX_WHOLE:
+        assert texts == everything
+        return
     assert all(len(text) <= MAX_WARNING for text in texts)
+    everything = list(dict.fromkeys(shorten(text, MAX_WARNING) for text in everything))
     if texts != everything:
         *stored, last = texts
         assert stored == everything[: len(stored)]
@@ -102,3 +107,11 @@ def test_many_warnings_fill_the_room() -> None:
     *stored, last = warning_texts(reported)
     assert len(stored) == 15
     assert last.startswith("… and 5 more")
+
+
+def test_a_long_warning_is_whole() -> None:
+    """What to write instead stands at its end, and as long as all are short enough together nothing is cut."""
+    long = Finding(Reason.DEFAULT_FILLED, "x" * 700)
+    other = Finding(Reason.SIZE_TOO_SMALL, "y" * 2000)
+    assert warning_texts((long, other)) == [long.text, other.text]
+    assert [len(text) for text in warning_texts((long, other, Finding(Reason.SIZE_TOO_SMALL, "z" * 400)))] == [256] * 3

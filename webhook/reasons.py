@@ -177,11 +177,8 @@ def _explanations() -> dict[str, Explanation]:
     return msgspec.yaml.decode((resources.files("webhook") / "reasons.yaml").read_bytes(), type=dict[str, Explanation])
 
 
-MAX_WARNING: Final = 256
-"""The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
-
 MAX_SENTENCE: Final = 4096
-"""Whatever the pod contains: `webhook.review` shortens a denial further."""
+"""Whatever the pod contains: `webhook.review` cuts what the API server is told further."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -231,9 +228,8 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
-        text = f"{self.reason.code}: {self.sentence}"
-        return shorten(text, MAX_WARNING)
+        """The code and the sentence, on one line."""
+        return f"{self.reason.code}: {self.sentence}"
 
     @property
     def sentence(self) -> str:

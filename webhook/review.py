@@ -216,7 +216,13 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 MAX_WARNINGS: Final = 4096
-"""Characters of all warnings together up to which the API server does not truncate them (``filters/warning.go``)."""
+"""Characters of all warnings together, others' too, beyond which the API server cuts each (``filters/warning.go``), ..."""
+
+MAX_WARNING: Final = 256
+"""... at this length, without a mark."""
+
+MAX_WHOLE: Final = 3072
+"""Characters of our warnings together up to which none is cut; there is room for those of others."""
 
 MAX_DENIAL: Final = 2048
 """The longest message of a denial in characters: enough for every list of what to write instead."""
@@ -275,13 +281,14 @@ def _tail(decision: Decision) -> bytes:
 
 def _status(denial: Finding) -> _Status:
     code = denial.reason.status
-    message = shorten(f"{denial.reason.code}: {denial.sentence}", MAX_DENIAL)
-    return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
+    return _Status(code, _STATUS_REASONS.get(code, "Invalid"), shorten(denial.text, MAX_DENIAL))
 
 
 def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
     """Return the warnings for the user: each once, as many as fit the API server's limit, and the number of the others."""
     texts = list(dict.fromkeys([finding.text for finding in findings]))
+    if sum(map(len, texts)) > MAX_WHOLE:
+        texts = list(dict.fromkeys([shorten(text, MAX_WARNING) for text in texts]))
     if sum(map(len, texts)) < MAX_WARNINGS:
         return texts
     shown: list[str] = []

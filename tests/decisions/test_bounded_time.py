@@ -204,7 +204,7 @@ def _seconds(body: bytes, where: Where) -> float:
 def _check_told(decision: Decision, size: int) -> None:
     """What is reported about a pod is bounded, whatever stands in it."""
     assert len(decision.warnings) <= MAX_FINDINGS
-    assert sum(len(finding.text) for finding in decision.warnings) <= 256 * len(decision.warnings)
+    assert sum(len(finding.text) for finding in decision.warnings) <= 1024 * len(decision.warnings)
     assert sum(map(len, decision.audit.values())) <= 20_000
     patch = -(-len(decision.patch_json) // 3) * 4
     assert len(encode_answer("", decision)) <= patch + 6 * (MAX_WARNINGS + MAX_DENIAL + 20_000)

@@ -9,7 +9,7 @@ from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.trial import Finding, Trial, all_containers
 from tests.strict_patch import PatchError
-from webhook.reasons import MAX_WARNING, ReasonKind
+from webhook.reasons import MAX_SENTENCE, ReasonKind
 from webhook.review import MAX_DENIAL
 
 Json = dict[str, Any]
@@ -53,7 +53,11 @@ def _shape(trial: Trial) -> Iterator[Finding]:
         ):
             yield Finding("a denial names container or key", denial.text)
     for finding in decision.warnings:
-        if "\n" in finding.text or len(finding.text) > MAX_WARNING or not finding.text.startswith(finding.reason.code):
+        if (
+            "\n" in finding.text
+            or len(finding.sentence) > MAX_SENTENCE
+            or not finding.text.startswith(finding.reason.code)
+        ):
             yield Finding("a message is one bounded line", finding.text)
     mode = trial.case.labels.get(f"{PREFIX}mode", "enforce")
     if (mode != "enforce" or trial.skipped) and (decision.patch_json or not decision.allowed):
