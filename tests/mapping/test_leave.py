@@ -65,6 +65,15 @@ def test_left_alone(key: str, target: str | None) -> None:
     assert container["rows"]["means"] == [(f"stays unchanged: the cloud shares {CARD} by the nodeSelector {key}", "")]
 
 
+def test_several_slices_are_left_alone() -> None:
+    """Two names of one variable in a container: `explain` says why they stay."""
+    made = pod({"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"})
+    assert decided(made).allowed
+    (container,) = explain_pod(decode_pod(json.dumps(made).encode()), CONTEXT, POLICY)["containers"]
+    why = "several names in one container, which only its plugin can tell apart"
+    assert container["rows"]["means"] == [(f"stays unchanged: {why}", "")]
+
+
 def test_both_keys_may_stand() -> None:
     """As GKE's do."""
     both = {"cloud.example/sharing": "by-time", "cloud.example/cut": "small"}

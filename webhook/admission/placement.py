@@ -96,7 +96,7 @@ def drop_references(plan: Plan) -> None:
         if key not in annotations:
             continue
         plan.edits.annotations.values[key] = None
-        dropped = _dropped(plan, f"{annotations[key]}-") if annotations[key] else []
+        dropped = _dropped(plan, f"{annotations[key]}-")
         listed = f" with {', '.join(dict.fromkeys(dropped))}" if dropped else ""
         message = f"annotation {key} was removed{listed}: {source}'s webhook wrote it, and {target} does not use it"
         plan.findings.append(Finding(Reason.REFERENCES_DROPPED, message, field=key, value=annotations[key]))
