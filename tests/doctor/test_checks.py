@@ -97,7 +97,17 @@ LEASE = Scheduler(0, 2, 0, 10.0)
 THRICE = {"count": 3, "lastTimestamp": NOW.isoformat()}
 REPORTED = but(
     reported=[
-        event("RegistrationRepaired", "MutatingWebhookConfiguration", "00-vgpu-webhook", "x" * 900, **THRICE),
+        # An API server's message: which right is missing comes last.
+        event(
+            "RegistrationFailed",
+            "MutatingWebhookConfiguration",
+            "00-vgpu-webhook",
+            "the webhook configuration 00-vgpu-webhook cannot be updated: 403 Forbidden: "
+            'mutatingwebhookconfigurations.admissionregistration.k8s.io "00-vgpu-webhook" is forbidden: '
+            'User "system:serviceaccount:vgpu-webhook:vgpu-webhook" cannot create resource '
+            '"mutatingwebhookconfigurations" in API group "admissionregistration.k8s.io" at the cluster scope',
+            **THRICE,
+        ),
         event("LastGoodFull", "ConfigMap", "vgpu-webhook-last-good", "no space for a"),
     ]
 )
@@ -235,7 +245,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
     ("mappings", ERROR, "1 document not in force", lambda: but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("events", OK, "nothing within the last hour", HEALTHY),
-    ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationRepaired", REPORTED),
+    ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationFailed", REPORTED),
     ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),
     ("events", WARNING, "12 Events", but(reported=[event("LastGoodFull", "ConfigMap", "a", str(at)) for at in range(12)])),
     ("registration", OK, "written by version", HEALTHY),
