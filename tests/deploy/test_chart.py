@@ -90,6 +90,7 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static', 'off'"),
         ({"registration": {"url": "http://x"}}, "/registration/url"),
         ({"registration": {"url": "https://x y"}}, "/registration/url"),
+        ({"registration": {"url": "https://x"}}, "/registration/url"),
         ({"clusterDomain": "Bad_Domain!"}, "/clusterDomain"),
         ({"clusterDomain": "cluster.local."}, "/clusterDomain"),
         ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),

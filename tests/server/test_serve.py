@@ -111,10 +111,13 @@ def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments:
     [
         (["--kubeconfig", "{}"], "add --url"),
         (["--kubeconfig", "{}", "--url", "http://x"], "must be an https URL"),
+        (["--kubeconfig", "{}", "--url", "https://x"], "must be an https URL with the path /mutate"),
+        (["--kubeconfig", "{}", "--url", "https://x/mutate/"], "must be an https URL with the path /mutate"),
+        (["--kubeconfig", "{}", "--url", "https://[::1/mutate"], "must be an https URL with the path /mutate"),
         (["--kubeconfig", "{}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
         (["--kubeconfig", "{}", "--url", "https://x", "--settings", "s.yaml"], "--settings cannot be used with"),
         (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
-        (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
+        (["--kubeconfig", "/nowhere", "--url", "https://x/mutate"], "/nowhere"),
     ],
 )
 def test_contradicting_options(tmp_path: Path, arguments: list[str], message: str) -> None:
