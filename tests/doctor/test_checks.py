@@ -173,6 +173,11 @@ def both(**changes: Any) -> list[dict[str, Any]]:
     return amended(lambda webhooks: [webhook.update(changes) for webhook in webhooks])
 
 
+def failing_open(webhooks: list[dict[str, Any]]) -> None:
+    """What the webhook itself writes while replicas start, or cannot be listed."""
+    webhooks[0]["failurePolicy"] = "Ignore"
+
+
 def narrowed(webhooks: list[dict[str, Any]]) -> None:
     """A term of somebody else."""
     webhooks[0]["namespaceSelector"]["matchExpressions"].append({"key": "a", "operator": "Exists"})
@@ -258,6 +263,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
+    ("selectors", WARNING, "does not hold pods back yet", but(configurations=amended(failing_open))),
     ("selectors", WARNING, "written for another policy", lambda: but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
     ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
     ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
