@@ -238,6 +238,23 @@ def with_nvidia(*classes: str) -> ClusterFacts:
 
 DROPPED = TemplateDryRun("dra-hami", ClaimTemplate.of({"spec": {"capacity": "1"}}), {"spec": {}}, 201)
 
+WRONG = {
+    "target": "nvidea",
+    "default-devices": "0",
+    "default-memory": "4GB",
+    "default-cores": "120",
+    "bare-devices": "Whole",
+    "shim": "mount",
+    "guard": "off",
+}
+"""Each annotation of a namespace, with a value that it cannot have."""
+
+
+def annotated(name: str, ours: dict[str, str]) -> Namespace:
+    """An opted-in namespace with annotations of ours."""
+    return replace(space(name), annotations={f"vgpu-webhook.io/{key}": value for key, value in ours.items()})
+
+
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
 CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
@@ -340,6 +357,9 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("namespaces", WARNING, "no namespace", but(namespaces=[Namespace("else")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", inject="true")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", mode="warning")])),
+    ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", rollout="25pct")])),
+    ("namespaces", OK, "opted in: team", but(namespaces=[space("team", rollout="0")])),
+    ("namespaces", WARNING, "intended effect", but(namespaces=[annotated("team", WRONG)])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", moed="warn")])),
     ("namespaces", WARNING, "intended", but(pods={"team": [pod("out", GPU, labels={"vgpu-webhook.io/inject": "false"})]})),
     ("namespaces", WARNING, "intended effect", but(pods={"team": [pod("a", annotations={"vgpu-webhook.io/taget": "x"})]})),
