@@ -255,6 +255,8 @@ def annotated(name: str, ours: dict[str, str]) -> Namespace:
     return replace(space(name), annotations={f"vgpu-webhook.io/{key}": value for key, value in ours.items()})
 
 
+BY_HAND = registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}
+
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
 CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
@@ -271,7 +273,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),
     ("events", WARNING, "12 Events", but(reported=[event("LastGoodFull", "ConfigMap", "a", str(at)) for at in range(12)])),
     ("registration", OK, "written by version", HEALTHY),
-    ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),
+    ("registration", OK, "by hand", but(configurations=[BY_HAND])),
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
     ("registration", WARNING, "was written for policy", lambda: but(outcome=NO_TARGET())),
     ("registration", ERROR, "there is no", but(configurations=[])),
@@ -326,6 +328,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
     ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER))),
+    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER), configurations=[BY_HAND])),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=None)),
     ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
