@@ -51,7 +51,10 @@ def bundle(facts: ClusterFacts) -> Result:
     strange = [ca for ca in stored if ca not in trusted]
     if strange:
         by_hand = WRITTEN_BY not in (facts.registered["metadata"].get("annotations") or ())
-        adds = f"a replica adds it within a minute; if not: {logs(facts)}"
+        adds = (
+            f"a replica adds it within a minute; if not: {logs(facts)}; if certificates come from elsewhere now: "
+            f"kubectl delete --namespace {facts.release} secret/{SECRET}"
+        )
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
             hint="it is maintained by hand: add ca.crt of the Secret to each caBundle" if by_hand else adds,
