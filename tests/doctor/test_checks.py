@@ -141,6 +141,8 @@ KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
 )
 NO_TARGET = partial(outcome, settings="{}\n")
 PLUGIN_MODE = partial(outcome, nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+ALL_PLUGIN = partial(outcome, settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+"""Without a target, which may be one of those whose shim is injected."""
 OTHER_LABEL = partial(outcome, settings="optInLabel: a/b\ntarget: nvidia\n")
 VOLCANO = partial(outcome, settings="target: volcano")
 SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
@@ -509,6 +511,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("shim", OK, "no shim is injected", lambda: but(outcome=PLUGIN_MODE(), daemon_sets=[HAMIS])),
     ("shim", WARNING, "not on every node", but(daemon_sets=[LATE])),
     ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
+    ("shim", WARNING, "not checked: no node", lambda: but(outcome=ALL_PLUGIN(), nodes=[], daemon_sets=[])),
 ]  # fmt: skip
 
 
