@@ -154,7 +154,7 @@ def _made_again(pod: Pod, namespace: str) -> str:
     _, kind, name = workload(pod, namespace).split("/", 2)
     restarted = _RESTARTED.get(kind)
     if restarted is None:
-        return f"create those of {f'each {kind}' if kind else 'nobody'} again"
+        return f"create those {f'of each {kind}' if kind else 'without an owner'} again"
     return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
 
 
