@@ -97,7 +97,18 @@ def test_settings(run: Run, tmp_path: Path) -> None:
         *(("--service", text) for text in ("webhook", "/webhook", "gpu/", "a/b/c")),
         *(
             ("--url", text)
-            for text in ("http://gpu.example", "https://", "gpu", "https://u@h/m", "https://h/m?a", "https://h/#a")
+            for text in (
+                "http://gpu.example",
+                "https://",
+                "gpu",
+                "https://u@h/mutate",
+                "https://h/mutate?a",
+                "https://h/#a",
+                "https://h",
+                "https://h/mutate/",
+                "https://[::1/mutate",
+                "https://h:x/mutate",
+            )
         ),
     ],
     ids=" ".join,

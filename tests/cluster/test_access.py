@@ -130,6 +130,14 @@ async def test_the_order(tmp_path: Path, authority: Pair) -> None:
     ]
 
 
+KUBECONFIG = """\
+current-context: x
+contexts: [{name: x, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: 'https://x'}}]
+users: USER
+"""
+
+
 @pytest.mark.parametrize(
     "text, why",
     [
@@ -137,6 +145,9 @@ async def test_the_order(tmp_path: Path, authority: Pair) -> None:
         ("", "cannot be used"),
         ("a: [", "cannot be used"),
         ("- 1", "cannot be used"),
+        ("text", "it is no kubeconfig"),
+        ("user", "lacks what its context names"),
+        ("program", "its program for credentials failed: .*'no-such-program'"),
         ("{}", "cannot be used"),
         ('{"current-context": "x", "contexts": [], "clusters": []}', "cannot be used"),
         ("server", "contains no https:// URL"),
@@ -147,6 +158,11 @@ async def test_what_cannot_be_used(tmp_path: Path, text: str | None, why: str) -
     path = tmp_path / "kubeconfig"
     if text == "server":
         write_kubeconfig(path, "here", {"token": "x"})
+    elif text == "user":
+        path.write_text(KUBECONFIG.replace("USER", "[]"))
+    elif text == "program":
+        program = "{apiVersion: client.authentication.k8s.io/v1, command: no-such-program}"
+        path.write_text(KUBECONFIG.replace("USER", f"[{{name: u, user: {{exec: {program}}}}}]"))
     elif text is not None:
         path.write_text(text)
     with pytest.raises(ConfigurationError, match=why) as raised:

@@ -90,6 +90,7 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static', 'off'"),
         ({"registration": {"url": "http://x"}}, "/registration/url"),
         ({"registration": {"url": "https://x y"}}, "/registration/url"),
+        ({"registration": {"url": "https://x"}}, "/registration/url"),
         ({"clusterDomain": "Bad_Domain!"}, "/clusterDomain"),
         ({"clusterDomain": "cluster.local."}, "/clusterDomain"),
         ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),
@@ -302,6 +303,8 @@ def test_somebody_decides_what_a_count_alone_means(helm: Chart) -> None:
     """Without that decision, the message says what each choice does."""
     with pytest.raises(HelmError, match=r"bareDevices=whole.* whole devices; .*=share.* shrinks pods"):
         helm.render({"settings": {"bareDevices": None}})
+    with pytest.raises(HelmError, match=r"settings.bareDevices is not set"):
+        helm.template("--set", "image.repository=x,shim.mode=plugin", text="settings:")
 
 
 @pytest.mark.parametrize("namespace", ["vgpu-webhook", "default"])

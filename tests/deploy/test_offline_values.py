@@ -68,6 +68,7 @@ REJECTED: dict[str, list[str]] = {
     "null for a mapping": [BASE, "mappings: {nvidia: null}"],
     "no bareDevices": ["shim: {mode: plugin}"],
     "bareDevices removed": [BASE, "settings: {bareDevices: null}"],
+    "settings is empty": [BASE, "settings:"],
     "another mode": [BASE, "shim: {mode: both}"],
     "an unknown value": [BASE + "setings: {target: nvidia}"],
     "an unknown value of the shim": [BASE, "shim: {vendor: [nvidia]}"],

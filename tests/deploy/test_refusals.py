@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 NO_NAME = "which cannot be the name of a Service: write at most 63 lower-case letters, digits and hyphens"
 NO_NETWORK = "is not a network: write it in CIDR notation"
-UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
+UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
 
@@ -120,6 +120,11 @@ def test_options_are_reported_once(helm: Chart, option: tuple[str, str]) -> None
         helm.render(values)
     else:
         assert "remove it" in refusal(helm, values)
+
+
+def test_the_target_is_a_setting(helm: Chart) -> None:
+    """The server takes the option only without a cluster, and would end at once in a pod."""
+    assert "remove it, and set settings.target" in refusal(helm, {"extraArgs": ["--target=nvidia"]})
 
 
 @pytest.mark.parametrize("argument", ["-h", "--help"])

@@ -97,7 +97,17 @@ LEASE = Scheduler(0, 2, 0, 10.0)
 THRICE = {"count": 3, "lastTimestamp": NOW.isoformat()}
 REPORTED = but(
     reported=[
-        event("RegistrationRepaired", "MutatingWebhookConfiguration", "00-vgpu-webhook", "x" * 900, **THRICE),
+        # An API server's message: which right is missing comes last.
+        event(
+            "RegistrationFailed",
+            "MutatingWebhookConfiguration",
+            "00-vgpu-webhook",
+            "the webhook configuration 00-vgpu-webhook cannot be updated: 403 Forbidden: "
+            'mutatingwebhookconfigurations.admissionregistration.k8s.io "00-vgpu-webhook" is forbidden: '
+            'User "system:serviceaccount:vgpu-webhook:vgpu-webhook" cannot create resource '
+            '"mutatingwebhookconfigurations" in API group "admissionregistration.k8s.io" at the cluster scope',
+            **THRICE,
+        ),
         event("LastGoodFull", "ConfigMap", "vgpu-webhook-last-good", "no space for a"),
     ]
 )
@@ -131,6 +141,8 @@ KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
 )
 NO_TARGET = partial(outcome, settings="{}\n")
 PLUGIN_MODE = partial(outcome, nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+ALL_PLUGIN = partial(outcome, settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+"""Without a target, which may be one of those whose shim is injected."""
 OTHER_LABEL = partial(outcome, settings="optInLabel: a/b\ntarget: nvidia\n")
 VOLCANO = partial(outcome, settings="target: volcano")
 SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
@@ -161,6 +173,11 @@ FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connecti
 def both(**changes: Any) -> list[dict[str, Any]]:
     """Our webhook configuration with the same change in both webhooks."""
     return amended(lambda webhooks: [webhook.update(changes) for webhook in webhooks])
+
+
+def failing_open(webhooks: list[dict[str, Any]]) -> None:
+    """What the webhook itself writes while replicas start, or cannot be listed."""
+    webhooks[0]["failurePolicy"] = "Ignore"
 
 
 def narrowed(webhooks: list[dict[str, Any]]) -> None:
@@ -223,6 +240,25 @@ def with_nvidia(*classes: str) -> ClusterFacts:
 
 DROPPED = TemplateDryRun("dra-hami", ClaimTemplate.of({"spec": {"capacity": "1"}}), {"spec": {}}, 201)
 
+WRONG = {
+    "target": "nvidea",
+    "default-devices": "0",
+    "default-memory": "4GB",
+    "default-cores": "120",
+    "bare-devices": "Whole",
+    "shim": "mount",
+    "guard": "off",
+}
+"""Each annotation of a namespace, with a value that it cannot have."""
+
+
+def annotated(name: str, ours: dict[str, str]) -> Namespace:
+    """An opted-in namespace with annotations of ours."""
+    return replace(space(name), annotations={f"vgpu-webhook.io/{key}": value for key, value in ours.items()})
+
+
+BY_HAND = registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}
+
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
 CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
@@ -235,11 +271,11 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
     ("mappings", ERROR, "1 document not in force", lambda: but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("events", OK, "nothing within the last hour", HEALTHY),
-    ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationRepaired", REPORTED),
+    ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationFailed", REPORTED),
     ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),
     ("events", WARNING, "12 Events", but(reported=[event("LastGoodFull", "ConfigMap", "a", str(at)) for at in range(12)])),
     ("registration", OK, "written by version", HEALTHY),
-    ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),
+    ("registration", OK, "by hand", but(configurations=[BY_HAND])),
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
     ("registration", WARNING, "was written for policy", lambda: but(outcome=NO_TARGET())),
     ("registration", ERROR, "there is no", but(configurations=[])),
@@ -248,6 +284,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
+    ("selectors", WARNING, "does not hold pods back yet", but(configurations=amended(failing_open))),
     ("selectors", WARNING, "written for another policy", lambda: but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
     ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
     ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
@@ -293,6 +330,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
     ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER))),
+    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER), configurations=[BY_HAND])),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=None)),
     ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
@@ -324,6 +362,9 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("namespaces", WARNING, "no namespace", but(namespaces=[Namespace("else")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", inject="true")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", mode="warning")])),
+    ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", rollout="25pct")])),
+    ("namespaces", OK, "opted in: team", but(namespaces=[space("team", rollout="0")])),
+    ("namespaces", WARNING, "intended effect", but(namespaces=[annotated("team", WRONG)])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", moed="warn")])),
     ("namespaces", WARNING, "intended", but(pods={"team": [pod("out", GPU, labels={"vgpu-webhook.io/inject": "false"})]})),
     ("namespaces", WARNING, "intended effect", but(pods={"team": [pod("a", annotations={"vgpu-webhook.io/taget": "x"})]})),
@@ -470,6 +511,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("shim", OK, "no shim is injected", lambda: but(outcome=PLUGIN_MODE(), daemon_sets=[HAMIS])),
     ("shim", WARNING, "not on every node", but(daemon_sets=[LATE])),
     ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
+    ("shim", WARNING, "not checked: no node", lambda: but(outcome=ALL_PLUGIN(), nodes=[], daemon_sets=[])),
 ]  # fmt: skip
 
 

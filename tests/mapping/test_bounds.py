@@ -64,7 +64,7 @@ def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
             "place.nodeSelector",
             "40 entries",
         ),
-        ("place: {tolerations: [{key: [a]}]}", "place.tolerations[0].key", "string"),
+        ("place: {tolerations: [{key: [a]}]}", "place.tolerations[0].key", "text"),
         ("defaults: {devices: 99999999999999999999}", "defaults.devices", "less than or equal to"),
         ("variables: {v: {rows: {a: {devices: 0}}}}", "variables.v.rows.a.devices", "greater than or equal to 1"),
         ("variables: {v: {values: [" + "a, " * 600 + "]}}", "variables.v.values", "600 entries"),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from cryptography import x509
@@ -111,10 +112,13 @@ def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments:
     [
         (["--kubeconfig", "{}"], "add --url"),
         (["--kubeconfig", "{}", "--url", "http://x"], "must be an https URL"),
+        (["--kubeconfig", "{}", "--url", "https://x"], "must be an https URL with the path /mutate"),
+        (["--kubeconfig", "{}", "--url", "https://x/mutate/"], "must be an https URL with the path /mutate"),
+        (["--kubeconfig", "{}", "--url", "https://[::1/mutate"], "must be an https URL with the path /mutate"),
         (["--kubeconfig", "{}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
         (["--kubeconfig", "{}", "--url", "https://x", "--settings", "s.yaml"], "--settings cannot be used with"),
         (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
-        (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
+        (["--kubeconfig", "/nowhere", "--url", "https://x/mutate"], "/nowhere"),
     ],
 )
 def test_contradicting_options(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -214,6 +218,15 @@ async def test_standalone_serves(tmp_path: Path) -> None:
         authorities.append((tmp_path / "state/ca.crt").read_bytes())
     assert authorities[0] == authorities[1]
     assert events[0] == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]
+
+
+def test_variables_are_named_like_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the help says, also where the parameter has another name."""
+    context = click.Context(serve, **serve.context_settings)
+    for option in serve.params:
+        name = f"VGPU_WEBHOOK_{option.opts[0].removeprefix('--').replace('-', '_').upper()}"
+        monkeypatch.setenv(name, "x")
+        assert option.resolve_envvar_value(context) == "x", name
 
 
 async def test_environment_variables_count(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from webhook import labels
-from webhook.admission.decision import ENFORCE_LABEL, Plan
+from webhook.admission.decision import ENFORCE_LABEL, Namespace, Plan
 from webhook.admission.overrides import selected_architectures
 from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
@@ -105,14 +105,22 @@ def _image_volumes(plan: Plan) -> bool:
 
 def _kind_set(plan: Plan) -> str | None:
     """The kind of delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
-    value = plan.context.namespace.annotations.get(labels.SHIM)
+    invalid = invalid_kind(plan.context.namespace)
+    if invalid is not None:
+        plan.report_once(invalid)
+        return None
+    return plan.context.namespace.annotations.get(labels.SHIM)
+
+
+def invalid_kind(namespace: Namespace) -> Finding | None:
+    """The warning about an unknown value of the namespace's annotation."""
+    value = namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
-        return value
+        return None
     message = (
         f"the namespace's annotation {labels.SHIM}: {shorten(value, 40)!r} was ignored: write one of {', '.join(KINDS)}"
     )
-    plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, labels.SHIM, value))
-    return None
+    return Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, labels.SHIM, value)
 
 
 def report_unused(plan: Plan, why: str) -> None:

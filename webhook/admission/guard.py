@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
-from webhook.admission.decision import Allocation, Plan
+from webhook.admission.decision import Allocation, Namespace, Plan
 from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import KEPT_PLACES, Action, GuardPlace, GuardRule, ValueSource
@@ -396,14 +396,20 @@ def _action(plan: Plan, rule: GuardRule) -> Action:
 
 def _action_set(plan: Plan) -> Action | Literal["audit"] | None:
     """The action that the namespace's annotation sets; an unknown value is reported and ignored."""
-    value = plan.context.namespace.annotations.get(GUARD)
-    if value is None:
+    invalid = invalid_action(plan.context.namespace)
+    if invalid is not None:
+        plan.report_once(invalid)
         return None
-    if value in {"deny", "strip", "allow", "audit"}:
-        return cast("Action", value)
+    return cast('Action | Literal["audit"] | None', plan.context.namespace.annotations.get(GUARD))
+
+
+def invalid_action(namespace: Namespace) -> Finding | None:
+    """The warning about an unknown value of the namespace's annotation."""
+    value = namespace.annotations.get(GUARD)
+    if value in {None, "deny", "strip", "allow", "audit"}:
+        return None
     message = f"the namespace's annotation {GUARD}: {shorten(value)!r} was ignored: write deny, strip, allow or audit"
-    plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, GUARD, value))
-    return None
+    return Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, GUARD, value)
 
 
 def known_value(entry: EnvVar) -> str | None:

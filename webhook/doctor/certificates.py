@@ -13,6 +13,7 @@ from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import ClusterFacts, Handshake, address_of
 from webhook.doctor.registration import configurations, logs
 from webhook.doctor.result import Missing, Result, counted, error, known, ok, warning
+from webhook.labels import WRITTEN_BY
 
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
@@ -49,9 +50,14 @@ def bundle(facts: ClusterFacts) -> Result:
     stored = facts.stored.cas if not isinstance(facts.stored, Missing | None) else ()
     strange = [ca for ca in stored if ca not in trusted]
     if strange:
+        by_hand = WRITTEN_BY not in (facts.registered["metadata"].get("annotations") or ())
+        adds = (
+            f"a replica adds it within a minute; if not: {logs(facts)}; if certificates come from elsewhere now: "
+            f"kubectl delete --namespace {facts.release} secret/{SECRET}"
+        )
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
-            hint=f"a replica adds it within a minute; if not: {logs(facts)}",
+            hint="it is maintained by hand: add ca.crt of the Secret to each caBundle" if by_hand else adds,
         )
     if len(set(map(bundle_of, ours.values()))) > 1:
         return warning(f"the webhooks of {NAME} trust different CAs", hint=running)

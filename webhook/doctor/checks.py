@@ -7,7 +7,7 @@ import datetime as dt
 import re
 from typing import Final
 
-from webhook.cluster.client.events import COMPONENT, shortened
+from webhook.cluster.client.events import COMPONENT, MAX_MESSAGE, shortened
 from webhook.doctor import certificates, drivers, nodes, pods, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
@@ -78,8 +78,6 @@ RECENT: Final = dt.timedelta(hours=1)
 """How long API servers keep Events unless configured otherwise (``--event-ttl``)."""
 
 SELECTOR: Final = f"source={COMPONENT},type=Warning"
-MAX_EVENT_TEXT: Final = 200
-"""The most bytes of a message in the output; ``kubectl describe`` shows all of it."""
 
 
 def reported(facts: ClusterFacts) -> Result:
@@ -98,7 +96,7 @@ def reported(facts: ClusterFacts) -> Result:
 def _line(event: ReportedEvent) -> str:
     last = "" if event.last is None else f", last at {event.last.astimezone(dt.UTC):%H:%M:%S} UTC"
     times = f" ({counted(event.count or 1, 'time')}{last})"
-    return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_EVENT_TEXT)}{times}"
+    return f"{event.reason}: {event.subject}: {shortened(event.message, MAX_MESSAGE)}{times}"
 
 
 CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (

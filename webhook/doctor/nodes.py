@@ -54,6 +54,8 @@ def _nodes(facts: ClusterFacts) -> Sequence[Node]:
     return known(facts.nodes, "the nodes", "list nodes")
 
 
+_WITHOUT_TARGET: Final = "set `target` in the settings, or check again when a node has GPUs"
+
 LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
 """Folders for libraries on nodes. A device plugin that mounts such a folder may mount a library into containers."""
 
@@ -160,7 +162,7 @@ def scheduler(facts: ClusterFacts) -> Result:
             return ok("only the cluster's default scheduler is needed")
         return warning(
             "not checked: no node has a resource of the policy, so it is unknown which scheduler pods will need",
-            hint="set `target` in the settings, or check again when a node has GPUs",
+            hint=_WITHOUT_TARGET,
         )
     ends = [judged[name] for name in names]
     working, doubtful, stuck = ([text for level, text in ends if level is wanted] for wanted in Level)
@@ -211,6 +213,11 @@ def shim(facts: ClusterFacts) -> Result:
     late = [f"{name}: on {ready} of {counted(all_, 'node')}" for name, (ready, all_) in counts.items() if ready < all_]
     if late:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
+    if not installers and not targets(facts):
+        return warning(
+            "not checked: no node has a resource of the policy, so it is unknown whether pods need the shim",
+            hint=_WITHOUT_TARGET,
+        )
     if not installers:
         return warning(
             f"the shim may be missing on nodes: there is no installer, and pods need {listed(sorted(ours))}",

@@ -12,7 +12,10 @@ import msgspec
 
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
-from webhook.admission.eligibility import Mode, workload
+from webhook.admission.delivery import invalid_kind
+from webhook.admission.eligibility import Mode, enforcement_of, workload
+from webhook.admission.guard import invalid_action
+from webhook.admission.overrides import overrides_of, target_of
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
@@ -26,9 +29,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Pod, decode_pod
-from webhook.reasons import BY_CODE, Reason
-
-_MODES: Final = {mode.value for mode in Mode}
+from webhook.reasons import BY_CODE, Denied, Reason
 
 
 def opted_in_of(facts: ClusterFacts) -> list[Namespace]:
@@ -73,11 +74,7 @@ def namespaces(facts: ClusterFacts) -> Result:
             for finding in unread_keys("namespace", space.labels, space.annotations, facts.policy)
         ),
         *first_of(of_pods),
-        *(
-            f"{space.name}: {MODE}={space.labels[MODE]} is not a mode (counts as warn): write {', '.join(sorted(_MODES))}"
-            for space in chosen
-            if space.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
-        ),
+        *(f"{space.name}: {message}" for space in chosen for message in _invalid_values(space, facts.policy)),
         *(
             f"{space.name}: has opted in, but is never touched"
             for space in every
@@ -88,11 +85,30 @@ def namespaces(facts: ClusterFacts) -> Result:
         return warning(
             "labels or annotations of namespaces or pods do not have the intended effect",
             *odd,
-            hint="kubectl label namespace NAME …",
+            hint="kubectl label namespace NAME …, or kubectl annotate",
         )
     if not chosen:
         return warning("no namespace has opted in", hint=f"kubectl label namespace NAME {key}=enabled")
     return ok(f"opted in: {listed(list(map(_titled, chosen)))}")
+
+
+def _invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
+    """What each pod of a namespace is told about the values of its labels and annotations, and what denies each."""
+    context = Context(space)
+    overrides = overrides_of(Pod(), context, policy)
+    findings = (
+        *enforcement_of(Pod(), context).findings,
+        *overrides.findings,
+        invalid_action(space),
+        invalid_kind(space),
+    )
+    yield from (each.message for each in findings if each is not None and each.reason is not Reason.OUTSIDE_ROLLOUT)
+    vendor = next((each for each in policy.in_force if each.claim is None), None)
+    if vendor is not None and overrides.namespace_target is not None:
+        try:
+            target_of(vendor, overrides, policy)
+        except Denied as denied:
+            yield denied.finding.message
 
 
 def untreated_pods(facts: ClusterFacts) -> Result:
@@ -138,7 +154,7 @@ def _made_again(pod: Pod, namespace: str) -> str:
     _, kind, name = workload(pod, namespace).split("/", 2)
     restarted = _RESTARTED.get(kind)
     if restarted is None:
-        return f"create those of {f'each {kind}' if kind else 'nobody'} again"
+        return f"create those {f'of each {kind}' if kind else 'without an owner'} again"
     return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
 
 

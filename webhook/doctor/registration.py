@@ -126,6 +126,9 @@ def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result
         title = f"it was changed by {writers or 'others'}"
         if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
             title = "it was written for another policy"
+        elif not (writers or foreign) and read.version and {fault.field for fault in faults} == {"failurePolicy"}:
+            title = "the webhook does not hold pods back yet: it does not know that every replica can answer"
+            return warning(title, *slight, hint=_after_change(facts))
         show = f"kubectl get {kind.kind.lower()} {NAME} --output yaml"
         return warning(title, *slight, *narrowed, hint=f"if that was not intended: {show}")
     return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")

@@ -47,12 +47,14 @@ from webhook.cluster.registration.desired import (
     KINDS,
     MUTATING,
     NAME,
+    PATH,
     VALIDATING,
     ConfigurationKind,
     RegistrationMode,
     ServiceReference,
     Site,
     desired_from,
+    is_address,
 )
 from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
 from webhook.cluster.registration.reconciler import (
@@ -569,8 +571,11 @@ def _address(where: ClusterOptions, own: str | None) -> ServiceReference | str:
     if where.url is not None and where.service is not None:
         raise StartError("--url and --service exclude each other: use one of them")
     if where.url is not None:
-        if urlsplit(where.url).scheme != "https" or not urlsplit(where.url).hostname:
-            raise StartError(f"--url {where.url}: must be an https URL, such as https://127.0.0.1:8443/mutate")
+        if not is_address(where.url):
+            raise StartError(
+                f"--url {where.url}: must be an https URL with the path {PATH}, without query and user, "
+                f"such as https://127.0.0.1:8443{PATH}"
+            )
         return where.url
     if where.service is not None:
         namespace, slash, name = where.service.partition("/")

@@ -11,7 +11,7 @@
 
 {{/* Neither may happen by surprise: whole devices taken by pods that were to share, or pods written for whole devices shrunk. */}}
 {{- define "vgpu-webhook.checkBareDevices" -}}
-{{- if not .Values.settings.bareDevices -}}
+{{- if not (.Values.settings | default dict).bareDevices -}}
 {{- fail "settings.bareDevices is not set: write --set settings.bareDevices=whole, and a count of devices alone, such as nvidia.com/gpu: 1, requests whole devices; or settings.bareDevices=share, and it gets the default memory of its mapping (5000 MiB for nvidia.com/gpu), which shrinks pods that were written for whole devices" -}}
 {{- end -}}
 {{- end -}}
@@ -73,7 +73,7 @@
   "owner-events" "ownerEvents" "sweep" "sweep" "claims" "claims.enabled" "playground" "playground"
   "cluster-domain" "clusterDomain" "certificate-dir" "certificates.mode" "ca-settle" "certificates.caSettleSeconds"
   "extra-name" "certificates.extraNames" "client-ca-file" "certificates.clientCaConfigMap" "settings" "settings"
-  "mappings" "mappings" -}}
+  "mappings" "mappings" "target" "settings.target" -}}
 {{- $without := list "standalone" "namespaces" "kubeconfig" "release-namespace" "state-dir" "version" "help" "h" -}}
 {{- $found := list -}}
 {{- range .Values.extraArgs -}}

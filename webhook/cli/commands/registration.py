@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import click
 
@@ -55,7 +54,7 @@ def registration(  # noqa: PLR0917  (click passes them by name)
 
 
 def _address(service: str | None, url: str | None) -> "ServiceReference | str":
-    from webhook.cluster.registration.desired import ServiceReference
+    from webhook.cluster.registration.desired import PATH, ServiceReference, is_address
 
     if (service is None) == (url is None):
         raise click.UsageError("exactly one of --service NS/NAME and --url URL is required")
@@ -65,10 +64,9 @@ def _address(service: str | None, url: str | None) -> "ServiceReference | str":
             raise click.BadParameter(f"{service!r} is not NS/NAME", param_hint="--service")
         return ServiceReference(namespace, name)
     assert url is not None  # noqa: S101  (checked above)
-    parts = urlsplit(url)
-    # The API server rejects anything else, such as a query or a user.
-    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
-        raise click.BadParameter(f"{url!r} is not an https URL without query, fragment and user", param_hint="--url")
+    if not is_address(url):
+        message = f"{url!r} is not an https URL with the path {PATH}, without query, fragment and user"
+        raise click.BadParameter(message, param_hint="--url")
     return url
 
 

@@ -145,6 +145,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     "extra_names",
     metavar="NAME",
     multiple=True,
+    envvar="VGPU_WEBHOOK_EXTRA_NAME",  # that of the parameter would be in the plural
     help="An additional DNS name or IP address of the server. Repeatable.",
 )
 @click.option("--cluster-domain", metavar="DOMAIN", default="cluster.local", help="The domain of Service names.")

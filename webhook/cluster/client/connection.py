@@ -14,6 +14,7 @@ address, so it would be called through the proxy even with ``NO_PROXY=10.0.0.0/8
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import math
 import os
 import socket
@@ -177,9 +178,12 @@ async def load_access(
         transport = await asyncio.to_thread(RESTClientObject, configuration)
     except ConfigurationError:
         raise
-    except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        # kubernetes.aio raises Python's own errors for a file with a wrong structure.
+    except (ConfigException, yaml.YAMLError, OSError, ValueError) as error:
         raise ConfigurationError(place, f"cannot be used: {str(error) or type(error).__name__}") from error
+    except (TypeError, KeyError, AttributeError) as error:
+        # kubernetes.aio raises Python's own errors for a file with a wrong structure.
+        message = "cannot be used: it is no kubeconfig, or lacks what its context names (see `kubectl config view`)"
+        raise ConfigurationError(place, message) from error
     server = URL(configuration.host)
     if server.scheme not in {"https", "http"} or not server.host:
         raise ConfigurationError(place, "contains no https:// URL of a server")
@@ -224,7 +228,23 @@ async def _from_files(configuration: Configuration, place: str, context: str | N
     loading = load_kube_config(  # type: ignore[no-untyped-call]
         config_file=place, context=context, client_configuration=configuration, persist_config=False
     )
-    await asyncio.to_thread(asyncio.run, loading)
+    # If that program fails, kubernetes.aio only logs why, and goes on without credentials.
+    failures: list[str] = []
+    logger = logging.getLogger(load_kube_config.__module__)
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            return True
+        failures.append(record.getMessage())
+        return False
+
+    logger.addFilter(keep)
+    try:
+        await asyncio.to_thread(asyncio.run, loading)
+    finally:
+        logger.removeFilter(keep)
+    if failures:
+        raise ConfigurationError(place, f"its program for credentials failed: {failures[-1]}")
 
 
 def _any_file(paths: str) -> bool:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.match_conditions import (
@@ -376,13 +377,23 @@ def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> 
     }
 
 
+def is_address(url: str) -> bool:
+    """Whether a URL can be that of the webhook: the API server rejects a query or a user, and nothing else answers it."""
+    try:
+        parts = urlsplit(url)
+        rest = parts.port == 0 or parts.query or parts.fragment or parts.username is not None
+    except ValueError:  # brackets without an end, or a port that is none
+        return False
+    return parts.scheme == "https" and bool(parts.hostname) and parts.path.endswith(PATH) and not rest
+
+
 def address_for(address: ServiceReference | str, kind: ConfigurationKind) -> ServiceReference | str:
     """Where API servers send the reviews of a configuration: the address is that of the mutating one."""
     if kind is MUTATING or not address:
         return address
     if isinstance(address, ServiceReference):
         return replace(address, path=f"{address.path.removesuffix(PATH)}{kind.path}")
-    return f"{address.rstrip('/').removesuffix(PATH)}{kind.path}"
+    return f"{address.removesuffix(PATH)}{kind.path}"
 
 
 def _client_config(site: Site, kind: ConfigurationKind) -> Object:

@@ -31,7 +31,7 @@ MOST: Final = 2**63 - 1
 """The largest number: Kubernetes counts in an int64."""
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
-"""The name of a vendor, a hardware family or a guard list."""
+"""The name of a vendor, a hardware family, a guard list or a namespace."""
 
 Short: TypeAlias = Annotated[str, Field(max_length=63)]
 """A name within a document or a pod."""

@@ -148,7 +148,7 @@ class Settings(Strict):
         description="whether containers that request no device get the variable that hides those of the node; every pod of "
         "a namespace that enforces is sent then",
     )
-    never_touched: list[KeyText] = Field(
+    never_touched: list[Name] = Field(
         [], max_length=MANY, description="namespaces whose pods are never changed, in addition to the cluster's own"
     )
     opt_in_label: Annotated[LabelKey, AfterValidator(_can_opt_in)] = Field(

@@ -27,6 +27,16 @@ Model = TypeVar("Model", bound=Strict)
 _RANGE: Final = 2
 """The length of a list [least, most]."""
 
+_WANTED: Final = {
+    "list_type": "a list",
+    "dict_type": "a map",
+    "model_type": "a map",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "string_type": "text",
+}
+"""By type of error: what has to be written."""
+
 MAX_ERRORS: Final = 100
 """The most errors of one document that are processed: each is compared with all others."""
 
@@ -134,9 +144,24 @@ def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: ty
     elif error["type"] == "string_type" and isinstance(error["input"], int | float):
         written = json.dumps(error["input"])
         message, hint = f"{written} is not text", f'write "{written}" in quotes'
+    elif error["type"] in _WANTED:
+        message, hint = _of_type(_WANTED[error["type"]], error["input"])
     else:
         message = f"{message[:1].lower()}{message[1:]}, not {without_middle(repr(error['input']))}"
     return Problem(message, path, hint, document.source, _line(path, document))
+
+
+def _of_type(wanted: str, found: object) -> tuple[str, str | None]:
+    """The message about a value of another type than what is wanted, and the hint."""
+    if found is None:
+        return "is empty", f"write {wanted}, or remove the line"
+    message = f"is {without_middle(repr(found))}, not {wanted}"
+    if not isinstance(found, str):
+        return message, None
+    if wanted == "a list":
+        return message, f"write [{without_middle(found)}]"
+    quoted = found in {"true", "false"} if wanted == "true or false" else wanted == "a whole number" and found.isdigit()
+    return message, "remove the quotes" if quoted else None
 
 
 def _document_path(error: ErrorDetails, data: Any) -> FieldPath:
