@@ -13,6 +13,7 @@ from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
+    BareMeaning,
     Overrides,
     defaults_for,
     defaults_of_whole,
@@ -96,7 +97,7 @@ def default_text(dimension: Dimension, default: Default) -> str:
     return f"no {missing} requested: {default.value} by the {default.origin}'s default"
 
 
-def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Overrides) -> str:
+def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Overrides, policy: Policy) -> str:
     """Return what to write instead of a default; what a bare count most probably means, whole devices, comes first."""
     container = settled.requested
     vendor = container.vendor
@@ -106,8 +107,19 @@ def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Ove
     whole = next(keys_for(vendor, form.keys, "memory", Default(ALL, "mapping"), 1), None)
     choices = [] if whole is None or settled.translated else [f"set {whole} for a whole device"]
     choices += [] if size is None else [f"{'' if choices else 'set '}{size} for another size"]
-    choices.append(f"or annotate the namespace {labels.BARE_DEVICES}: whole")
-    return f"{' (share is assumed)' if overrides.bare.origin is None else ''}; {', '.join(choices)}"
+    if not settled.translated or _has_whole(container, overrides, policy):
+        choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
+    assumed = " (share is assumed)" if overrides.bare.origin is None else ""
+    return "; ".join([assumed, *([", ".join(choices)] if choices else [])])
+
+
+def _has_whole(container: ContainerRequest, overrides: Overrides, policy: Policy) -> bool:
+    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
+    try:
+        settle(container, replace(overrides, bare=BareMeaning(whole=True, origin="namespace")), policy)
+    except Denied:
+        return False
+    return True
 
 
 class Unchanged(msgspec.Struct, frozen=True):
@@ -178,7 +190,7 @@ def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     return None
 
 
-def keep_keys(container: ContainerRequest, reading: Reading, overrides: Overrides) -> Settled:
+def keep_keys(container: ContainerRequest, reading: Reading, overrides: Overrides, policy: Policy) -> Settled:
     """Return a request in its own keys.
 
     Raises:
@@ -196,11 +208,11 @@ def keep_keys(container: ContainerRequest, reading: Reading, overrides: Override
         entry = next(entry for entry in container.all_key_values.values() if entry.key == name)
         settled.resources.setdefault(name, entry.number)
     for key_name, entry in reading.added.items():
-        _fill_in(settled, reading.form.keys[key_name], entry.number, overrides)
+        _fill_in(settled, reading.form.keys[key_name], entry.number, overrides, policy)
     return settled
 
 
-def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides) -> None:
+def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides, policy: Policy) -> None:
     """Write a key for a default, and warn about it."""
     name = _write_key(settled, key, number)
     for dimension in key.dimensions:
@@ -213,7 +225,7 @@ def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides) -
         if amount != default.value and not isinstance(default.value, int):
             message = f"{message}, rounded up to {amount}"
             step = step_between(dimension, default.value, amount)
-        message = f"{message}{_remedies(settled, settled.reading.form, dimension, overrides)}"
+        message = f"{message}{_remedies(settled, settled.reading.form, dimension, overrides, policy)}"
         settled.findings.append(
             Finding(Reason.DEFAULT_FILLED, message, settled.requested.name, name, exact_text(number), step)
         )
@@ -448,7 +460,7 @@ class _Settler:
         default_count = defaults.pop("devices", None) if counted is not None else None
         home = target is source
         reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
-        settled = keep_keys(container, reading, self._overrides) if home else self._translate(reading)
+        settled = keep_keys(container, reading, self._overrides, self._policy) if home else self._translate(reading)
         self._report_small(settled)
         for dimension in reading.passed_over:
             specified = ", ".join(str(entry) for entry in container.key_values.values())
@@ -646,7 +658,7 @@ class _Settler:
             message = default_text(dimension, default)
             if keys:
                 message = f"{message}, written as {', '.join(keys)}"
-            message = f"{message}{_remedies(settled, settled.reading.form, dimension, self._overrides)}"
+            message = f"{message}{_remedies(settled, settled.reading.form, dimension, self._overrides, self._policy)}"
             settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._container.name))
 
     def _report_rounding(self, settled: Settled, request: Request) -> None:
