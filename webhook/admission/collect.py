@@ -107,7 +107,8 @@ class ContainerRequest(msgspec.Struct):
             return
         if number == 0 and key.kind == "amount":
             if key.values is not None and 0 not in key.values:
-                message = f"{entry} is not allowed: {self.vendor.name} accepts {key.values}"
+                per = " per device" if key.total else ""
+                message = f"{entry} is not allowed: {self.vendor.name} accepts {key.values}{per}"
                 raise self.deny(Reason.NOT_LEGAL, message, entry, instead_of(name, key.values.ceil(0)))
             self.zero[entry.key_name] = entry
             return
@@ -125,7 +126,7 @@ class ContainerRequest(msgspec.Struct):
 
     def _check_number(self, entry: KeyValue, key: Key) -> None:
         if entry.number < 0:
-            raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a whole number", entry)
+            raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a positive number", entry)
         if key.written != "decimal" and not isinstance(entry.number, int):
             message, instead = no_whole_number(self.vendor, key, entry)
             raise self.deny(Reason.NOT_WHOLE, message, entry, instead)
@@ -133,7 +134,7 @@ class ContainerRequest(msgspec.Struct):
             message = f"{entry} requests {entry.number} devices, more than any node has: write the number of devices"
             raise self.deny(Reason.TOO_LARGE, message, entry)
 
-    def quantity(self, name: str, text: str) -> Number:
+    def quantity(self, key: Key, name: str, text: str) -> Number:
         """Read the value of a key as a Kubernetes quantity.
 
         Raises:
@@ -144,7 +145,8 @@ class ContainerRequest(msgspec.Struct):
         try:
             return parse_quantity(text)
         except QuantityError as error:
-            message = f"{name}: {error}: write a plain whole number"
+            instead = "a size such as 8Gi" if key.sized and key.unit == 1 else "a plain whole number"
+            message = f"{name}: {error}: write {instead}"
             raise deny(Reason.BAD_QUANTITY, message, container=self.name, field=name, value=error.text) from None
 
     def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, instead: Instead = ()) -> Denied:
@@ -354,7 +356,7 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
             raise container.deny(Reason.BAD_COUNT, message)
         return int(text)
     if key.written == "quantity":
-        return container.quantity(name, text)
+        return container.quantity(key, name, text)
     if (_DECIMAL if key.written == "decimal" else _WHOLE).fullmatch(text) is None:
         kind = (
             "decimal number: write one such as 0.5" if key.written == "decimal" else "whole number: write digits only"
@@ -402,14 +404,15 @@ def _add_resources(containers: ContainerRequests, position: int, keys: Container
             container = container_in(containers, position, keys, vendor, name)
         text = limit if limit is not None else request
         assert text is not None  # noqa: S101  (a resource has a limit or a request)
-        number = container.quantity(name, text)
+        key = vendor.keys[owner.key_name]
+        number = container.quantity(key, name, text)
         if limit is None:
             container.promoted.append(name)
             message = f"{name} is in requests only and was copied to limits: write it to limits"
             container.findings.append(
                 Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
             )
-        elif request is not None and request != limit and container.quantity(name, request) != number:
+        elif request is not None and request != limit and container.quantity(key, name, request) != number:
             message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
             raise container.deny(Reason.LIMIT_DIFFERS, message)
         container.add(owner, name, text, number)
