@@ -263,7 +263,7 @@ def _positions(
 ) -> list[int]:
     """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
     positions = {position for position, container in containers.items() if container.vendor is vendor}
-    named: list[str] = []
+    named: dict[str, str] = {}
     has_amount = False
     for _, owner, name, text in entries:
         key = vendor.keys[owner.key_name]
@@ -274,7 +274,7 @@ def _positions(
             if key.makes_request:
                 positions.add(position_of[owner.container])
         elif key.kind == "container":
-            named.extend(container.strip() for container in text.split(","))
+            named |= {container.strip(): name for container in text.split(",")}
         elif key.place == "annotation" and {"memory", "cores"} & set(key.dimensions):
             has_amount = True
     if has_amount and vendor.annotation_keys:
@@ -282,12 +282,12 @@ def _positions(
     return sorted(positions)
 
 
-def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], named: list[str]) -> list[int]:
-    """The containers that an amount of the pod is for: the named ones, or the first."""
-    for name in named:
+def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], named: Mapping[str, str]) -> list[int]:
+    """The containers that an amount of the pod is for: the named ones, each with the key that names it, or the first."""
+    for name, key_name in named.items():
         if name not in position_of:
-            message = f"the pod has no container {name!r}: name one of {', '.join(position_of)}"
-            raise deny(Reason.NO_SUCH_CONTAINER, message)
+            message = f"{key_name}: the pod has no container {name!r}: name one of {', '.join(position_of)}"
+            raise deny(Reason.NO_SUCH_CONTAINER, message, field=key_name)
     if named:
         return [position_of[name] for name in named]
     key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
