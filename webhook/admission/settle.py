@@ -31,6 +31,7 @@ from webhook.mapping.requests.templates import MAX_SELECTED
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
+    KeyValues,
     Reading,
     fewer,
     for_device_size,
@@ -39,8 +40,8 @@ from webhook.mapping.requests.values import (
 )
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
-from webhook.reasons import Denied, Finding, Reason, Step
-from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
+from webhook.reasons import Denied, Finding, Instead, Reason, Step
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 _SELECTED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 """A model's name, a part of it, or a UUID: an attribute of a device has at most 64 characters."""
@@ -101,11 +102,13 @@ def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Ove
     """Return what to write instead of a default; what a bare count most probably means, whole devices, comes first."""
     container = settled.requested
     vendor = container.vendor
-    size = next((form.keys[name].spellings[0].text for name in vendor.by_dimension[dimension]), None)
+    size = next((_spelled(container, form.keys[name]) for name in vendor.by_dimension[dimension]), None)
     if dimension != "memory" or overrides.bare.whole or not container.bare:
         return "" if size is None else f"; set {size} to change it"
     whole = next(keys_for(vendor, form.keys, "memory", Default(ALL, "mapping"), 1), None)
-    choices = [] if whole is None or settled.translated else [f"set {whole} for a whole device"]
+    choices = []
+    if whole is not None and not settled.translated:
+        choices.append(f"set {_spelled(container, form.keys[whole.key_name])}: {whole.text} for a whole device")
     choices += [] if size is None else [f"{'' if choices else 'set '}{size} for another size"]
     if not settled.translated or _has_whole(container, overrides, policy):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
@@ -231,14 +234,19 @@ def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides, p
         )
 
 
+def _spelled(container: ContainerRequest, key: Key) -> str:
+    """Return the name of a key as the container has it, or with the variables of its other keys."""
+    present = container.all_key_values.get(key.name)
+    if present is not None:
+        return present.key
+    bound = [pair for entry in container.all_key_values.values() for pair in entry.binding]
+    return key.spelled({"container": container.name, **dict(bound)})
+
+
 def _write_key(settled: Settled, key: Key, number: Number) -> str:
     """Write a key in the spelling that the container uses; return its name."""
     container = settled.requested
-    present = container.all_key_values.get(key.name)
-    binding: dict[str, str] = {"container": container.name}
-    for other in container.all_key_values.values():
-        binding |= dict(other.binding)
-    name = present.key if present is not None else key.spelled(binding)
+    name = _spelled(container, key)
     if "{" in name:
         raise container.deny(
             Reason.UNSUPPORTED_BY_VENDOR, f"{name} is required, and the other keys do not determine it: write it"
@@ -589,10 +597,42 @@ class _Settler:
             return written_request, written
         requested = ", ".join(str(entry) for entry in container.key_values.values())
         remedy = self._plain(reading.request) or self._remedy(requested_memory)
+        instead: Instead = ()
+        if remedy is None:
+            remedy, instead = self._other_keys(defaults)
         # What to write instead comes first: little more fits into a message.
         start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
-        raise container.deny(Reason.NO_EQUIVALENT, message)
+        raise container.deny(Reason.NO_EQUIVALENT, message, instead=instead)
+
+    def _other_keys(self, defaults: Defaults) -> tuple[str | None, Instead]:
+        """The key of memory or cores to leave out or to add, so that the target can express the request; None for neither."""
+        container, vendor = self._container, self._container.vendor
+        amounts: Mapping[Dimension, Memory] = {"cores": Percent(50), "memory": Size(8 * GIB)}
+        for dimension, amount in amounts.items():
+            present = [
+                container.key_values[name] for name in vendor.by_dimension[dimension] if name in container.key_values
+            ]
+            for entry in present:
+                rest = {name: other for name, other in container.key_values.items() if other is not entry}
+                reading = self._expressed(rest, defaults)
+                if reading is not None and dimension not in reading.filled:
+                    return f"leave {entry.key} out", (((entry.key, None),),)
+            for entry in () if present else keys_for(vendor, vendor.keys, dimension, Default(amount, "mapping"), 1):
+                if self._expressed({**container.key_values, entry.key_name: entry}, defaults) is not None:
+                    return f"add {_spelled(container, vendor.keys[entry.key_name])}", ()
+        return None, ()
+
+    def _expressed(self, key_values: KeyValues, defaults: Defaults) -> Reading | None:
+        """The reading of other keys of the source, if the target can express what they request; else None."""
+        container, target = self._container, self._target
+        own = defaults_for(container.vendor, target, self._overrides.defaults)[0]
+        try:
+            reading = read(container.vendor, key_values, own, self._policy.largest_card, container.name)
+            self._write_whole(reading.request, defaults, [])
+        except (Denied, NoEquivalent):
+            return None
+        return reading
 
     def _stays_plain(self, reading: Reading) -> bool:
         """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
@@ -637,7 +677,7 @@ class _Settler:
             return None
         vendors = [each for each in self._policy.in_force if each.family == self._target.family]
         names = [name for vendor in vendors for key in vendor.keys.values() for name in key.plain if not name.variables]
-        return f"write {names[0].text}: {request.devices} for whole devices" if names else None
+        return f"write {names[0].text}: {request.devices} alone for whole devices" if names else None
 
     def _remedy(self, memory: Memory | None) -> str | None:
         """What to configure for the target to express this memory; None if the device is known."""
