@@ -137,13 +137,16 @@ def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
 
 
 def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
-    """Return the name of a key, spelled like the other keys in the pod."""
+    """Return the name of a key, spelled like the other keys in the pod; all its names if these do not tell which."""
     if name in key_values:
         return key_values[name].key
     binding: dict[str, str] = {}
     for entry in key_values.values():
         binding |= dict(entry.binding)
-    return vendor.keys[name].spelled(binding)
+    key = vendor.keys[name]
+    spelled = key.spelled(binding)
+    names = [each for each, _ in key.spellings[0].names(vendor.document.variables)] if "{" in spelled else []
+    return " or ".join(names[:MAX_LISTED]) or spelled
 
 
 _UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
