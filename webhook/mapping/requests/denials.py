@@ -160,6 +160,9 @@ LEAST: Final = Fraction(1, 100)
 FINE: Final = 10
 """The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
+MAX_GIBIBYTES: Final = 1024
+"""No device has more GiB, as the default of `largestCard` says."""
+
 MAX_COUNTED: Final = 16
 """How many numbers of devices are tried for a total, from the least that can hold it."""
 
@@ -265,7 +268,7 @@ def share_meant(key: Key, number: Number) -> Number | None:
 
 def gibibytes_meant(key: Key, number: Number) -> Number | None:
     """Return the number for a fraction of GiB, if the unit of the key is smaller: 8704 MiB for 8.5; else None."""
-    if number <= 0 or isinstance(number, int) or not key.sized or key.unit is None or key.unit >= GIB:
+    if not 0 < number <= MAX_GIBIBYTES or isinstance(number, int) or not key.sized or key.unit is None or key.unit >= GIB:
         return None
     return ceil_to(Fraction(number) * GIB / key.unit, key.step)
 
