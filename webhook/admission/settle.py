@@ -596,43 +596,54 @@ class _Settler:
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, container.name))
             return written_request, written
         requested = ", ".join(str(entry) for entry in container.key_values.values())
-        remedy = self._plain(reading.request) or self._remedy(requested_memory)
+        remedies = [self._plain(reading.request)]
         instead: Instead = ()
-        if remedy is None:
-            remedy, instead = self._other_keys(defaults)
+        if remedies == [None]:
+            other, instead = self._other_keys(reading, defaults)
+            remedies = [other, self._remedy(requested_memory)]
         # What to write instead comes first: little more fits into a message.
-        start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
+        remedy = "; ".join([each for each in remedies if each is not None])
+        start = f"{requested}: {remedy}; " if remedy else f"{requested} ({request}): "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
         raise container.deny(Reason.NO_EQUIVALENT, message, instead=instead)
 
-    def _other_keys(self, defaults: Defaults) -> tuple[str | None, Instead]:
-        """The key of memory or cores to leave out or to add, so that the target can express the request; None for neither."""
+    def _other_keys(self, reading: Reading, defaults: Defaults) -> tuple[str | None, Instead]:
+        """The key of memory or cores to leave out, replace or add, for the target to express the request; None if none is."""
         container, vendor = self._container, self._container.vendor
         amounts: Mapping[Dimension, Memory] = {"cores": Percent(50), "memory": Size(8 * GIB)}
         for dimension, amount in amounts.items():
             present = [
                 container.key_values[name] for name in vendor.by_dimension[dimension] if name in container.key_values
             ]
+            others = [
+                (_spelled(container, vendor.keys[entry.key_name]), entry)
+                for entry in keys_for(vendor, vendor.keys, dimension, Default(amount, "mapping"), 1)
+                if entry.key_name not in container.key_values
+            ]
             for entry in present:
+                if len(vendor.keys[entry.key_name].dimensions) > 1:
+                    continue
                 rest = {name: other for name, other in container.key_values.items() if other is not entry}
-                reading = self._expressed(rest, defaults)
-                if reading is not None and dimension not in reading.filled:
+                if self._expresses(rest, reading, defaults):
                     return f"leave {entry.key} out", (((entry.key, None),),)
-            for entry in () if present else keys_for(vendor, vendor.keys, dimension, Default(amount, "mapping"), 1):
-                if self._expressed({**container.key_values, entry.key_name: entry}, defaults) is not None:
-                    return f"add {_spelled(container, vendor.keys[entry.key_name])}", ()
+                for name, other in others:
+                    if self._expresses({**rest, other.key_name: other}, reading, defaults):
+                        return f"write {name} instead of {entry.key}", ()
+            for name, other in () if present else others:
+                if self._expresses({**container.key_values, other.key_name: other}, reading, defaults):
+                    return f"add {name}", ()
         return None, ()
 
-    def _expressed(self, key_values: KeyValues, defaults: Defaults) -> Reading | None:
-        """The reading of other keys of the source, if the target can express what they request; else None."""
+    def _expresses(self, key_values: KeyValues, before: Reading, defaults: Defaults) -> bool:
+        """Whether the target can express what other keys of the source request, with no more defaults than `before`."""
         container, target = self._container, self._target
         own = defaults_for(container.vendor, target, self._overrides.defaults)[0]
         try:
             reading = read(container.vendor, key_values, own, self._policy.largest_card, container.name)
             self._write_whole(reading.request, defaults, [])
         except (Denied, NoEquivalent):
-            return None
-        return reading
+            return False
+        return reading.filled.keys() <= before.filled.keys()
 
     def _stays_plain(self, reading: Reading) -> bool:
         """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""

@@ -268,7 +268,13 @@ def share_meant(key: Key, number: Number) -> Number | None:
 
 def gibibytes_meant(key: Key, number: Number) -> Number | None:
     """Return the number for a fraction of GiB, if the unit of the key is smaller: 8704 MiB for 8.5; else None."""
-    if not 0 < number <= MAX_GIBIBYTES or isinstance(number, int) or not key.sized or key.unit is None or key.unit >= GIB:
+    if (
+        not 0 < number <= MAX_GIBIBYTES
+        or isinstance(number, int)
+        or not key.sized
+        or key.unit is None
+        or key.unit >= GIB
+    ):
         return None
     return ceil_to(Fraction(number) * GIB / key.unit, key.step)
 
