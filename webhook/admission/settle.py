@@ -35,7 +35,9 @@ from webhook.mapping.requests.values import (
     Reading,
     fewer,
     for_device_size,
+    form_of,
     keys_for,
+    number_for,
     step_between,
 )
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
@@ -102,7 +104,8 @@ def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Ove
     """Return what to write instead of a default; what a bare count most probably means, whole devices, comes first."""
     container = settled.requested
     vendor = container.vendor
-    size = next((_spelled(container, form.keys[name]) for name in vendor.by_dimension[dimension]), None)
+    keys, default = [form.keys[name] for name in vendor.by_dimension[dimension]], settled.filled[dimension]
+    size = next((_spelled(container, key) for key in keys if _may_have(container, key, default)), None)
     if dimension != "memory" or overrides.bare.whole or not container.bare:
         return "" if size is None else f"; set {size} to change it"
     whole = next(keys_for(vendor, form.keys, "memory", Default(ALL, "mapping"), 1), None)
@@ -114,6 +117,17 @@ def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Ove
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if overrides.bare.origin is None else ""
     return "; ".join([assumed, *([", ".join(choices)] if choices else [])])
+
+
+def _may_have(container: ContainerRequest, key: Key, default: Default) -> bool:
+    """Whether the vendor reads a key beside those of the container, with about the number of a default, if it reads these."""
+    number = number_for(key, default.value, 1) or 1
+    entry = KeyValue(key.name, _spelled(container, key), exact_text(number), number)
+    before, after = (
+        form_of(container.vendor, key_values)
+        for key_values in (container.key_values, {**container.key_values, key.name: entry})
+    )
+    return before is None or not before.reads or (after is not None and after.reads)
 
 
 def _has_whole(container: ContainerRequest, overrides: Overrides, policy: Policy) -> bool:
