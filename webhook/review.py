@@ -289,12 +289,17 @@ def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
     texts = list(dict.fromkeys([finding.text for finding in findings]))
     if sum(map(len, texts)) > MAX_WHOLE:
         texts = list(dict.fromkeys([shorten(text, MAX_WARNING) for text in texts]))
-    if sum(map(len, texts)) < MAX_WARNINGS:
+    return fitting(texts, MAX_WARNINGS)
+
+
+def fitting(texts: list[str], most: int, between: int = 0) -> list[str]:
+    """Return texts, as many as fit into less than `most` characters with some between them, and the number of the others."""
+    if sum(map(len, texts)) + between * len(texts) < most:
         return texts
     shown: list[str] = []
-    space = MAX_WARNINGS - len(_more(len(texts))) - 1
+    space = most - len(_more(len(texts))) - 1
     for text in texts:
-        space -= len(text)
+        space -= len(text) + between
         if space < 0:
             break
         shown.append(text)

@@ -56,6 +56,8 @@ NO_INIT = {
 """Who serves no init containers: their documentation, or their schedulers count containers only."""
 ONE_REQUEST = frozenset(("tensor-fusion", "koordinator"))
 """All containers of a pod get the same."""
+ONE_CONTAINER = frozenset(("kai", "mthreads", "nvfractions"))
+"""Who serves one container of a pod."""
 FOR_THE_POD = frozenset(("aliyun", "cce", "vke", "kai", "nvfractions", "tensor-fusion", "mthreads", "koordinator"))
 """Who takes a key of the pod for all its containers, or serves one."""
 DISPLACED = {
@@ -218,6 +220,9 @@ def _no_equivalent(trial: Trial, denial: Denial) -> bool | None:
     reads = _requesting(trial)
     pairs = [(read, target_of(trial, read.vendor or "")) for read in reads]
     if len(pairs) > 1 and any(ONE_REQUEST & {read.vendor or "", target} for read, target in pairs):
+        return True
+    targets = [target for _, target in pairs]
+    if any(targets.count(target) > 1 for target in ONE_CONTAINER):
         return True
     concerned = [pair for pair in pairs if denial.container in {None, pair[0].name}]
     if any(read.unsure for read, _ in concerned):

@@ -107,7 +107,8 @@ class ContainerRequest(msgspec.Struct):
             return
         if number == 0 and key.kind == "amount":
             if key.values is not None and 0 not in key.values:
-                message = f"{entry} is not allowed: {self.vendor.name} accepts {key.values}"
+                per = " per device" if key.total else ""
+                message = f"{entry} is not allowed: {self.vendor.name} accepts {key.values}{per}"
                 raise self.deny(Reason.NOT_LEGAL, message, entry, instead_of(name, key.values.ceil(0)))
             self.zero[entry.key_name] = entry
             return
@@ -125,7 +126,7 @@ class ContainerRequest(msgspec.Struct):
 
     def _check_number(self, entry: KeyValue, key: Key) -> None:
         if entry.number < 0:
-            raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a whole number", entry)
+            raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a positive number", entry)
         if key.written != "decimal" and not isinstance(entry.number, int):
             message, instead = no_whole_number(self.vendor, key, entry)
             raise self.deny(Reason.NOT_WHOLE, message, entry, instead)
@@ -133,7 +134,7 @@ class ContainerRequest(msgspec.Struct):
             message = f"{entry} requests {entry.number} devices, more than any node has: write the number of devices"
             raise self.deny(Reason.TOO_LARGE, message, entry)
 
-    def quantity(self, name: str, text: str) -> Number:
+    def quantity(self, key: Key, name: str, text: str) -> Number:
         """Read the value of a key as a Kubernetes quantity.
 
         Raises:
@@ -144,7 +145,8 @@ class ContainerRequest(msgspec.Struct):
         try:
             return parse_quantity(text)
         except QuantityError as error:
-            message = f"{name}: {error}: write a plain whole number"
+            instead = "a size such as 8Gi" if key.sized and key.unit == 1 else "a plain whole number"
+            message = f"{name}: {error}: write {instead}"
             raise deny(Reason.BAD_QUANTITY, message, container=self.name, field=name, value=error.text) from None
 
     def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, instead: Instead = ()) -> Denied:
@@ -261,7 +263,7 @@ def _positions(
 ) -> list[int]:
     """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
     positions = {position for position, container in containers.items() if container.vendor is vendor}
-    named: list[str] = []
+    named: dict[str, str] = {}
     has_amount = False
     for _, owner, name, text in entries:
         key = vendor.keys[owner.key_name]
@@ -272,7 +274,7 @@ def _positions(
             if key.makes_request:
                 positions.add(position_of[owner.container])
         elif key.kind == "container":
-            named.extend(container.strip() for container in text.split(","))
+            named |= {container.strip(): name for container in text.split(",")}
         elif key.place == "annotation" and {"memory", "cores"} & set(key.dimensions):
             has_amount = True
     if has_amount and vendor.annotation_keys:
@@ -280,12 +282,12 @@ def _positions(
     return sorted(positions)
 
 
-def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], named: list[str]) -> list[int]:
-    """The containers that an amount of the pod is for: the named ones, or the first."""
-    for name in named:
+def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], named: Mapping[str, str]) -> list[int]:
+    """The containers that an amount of the pod is for: the named ones, each with the key that names it, or the first."""
+    for name, key_name in named.items():
         if name not in position_of:
-            message = f"the pod has no container {name!r}: name one of {', '.join(position_of)}"
-            raise deny(Reason.NO_SUCH_CONTAINER, message)
+            message = f"{key_name}: the pod has no container {name!r}: name one of {', '.join(position_of)}"
+            raise deny(Reason.NO_SUCH_CONTAINER, message, field=key_name)
     if named:
         return [position_of[name] for name in named]
     key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
@@ -354,7 +356,7 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
             raise container.deny(Reason.BAD_COUNT, message)
         return int(text)
     if key.written == "quantity":
-        return container.quantity(name, text)
+        return container.quantity(key, name, text)
     if (_DECIMAL if key.written == "decimal" else _WHOLE).fullmatch(text) is None:
         kind = (
             "decimal number: write one such as 0.5" if key.written == "decimal" else "whole number: write digits only"
@@ -402,14 +404,15 @@ def _add_resources(containers: ContainerRequests, position: int, keys: Container
             container = container_in(containers, position, keys, vendor, name)
         text = limit if limit is not None else request
         assert text is not None  # noqa: S101  (a resource has a limit or a request)
-        number = container.quantity(name, text)
+        key = vendor.keys[owner.key_name]
+        number = container.quantity(key, name, text)
         if limit is None:
             container.promoted.append(name)
             message = f"{name} is in requests only and was copied to limits: write it to limits"
             container.findings.append(
                 Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
             )
-        elif request is not None and request != limit and container.quantity(name, request) != number:
+        elif request is not None and request != limit and container.quantity(key, name, request) != number:
             message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
             raise container.deny(Reason.LIMIT_DIFFERS, message)
         container.add(owner, name, text, number)

@@ -165,7 +165,7 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool, outline: bytes | 
             hide_devices(plan)
     except Denied as denial:
         return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
-    findings = tuple(plan.findings)
+    findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
     status = status_of(plan, resolution)
     text = status_text(status)
     policy, edits = plan.policy, plan.edits
@@ -328,7 +328,7 @@ def _report_hints(plan: Plan) -> None:
 
 def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
     """Return the decision that denies a pod, with the findings of earlier steps."""
-    warnings = tuple(finding for finding in findings if not finding.reason.note)
+    warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.reason.note]))
     audit = {**_reasons((*warnings, denial)), "denied": denial.text}
     return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
 

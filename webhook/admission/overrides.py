@@ -340,12 +340,14 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
 
 def _annotated(vendor: Vendor, name: str, origin: str, policy: Policy) -> tuple[Vendor, Finding | None]:
     target = policy.vendor_called(name)
+    known = [each.name for each in policy.vendors.values() if each.target]
+    named = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}"
     if target is None:
-        hint = nearest_known(name, (known.name for known in policy.vendors.values() if known.target))
-        message = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}, which is not a vendor: {hint}"
+        message = f"{named}, which is not a vendor: {nearest_known(name, known)}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
-        raise deny(Reason.NOT_A_TARGET, f"{name} cannot be a target: choose another", field=labels.TARGET)
+        message = f"{named}, which cannot be a target: write one of {', '.join(sorted(known))}"
+        raise deny(Reason.NOT_A_TARGET, message, field=labels.TARGET, value=name)
     return target, _other_family(vendor, target)
 
 

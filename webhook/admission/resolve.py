@@ -220,11 +220,13 @@ def check_several(settled: Sequence[Settled], policy: Policy) -> None:
         if vendor.document.containers == "equal":
             requests = [(container, str(container.request)) for container in group]
             _check_equal(vendor, requests, Reason.NO_EQUIVALENT)
-        if vendor.document.containers == "shared":
-            message = (
-                f"{vendor.name} would allocate once for {_names(group)} together, but each has a request of its own"
-            )
-            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: keep the request of one container")
+        why = {
+            "one": f"serves one container of a pod, but {_names(group)} request devices",
+            "shared": f"would allocate once for {_names(group)} together, but each has a request of its own",
+        }.get(vendor.document.containers)
+        if why is not None:
+            message = f"{vendor.name} {why}: keep the request of one container"
+            raise moved.requested.deny(Reason.NO_EQUIVALENT, message)
 
 
 def _grouped(pairs: Iterable[tuple[Vendor, Settled]]) -> list[tuple[Vendor, list[Settled]]]:

@@ -13,6 +13,7 @@ from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
+    BareMeaning,
     Overrides,
     defaults_for,
     defaults_of_whole,
@@ -30,16 +31,19 @@ from webhook.mapping.requests.templates import MAX_SELECTED
 from webhook.mapping.requests.values import (
     Defaults,
     KeyValue,
+    KeyValues,
     Reading,
     fewer,
     for_device_size,
+    form_of,
     keys_for,
+    number_for,
     step_between,
 )
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
-from webhook.reasons import Denied, Finding, Reason, Step
-from webhook.request import ALL, UNLIMITED, Dimension, Memory, Request, Size
+from webhook.reasons import Denied, Finding, Instead, Reason, Step
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 _SELECTED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 """A model's name, a part of it, or a UUID: an attribute of a device has at most 64 characters."""
@@ -96,18 +100,43 @@ def default_text(dimension: Dimension, default: Default) -> str:
     return f"no {missing} requested: {default.value} by the {default.origin}'s default"
 
 
-def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Overrides) -> str:
+def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Overrides, policy: Policy) -> str:
     """Return what to write instead of a default; what a bare count most probably means, whole devices, comes first."""
     container = settled.requested
     vendor = container.vendor
-    size = next((form.keys[name].spellings[0].text for name in vendor.by_dimension[dimension]), None)
+    keys, default = [form.keys[name] for name in vendor.by_dimension[dimension]], settled.filled[dimension]
+    size = next((_spelled(container, key) for key in keys if _may_have(container, key, default)), None)
     if dimension != "memory" or overrides.bare.whole or not container.bare:
         return "" if size is None else f"; set {size} to change it"
     whole = next(keys_for(vendor, form.keys, "memory", Default(ALL, "mapping"), 1), None)
-    choices = [] if whole is None or settled.translated else [f"set {whole} for a whole device"]
+    choices = []
+    if whole is not None and not settled.translated:
+        choices.append(f"set {_spelled(container, form.keys[whole.key_name])}: {whole.text} for a whole device")
     choices += [] if size is None else [f"{'' if choices else 'set '}{size} for another size"]
-    choices.append(f"or annotate the namespace {labels.BARE_DEVICES}: whole")
-    return f"{' (share is assumed)' if overrides.bare.origin is None else ''}; {', '.join(choices)}"
+    if not settled.translated or _has_whole(container, overrides, policy):
+        choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
+    assumed = " (share is assumed)" if overrides.bare.origin is None else ""
+    return "; ".join([assumed, *([", ".join(choices)] if choices else [])])
+
+
+def _may_have(container: ContainerRequest, key: Key, default: Default) -> bool:
+    """Whether the vendor reads a key beside those of the container, with about the number of a default, if it reads these."""
+    number = number_for(key, default.value, 1) or 1
+    entry = KeyValue(key.name, _spelled(container, key), exact_text(number), number)
+    before, after = (
+        form_of(container.vendor, key_values)
+        for key_values in (container.key_values, {**container.key_values, key.name: entry})
+    )
+    return before is None or not before.reads or (after is not None and after.reads)
+
+
+def _has_whole(container: ContainerRequest, overrides: Overrides, policy: Policy) -> bool:
+    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
+    try:
+        settle(container, replace(overrides, bare=BareMeaning(whole=True, origin="namespace")), policy)
+    except Denied:
+        return False
+    return True
 
 
 class Unchanged(msgspec.Struct, frozen=True):
@@ -178,7 +207,7 @@ def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     return None
 
 
-def keep_keys(container: ContainerRequest, reading: Reading, overrides: Overrides) -> Settled:
+def keep_keys(container: ContainerRequest, reading: Reading, overrides: Overrides, policy: Policy) -> Settled:
     """Return a request in its own keys.
 
     Raises:
@@ -196,11 +225,11 @@ def keep_keys(container: ContainerRequest, reading: Reading, overrides: Override
         entry = next(entry for entry in container.all_key_values.values() if entry.key == name)
         settled.resources.setdefault(name, entry.number)
     for key_name, entry in reading.added.items():
-        _fill_in(settled, reading.form.keys[key_name], entry.number, overrides)
+        _fill_in(settled, reading.form.keys[key_name], entry.number, overrides, policy)
     return settled
 
 
-def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides) -> None:
+def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides, policy: Policy) -> None:
     """Write a key for a default, and warn about it."""
     name = _write_key(settled, key, number)
     for dimension in key.dimensions:
@@ -213,20 +242,25 @@ def _fill_in(settled: Settled, key: Key, number: Number, overrides: Overrides) -
         if amount != default.value and not isinstance(default.value, int):
             message = f"{message}, rounded up to {amount}"
             step = step_between(dimension, default.value, amount)
-        message = f"{message}{_remedies(settled, settled.reading.form, dimension, overrides)}"
+        message = f"{message}{_remedies(settled, settled.reading.form, dimension, overrides, policy)}"
         settled.findings.append(
             Finding(Reason.DEFAULT_FILLED, message, settled.requested.name, name, exact_text(number), step)
         )
 
 
+def _spelled(container: ContainerRequest, key: Key) -> str:
+    """Return the name of a key as the container has it, or with the variables of its other keys."""
+    present = container.all_key_values.get(key.name)
+    if present is not None:
+        return present.key
+    bound = [pair for entry in container.all_key_values.values() for pair in entry.binding]
+    return key.spelled({"container": container.name, **dict(bound)})
+
+
 def _write_key(settled: Settled, key: Key, number: Number) -> str:
     """Write a key in the spelling that the container uses; return its name."""
     container = settled.requested
-    present = container.all_key_values.get(key.name)
-    binding: dict[str, str] = {"container": container.name}
-    for other in container.all_key_values.values():
-        binding |= dict(other.binding)
-    name = present.key if present is not None else key.spelled(binding)
+    name = _spelled(container, key)
     if "{" in name:
         raise container.deny(
             Reason.UNSUPPORTED_BY_VENDOR, f"{name} is required, and the other keys do not determine it: write it"
@@ -448,7 +482,7 @@ class _Settler:
         default_count = defaults.pop("devices", None) if counted is not None else None
         home = target is source
         reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
-        settled = keep_keys(container, reading, self._overrides) if home else self._translate(reading)
+        settled = keep_keys(container, reading, self._overrides, self._policy) if home else self._translate(reading)
         self._report_small(settled)
         for dimension in reading.passed_over:
             specified = ", ".join(str(entry) for entry in container.key_values.values())
@@ -576,11 +610,54 @@ class _Settler:
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, container.name))
             return written_request, written
         requested = ", ".join(str(entry) for entry in container.key_values.values())
-        remedy = self._plain(reading.request) or self._remedy(requested_memory)
+        remedies = [self._plain(reading.request)]
+        instead: Instead = ()
+        if remedies == [None]:
+            other, instead = self._other_keys(reading, defaults)
+            remedies = [other, self._remedy(requested_memory)]
         # What to write instead comes first: little more fits into a message.
-        start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
+        remedy = "; ".join([each for each in remedies if each is not None])
+        start = f"{requested}: {remedy}; " if remedy else f"{requested} ({request}): "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
-        raise container.deny(Reason.NO_EQUIVALENT, message)
+        raise container.deny(Reason.NO_EQUIVALENT, message, instead=instead)
+
+    def _other_keys(self, reading: Reading, defaults: Defaults) -> tuple[str | None, Instead]:
+        """The key of memory or cores to leave out, replace or add, for the target to express the request; None if none is."""
+        container, vendor = self._container, self._container.vendor
+        amounts: Mapping[Dimension, Memory] = {"cores": Percent(50), "memory": Size(8 * GIB)}
+        for dimension, amount in amounts.items():
+            present = [
+                container.key_values[name] for name in vendor.by_dimension[dimension] if name in container.key_values
+            ]
+            others = [
+                (_spelled(container, vendor.keys[entry.key_name]), entry)
+                for entry in keys_for(vendor, vendor.keys, dimension, Default(amount, "mapping"), 1)
+                if entry.key_name not in container.key_values
+            ]
+            for entry in present:
+                if len(vendor.keys[entry.key_name].dimensions) > 1:
+                    continue
+                rest = {name: other for name, other in container.key_values.items() if other is not entry}
+                if self._expresses(rest, reading, defaults):
+                    return f"leave {entry.key} out", (((entry.key, None),),)
+                for name, other in others:
+                    if self._expresses({**rest, other.key_name: other}, reading, defaults):
+                        return f"write {name} instead of {entry.key}", ()
+            for name, other in () if present else others:
+                if self._expresses({**container.key_values, other.key_name: other}, reading, defaults):
+                    return f"add {name}", ()
+        return None, ()
+
+    def _expresses(self, key_values: KeyValues, before: Reading, defaults: Defaults) -> bool:
+        """Whether the target can express what other keys of the source request, with no more defaults than `before`."""
+        container, target = self._container, self._target
+        own = defaults_for(container.vendor, target, self._overrides.defaults)[0]
+        try:
+            reading = read(container.vendor, key_values, own, self._policy.largest_card, container.name)
+            self._write_whole(reading.request, defaults, [])
+        except (Denied, NoEquivalent):
+            return False
+        return reading.filled.keys() <= before.filled.keys()
 
     def _stays_plain(self, reading: Reading) -> bool:
         """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
@@ -625,7 +702,7 @@ class _Settler:
             return None
         vendors = [each for each in self._policy.in_force if each.family == self._target.family]
         names = [name for vendor in vendors for key in vendor.keys.values() for name in key.plain if not name.variables]
-        return f"write {names[0].text}: {request.devices} for whole devices" if names else None
+        return f"write {names[0].text}: {request.devices} alone for whole devices" if names else None
 
     def _remedy(self, memory: Memory | None) -> str | None:
         """What to configure for the target to express this memory; None if the device is known."""
@@ -646,7 +723,7 @@ class _Settler:
             message = default_text(dimension, default)
             if keys:
                 message = f"{message}, written as {', '.join(keys)}"
-            message = f"{message}{_remedies(settled, settled.reading.form, dimension, self._overrides)}"
+            message = f"{message}{_remedies(settled, settled.reading.form, dimension, self._overrides, self._policy)}"
             settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._container.name))
 
     def _report_rounding(self, settled: Settled, request: Request) -> None:

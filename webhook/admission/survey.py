@@ -12,7 +12,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webhook.admission.claims import OwnClaim, claims_of, own_claims
-from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
+from webhook.labels import (
+    CHANGED,
+    CLAIM,
+    DISABLED,
+    ENABLED,
+    FORBIDDEN,
+    INJECT,
+    OPT_OUT,
+    PREFIX,
+    STATUS,
+    SUMMARY,
+    Place,
+    keys_of,
+)
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.near_misses import NearMiss
 from webhook.mapping.model.policy import Policy
@@ -367,6 +380,8 @@ _ANNOTATION: Final[Place] = "annotation"
 _OF_PODS: Final = {INJECT: (DISABLED,)}
 _KINDS: Final[tuple[OwnKeyKind, ...]] = ("namespace", "pod")
 _AN: Final[Mapping[Place, str]] = {"label": "a label", "annotation": "an annotation"}
+_OURS: Final = frozenset({STATUS, SUMMARY, CHANGED, CLAIM})
+"""What only the webhook writes on pods."""
 _KNOWN: Final = {(kind, place): frozenset(keys_of(kind, place)) for kind in _KINDS for place in _AN}
 
 
@@ -424,25 +439,28 @@ def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
     if key in _KNOWN[kind, other]:
         return f"write it as {_AN[other]}"
     for where in (place, other):
-        if key in _KNOWN[other_kind, where]:
+        if key in _KNOWN[other_kind, where] or _read(key, where, other_kind, policy):
             return f"write it as {_AN[where]} of the {other_kind}"
     # Without the prefix, which all of them share, the names themselves are compared.
-    names = {
-        name.removeprefix(PREFIX): (name, where) for where in (other, place) for name in _names(kind, where, policy)
-    }
-    near = difflib.get_close_matches(key.removeprefix(PREFIX)[:64], names, n=1)
+    written = key.removeprefix(PREFIX)[:LETTERS]
+    first, dot, rest = written.partition(".")
+    container = rest.rpartition(".")[0] if first + dot == "container." else ""
+    known = {where: _names(kind, where, policy, container or "NAME") for where in (other, place)}
+    names = {name.removeprefix(PREFIX): (name, where) for where in known for name in known[where]}
+    near = difflib.get_close_matches(written, names, n=1)
     if not near:
-        return f"known are {', '.join(sorted(_KNOWN[kind, place]))}"
+        return f"known are {', '.join(known[place])}"
     meant, where = names[near[0]]
     return f"did you mean the {where} {meant}?"
 
 
-def _names(kind: OwnKeyKind, place: Place, policy: Policy) -> list[str]:
-    """The keys of an object below the webhook's prefix, those of mappings included."""
-    names = set(_KNOWN[kind, place])
+def _names(kind: OwnKeyKind, place: Place, policy: Policy, container: str) -> list[str]:
+    """The keys below the webhook's prefix that a user may write on an object, those of mappings for one container included."""
+    names = _KNOWN[kind, place] - _OURS
     if kind == "namespace" and place == "label":
-        names.add(policy.settings.opt_in_label)
+        names |= {policy.settings.opt_in_label}
     elif kind == "pod":
         keys = (key for vendor in policy.vendors.values() for key in vendor.keys.values() if key.place == place)
-        names.update(template.text for key in keys for template in key.templates if template.text.startswith(PREFIX))
+        texts = (template.text for key in keys for template in key.templates if template.text.startswith(PREFIX))
+        names |= {text.replace("{container}", container) for text in texts}
     return sorted(names)

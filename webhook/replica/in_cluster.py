@@ -29,7 +29,7 @@ from webhook.admission.engine import denied
 from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
-from webhook.cluster.client.events import EventQueue, Subject
+from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject
 from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.configuration.config_maps import (
     SETTINGS_NAME,
@@ -90,6 +90,7 @@ from webhook.replica.run import (
 )
 from webhook.replica.sweep import Sweep
 from webhook.request import ClaimTemplate
+from webhook.review import fitting
 from webhook.server.logs import Throttle
 from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
@@ -398,7 +399,8 @@ class InCluster:
             message = f"pods of this template are denied: {decision.denial.text}"
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsDenied", message, "Warning"))
         elif found:
-            message = f"pods of this template are changed: {'; '.join(found)}"
+            lead = "pods of this template are changed: "
+            message = f"{lead}{'; '.join(fitting(found, MAX_MESSAGE - len(lead) - len('…'.encode()), len('; ')))}"
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
     def lines(self) -> list[str]:

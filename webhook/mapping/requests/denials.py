@@ -137,13 +137,16 @@ def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
 
 
 def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
-    """Return the name of a key, spelled like the other keys in the pod."""
+    """Return the name of a key, spelled like the other keys in the pod; all its names if these do not tell which."""
     if name in key_values:
         return key_values[name].key
     binding: dict[str, str] = {}
     for entry in key_values.values():
         binding |= dict(entry.binding)
-    return vendor.keys[name].spelled(binding)
+    key = vendor.keys[name]
+    spelled = key.spelled(binding)
+    names = [each for each, _ in key.spellings[0].names(vendor.document.variables)] if "{" in spelled else []
+    return " or ".join(names[:MAX_LISTED]) or spelled
 
 
 _UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
@@ -157,8 +160,8 @@ LEAST: Final = Fraction(1, 100)
 FINE: Final = 10
 """The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
-MOST_GIB: Final = 1024
-"""More than any device has: a fraction of so many was no GiB."""
+MAX_GIBIBYTES: Final = 1024
+"""No device has more GiB, as the default of `largestCard` says."""
 
 MAX_COUNTED: Final = 16
 """How many numbers of devices are tried for a total, from the least that can hold it."""
@@ -265,7 +268,13 @@ def share_meant(key: Key, number: Number) -> Number | None:
 
 def gibibytes_meant(key: Key, number: Number) -> Number | None:
     """Return the number for a fraction of GiB, if the unit of the key is smaller: 8704 MiB for 8.5; else None."""
-    if not 0 < number < MOST_GIB or isinstance(number, int) or not key.sized or key.unit is None or key.unit >= GIB:
+    if (
+        not 0 < number <= MAX_GIBIBYTES
+        or isinstance(number, int)
+        or not key.sized
+        or key.unit is None
+        or key.unit >= GIB
+    ):
         return None
     return ceil_to(Fraction(number) * GIB / key.unit, key.step)
 

@@ -30,7 +30,7 @@ from webhook.mapping.requests.values import (
     unconfigured_size,
     value_of,
 )
-from webhook.quantity import Number, bytes_text, ceil_to, exact_text, number_text, signed_text, simplest
+from webhook.quantity import Number, bytes_text, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
@@ -73,7 +73,7 @@ class Reader(Struct):
         Raises:
             Denied: the number is not legal, and the vendor does not round.
         """
-        values = key.values if self.row is None else self._values(key)
+        values = key.values if self.row is None else self.values(key)
         if key.written != "decimal" and type(number) is not int:
             if key.rounding is None:
                 whole = number.__ceil__() * Fraction(entry.number) / number
@@ -90,8 +90,7 @@ class Reader(Struct):
             if rounded is not None:
                 self.report_less(entry, number, rounded)
         if rounded is None:
-            per = " per device" if key.total else ""
-            message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}{per}"
+            message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
             above = values.ceil(number)
             instead = None if above is None else simplest(above * Fraction(entry.number) / number)
             raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
@@ -111,9 +110,10 @@ class Reader(Struct):
 
     def legal_text(self, key: Key) -> str:
         """Return the legal numbers of a key, for messages."""
-        return str(self._values(key) or "whole numbers")
+        return f"{self.values(key) or 'whole numbers'}{' per device' if key.total else ''}"
 
-    def _values(self, key: Key) -> Numbers | None:
+    def values(self, key: Key) -> Numbers | None:
+        """Return the legal numbers of a key; of a total for each device."""
         return self.form.values(key, self.row)
 
     def counted(self, dimension: Dimension) -> KeyValue | None:
@@ -283,7 +283,7 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     if reader.row is not None and number in reader.row.all.get(key.name, ()):
         return ALL
     value = value_of(key, dimension, number)
-    _check_size(reader, key, entry, value)
+    _check_size(reader, key, entry, value, devices or 1 if key.total else 1)
     return value
 
 
@@ -301,13 +301,19 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) 
             message = f"{entry.key}: {over} is rounded down to {exact_text(floor)} each"
             reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
             return floor
-    below, above = (ceil_to(entry.number, devices) - devices, ceil_to(entry.number, devices))
-    choices = f"{exact_text(below)} or {exact_text(above)}" if below else exact_text(above)
+    low, high = share.__floor__(), share.__ceil__()
+    if not key.sized:
+        most = int(ALL.value / Fraction(key.unit or 1))
+        low, high = min(low, most), min(high, most)
+    values = reader.values(key)
+    nearest = (low, high) if values is None else (values.floor(low), values.ceil(high))
+    totals = list(dict.fromkeys([simplest(number * devices) for number in nearest if number]))
+    choices = " or ".join(map(exact_text, totals))
     raise reader.deny(
         Reason.NOT_DIVISIBLE,
         f"{entry} is a total over {devices} devices{_count_text(reader)} and not divisible by {devices}: write {choices}",
         entry,
-        above,
+        *(total for total in totals if total > entry.number),
     )
 
 
@@ -320,10 +326,11 @@ def _count_text(reader: Reader) -> str:
     return f" ({place} {counts[0].key}: {counts[0].text!r})"
 
 
-def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
+def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory, devices: int) -> None:
+    """Check that a device has so much; `devices` are those that the number is a total over."""
     if type(value) is Percent and value.value > ALL.value:
-        most = simplest(ALL.value / Fraction(key.unit or 1))
-        message = f"{entry} is {value} of a device: write 1 to {exact_text(most)}"
+        most = simplest(ALL.value / Fraction(key.unit or 1) * devices)
+        message = f"{entry} is {value} of a device: write {devices} to {exact_text(most)}"
         raise reader.deny(Reason.TOO_LARGE, message, entry, most)
     if type(value) is Size and value.bytes > reader.largest_card:
         meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
@@ -448,11 +455,12 @@ def _incomplete(reader: Reader, request: Request) -> Denied:
         entry = next(iter(reader.key_values.values()))
         return reader.deny(Reason.SIZE_UNKNOWN, f"{entry}: the size of its devices is not configured: {why}", entry)
     missing = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
-    keys = [key for dimension in missing for key in vendor.by_dimension[dimension]]
-    if request.devices is None and isinstance(reader.form.devices, Derived):
-        keys.append(reader.form.devices.key)
+    counted = [reader.form.devices.key] if isinstance(reader.form.devices, Derived) else []
+    choices = [(*vendor.by_dimension[dimension], *(counted if dimension == "devices" else ())) for dimension in missing]
     binding = {name: value for entry in reader.key_values.values() for name, value in entry.binding}
-    keys_text = ", ".join(vendor.keys[key].spelled(binding) for key in keys)
+    keys_text = ", and ".join(
+        " or ".join(vendor.keys[key].spelled(binding) for key in keys) for keys in choices if keys
+    )
     return reader.deny(
         Reason.DIMENSION_MISSING, f"{' and '.join(missing)} must be specified: add {keys_text or 'them'}"
     )
