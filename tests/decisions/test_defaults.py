@@ -143,4 +143,5 @@ def test_no_key_whose_variable_nothing_says(key: str) -> None:
     decision = decided(pod_with({key: "0"}), policy, {f"{PREFIX}devices": "2"})
     assert decision.reason is Reason.UNSUPPORTED_BY_VENDOR
     assert decision.denial is not None
-    assert "gpu.intel.com/{driver} is missing" in decision.denial.message
+    assert decision.denial.message == "gpu.intel.com/i915 or gpu.intel.com/xe is missing"
+    assert decision.denial.instead == ()

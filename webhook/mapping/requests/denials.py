@@ -78,7 +78,8 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
         instead += [instead_of(entry.key, *_above(vendor, entry))]
     for name in vendor.by_dimension["devices"]:
         if any(name in each.keys and each.absent and not each.present for each in form.when):
-            instead += [instead_of(_spelled(vendor, name, key_values), 1)]
+            names = _spellings(vendor, name, key_values)
+            instead += [instead_of(names[0], 1)] if len(names) == 1 else []
     instead += [
         (((key_values[name].key, None),),)
         for condition in form.when
@@ -137,16 +138,21 @@ def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
 
 
 def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
+    """Return the name of a key for a message."""
+    return " or ".join(_spellings(vendor, name, key_values)[:MAX_LISTED])
+
+
+def _spellings(vendor: Vendor, name: str, key_values: KeyValues) -> list[str]:
     """Return the name of a key, spelled like the other keys in the pod; all its names if these do not tell which."""
     if name in key_values:
-        return key_values[name].key
+        return [key_values[name].key]
     binding: dict[str, str] = {}
     for entry in key_values.values():
         binding |= dict(entry.binding)
     key = vendor.keys[name]
     spelled = key.spelled(binding)
     names = [each for each, _ in key.spellings[0].names(vendor.document.variables)] if "{" in spelled else []
-    return " or ".join(names[:MAX_LISTED]) or spelled
+    return names or [spelled]
 
 
 _UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
