@@ -33,7 +33,7 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
+from webhook.reasons import MAX_SENTENCE, Reason
 from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembers_at_once")]
@@ -204,7 +204,7 @@ def _seconds(body: bytes, where: Where) -> float:
 def _check_told(decision: Decision, size: int) -> None:
     """What is reported about a pod is bounded, whatever stands in it."""
     assert len(decision.warnings) <= MAX_FINDINGS
-    assert sum(len(finding.text) for finding in decision.warnings) <= 1024 * len(decision.warnings)
+    assert all(len(finding.sentence) <= MAX_SENTENCE for finding in decision.warnings)
     assert sum(map(len, decision.audit.values())) <= 20_000
     patch = -(-len(decision.patch_json) // 3) * 4
     assert len(encode_answer("", decision)) <= patch + 6 * (MAX_WARNINGS + MAX_DENIAL + 20_000)
