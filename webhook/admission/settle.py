@@ -33,6 +33,7 @@ from webhook.mapping.requests.values import (
     KeyValue,
     KeyValues,
     Reading,
+    bound_in,
     fewer,
     for_device_size,
     form_of,
@@ -116,7 +117,7 @@ def _remedies(settled: Settled, form: Form, dimension: Dimension, overrides: Ove
     if not settled.translated or _has_whole(container, overrides, policy):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if overrides.bare.origin is None else ""
-    return "; ".join([assumed, *([", ".join(choices)] if choices else [])])
+    return f"{assumed}; {', '.join(choices)}" if choices else assumed
 
 
 def _may_have(container: ContainerRequest, key: Key, default: Default) -> bool:
@@ -253,8 +254,7 @@ def _spelled(container: ContainerRequest, key: Key) -> str:
     present = container.all_key_values.get(key.name)
     if present is not None:
         return present.key
-    bound = [pair for entry in container.all_key_values.values() for pair in entry.binding]
-    return key.spelled({"container": container.name, **dict(bound)})
+    return key.spelled({"container": container.name, **bound_in(container.all_key_values)})
 
 
 def _write_key(settled: Settled, key: Key, number: Number) -> str:
@@ -643,7 +643,9 @@ class _Settler:
                 for name, other in others:
                     if self._expresses({**rest, other.key_name: other}, reading, defaults):
                         return f"write {name} instead of {entry.key}", ()
-            for name, other in () if present else others:
+            if present:
+                continue
+            for name, other in others:
                 if self._expresses({**container.key_values, other.key_name: other}, reading, defaults):
                     return f"add {name}", ()
         return None, ()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
-from webhook.mapping.requests.values import KeyValue, KeyValues, form_of, name_in, row_of
+from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
 from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text, simplest
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL
@@ -146,11 +146,8 @@ def _spellings(vendor: Vendor, name: str, key_values: KeyValues) -> list[str]:
     """Return the name of a key, spelled like the other keys in the pod; all its names if these do not tell which."""
     if name in key_values:
         return [key_values[name].key]
-    binding: dict[str, str] = {}
-    for entry in key_values.values():
-        binding |= dict(entry.binding)
     key = vendor.keys[name]
-    spelled = key.spelled(binding)
+    spelled = key.spelled(bound_in(key_values))
     names = [each for each, _ in key.spellings[0].names(vendor.document.variables)] if "{" in spelled else []
     return names or [spelled]
 

@@ -21,6 +21,7 @@ from webhook.mapping.requests.values import (
     KeyValue,
     KeyValues,
     Reading,
+    bound_in,
     completed,
     divides,
     fill_absent,
@@ -391,7 +392,7 @@ def read(
     if form is not None:
         raise form_denied(vendor, form, key_values, container)
     keys_text = ", ".join(str(entry) for entry in key_values.values()) or "amounts of 0"
-    binding = {name: value for entry in key_values.values() for name, value in entry.binding}
+    binding = bound_in(key_values)
     listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
     raise deny(
         Reason.NO_FORM,
@@ -457,7 +458,7 @@ def _incomplete(reader: Reader, request: Request) -> Denied:
     missing = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
     counted = [reader.form.devices.key] if isinstance(reader.form.devices, Derived) else []
     choices = [(*vendor.by_dimension[dimension], *(counted if dimension == "devices" else ())) for dimension in missing]
-    binding = {name: value for entry in reader.key_values.values() for name, value in entry.binding}
+    binding = bound_in(reader.key_values)
     keys_text = ", and ".join(
         " or ".join(vendor.keys[key].spelled(binding) for key in keys) for keys in choices if keys
     )

@@ -60,6 +60,11 @@ def form_of(vendor: Vendor, key_values: KeyValues) -> Form | None:
     return None
 
 
+def bound_in(key_values: KeyValues) -> dict[str, str]:
+    """Return the values of the variables in the names of keys."""
+    return {name: value for entry in key_values.values() for name, value in entry.binding}
+
+
 def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue | None]:
     """Return the row that the names imply, and the key whose value has no row although its variable has rows."""
     for variable in vendor.variables.values():
