@@ -1,9 +1,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-# Most of a test on the control plane is waiting, so there are more processes than this machine may have cores.
+# Of the tests on a control plane most is waiting, so there are more processes than this machine may have cores.
 WORKERS ?= 3
-SHARED = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 10
+SHARED = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+HOURS = --override-ini timeout=1200
+PURE = not controlplane and not node and not systems and not browser
 
 # What decides about pods, and what they are trusted by: nearly all of it has to be run by tests.
 COVERED = webhook/admission webhook/mapping certs
@@ -14,8 +16,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-node test-systems test-faults check-translations coverage fuzz mutants check bench \
-	bench-memory vendors-check docs site manifests release release-parts release-image release-checksums fmt lock clean
+.PHONY: help run test test-cluster test-node test-all test-systems coverage fuzz mutants check bench bench-memory vendors-check \
+	docs site manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,39 +25,66 @@ help: ## list the targets
 run: $(INSTALLED) ## serve without a cluster, send the examples through it, show what became of them
 	$(BIN)/python examples/run.py
 
-# KUBERNETES=1.30.14 for a control plane of that release, and no test without one; RECORD=1 records that they pass.
-test: $(if $(KUBERNETES),$(INSTALLED),check) ## every check and every test, those on a real control plane too; of long loops a part
+test coverage part-long: WORKERS = auto
+test: check ## every check, and every test that needs nothing but Python
+	$(BIN)/pytest $(SHARED) -m '$(PURE) and not long'
+
+# KUBERNETES=1.30.14 for a control plane of that release; RECORD=1 records that they pass.
+test-cluster: $(INSTALLED) ## on a real API server and etcd, with Helm; they are built once, by Go
 	$(BIN)/python -m tests.programs
-	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m '$(if $(KUBERNETES),controlplane and )not deep and not node and not systems and not browser'
+	$(BIN)/pytest $(SHARED) $(if $(RECORD),--record-release) -m 'controlplane and not long'
 
-test-fast coverage: WORKERS = auto
-test-fast: check ## the same without the control plane, processes and searches
-	$(BIN)/pytest $(SHARED) -m 'not slow and not controlplane and not deep and not node and not systems and not browser'
+test-node: $(INSTALLED) ## image, chart and pods on a real node, the page in a browser; needs root and tests/node/install.sh
+	$(BIN)/python -m tests.node
+	$(BIN)/pytest tests/playground -m 'browser and not long'
+	$(BIN)/pytest tests/node -m 'node and not long and not systems' $(HOURS)
 
-test-deep: $(INSTALLED) ## the whole of what `make test` takes a part of: long loops, every fault, more examples
-	$(BIN)/python -m tests.programs
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node and not systems and not browser' --override-ini timeout=1200
+# PART=long for one of its parts, each on a machine of its own in .github/workflows/nightly.yml; PART=list names them.
+KUBERNETES_RELEASES = 1.30.14 1.32.2 1.34.4 1.36.3 1.37.2
+SYSTEMS_OF_MODULES = volcano koordinator kueue
+PARTS = test cluster node long long-cluster long-node faults coverage \
+	$(addprefix kubernetes-,$(KUBERNETES_RELEASES)) $(addprefix systems-,$(SYSTEMS_OF_MODULES))
+test-all: $(addprefix part-,$(or $(PART),$(PARTS))) ## those three and all that takes hours, in parts: PART=long for one
 
-coverage: $(INSTALLED) ## how much of the code the tests without a control plane run, by line and branch; at least 95 % of what decides
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node and not systems and not browser' --cov --cov-report= --override-ini timeout=600
+part-list:
+	@printf '%s\n' $(PARTS)
+
+part-test: test
+
+part-cluster part-node: part-%: test-%
+
+part-long: $(INSTALLED)
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '$(PURE) and (long or hypothesis)' $(HOURS)
+
+part-long-cluster: $(INSTALLED)
+	$(BIN)/python -m tests.programs --all
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m 'controlplane and long and not faults' $(HOURS)
+
+part-long-node: $(INSTALLED)
+	$(BIN)/python -m tests.node
+	$(BIN)/pytest tests/playground tests/node tests/deploy -m '(browser or node) and long and not systems' $(HOURS)
+
+part-faults: $(INSTALLED)
+	$(BIN)/python -m tests.programs --all
+	$(BIN)/pytest tests/faults -m faults
+
+part-coverage: coverage
+
+part-kubernetes-%:
+	$(MAKE) test-cluster KUBERNETES=$*
+
+part-systems-%:
+	$(MAKE) test-systems SYSTEMS=$*
+
+coverage: $(INSTALLED) ## how much of the code pure tests run, by line and branch; at least 95 % of what decides
+	$(BIN)/pytest $(SHARED) -m '$(PURE) and not long' --cov --cov-report= $(HOURS)
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
-
-test-node: $(INSTALLED) ## the page in a browser, the image, the chart and pods on a real node; needs root and tests/node/install.sh
-	$(BIN)/python -m tests.node
-	$(BIN)/pytest tests/playground -m browser
-	$(BIN)/pytest tests/node -m 'node and not systems' --durations 10 --override-ini timeout=1200
 
 # SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.
 test-systems: $(INSTALLED) ## other systems, built from source, place the pods that the webhook writes for them; needs root, Go and git
 	$(BIN)/python -m tests.systems
 	$(BIN)/pytest tests/systems tests/node/test_systems.py -m systems --durations 0
-
-test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: twenty minutes
-	$(BIN)/pytest tests/faults
-
-check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of the matrix
-	$(BIN)/pytest tests/decisions/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
 
 # PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores

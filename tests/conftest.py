@@ -50,8 +50,11 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Mark what needs programs that Go builds, and begin with what takes longest."""
     config.stash[COLLECTED] = list(items)
+    for item in items:
+        if "built" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("node"):
+            item.add_marker("controlplane")
     items[:] = in_order(items)
 
 

@@ -1,6 +1,11 @@
-"""``python -m tests.programs`` builds the Go programs that the tests need, so that no test has to wait for it."""
+"""``python -m tests.programs`` builds the Go programs that tests on a control plane need, so that no test waits for it.
+
+``--all`` builds also what only long tests need: the other Helm, promtool, the reader of Grafana's schema, krew.
+"""
 
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from tests.controlplane import build
 from tests.deploy.grafana import dashboard_schema
@@ -10,12 +15,22 @@ from tests.deploy.promtool import promtool
 from tests.go_program import BinariesMissingError
 
 
+def programs(*, every: bool) -> Iterator[Callable[[], Path]]:
+    """Give what builds, or finds built, each program."""
+    yield lambda: build.find().folder
+    yield build.expansion
+    yield Helm(VERSIONS[0]).program
+    yield renderer
+    if every:
+        yield from (Helm(version).program for version in VERSIONS[1:])
+        yield from (promtool, dashboard_schema, krew)
+
+
 def main() -> None:
     """Print where each program is; end with what to install where one cannot be built."""
     try:
-        helms = (Helm(version).program() for version in VERSIONS)
-        for place in (build.find().folder, *helms, renderer(), promtool(), dashboard_schema(), krew()):
-            sys.stdout.write(f"{place}\n")
+        for program in programs(every="--all" in sys.argv[1:]):
+            sys.stdout.write(f"{program()}\n")
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")
 

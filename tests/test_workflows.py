@@ -54,13 +54,24 @@ def test_ci_is_the_script_that_anybody_can_run() -> None:
     assert {"push", "pull_request"} <= yaml.safe_load(text)[True].keys()
 
 
+def test_nightly_runs_every_part() -> None:
+    """Each part of `make test-all` that CI does not run with every change, and an issue is opened where one fails."""
+    nightly = jobs(ROOT / ".github/workflows/nightly.yml")
+    parts = subprocess.check_output(["make", "--silent", "test-all", "PART=list"], cwd=ROOT, text=True).split()
+    ran = re.search(r"^for target in (.+); do$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert ran is not None
+    assert [f"test-{part}".replace("test-test", "test") for part in parts[:3]] == ran[1].split()
+    assert parts[3:] == nightly["part"]["strategy"]["matrix"]["part"]
+    assert (nightly["issue"]["needs"], nightly["issue"]["if"]) == ("part", "failure()")
+
+
 def test_release_is_made_by_targets() -> None:
     """The release is what `make release` builds; every target exists."""
     commands = [
         step.get("run", "") for job in jobs(ROOT / ".github/workflows/release.yml").values() for step in job["steps"]
     ]
     targets = {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
-    assert {"test", "release", "release-image", "release-checksums"} == targets
+    assert {"test", "test-cluster", "release", "release-image", "release-checksums"} == targets
     assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 

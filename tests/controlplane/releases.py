@@ -1,6 +1,6 @@
 """What the tests on the control plane did with each release of Kubernetes: recorded by a run, and a table of docs/support.md.
 
-``KUBERNETES=1.30.14 RECORD=1 make test`` records a run in `releases.yaml`, if no test failed.
+``KUBERNETES=1.30.14 RECORD=1 make test-cluster`` records a run in `releases.yaml`, if no test failed.
 """
 
 import datetime as dt
@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 RECORDED: Final = Path(__file__).with_name("releases.yaml")
-WORKFLOW: Final = Path(__file__).parents[2] / ".github/workflows/kubernetes.yml"
-HEAD: Final = "# Made by `KUBERNETES=1.30.14 RECORD=1 make test`, for each release: what its run did.\n"
+WORKFLOW: Final = Path(__file__).parents[2] / ".github/workflows/nightly.yml"
+HEAD: Final = "# Made by `KUBERNETES=1.30.14 RECORD=1 make test-cluster`, for each release: what its run did.\n"
 NEEDS: Final = "needs Kubernetes "
 
 
@@ -34,8 +34,8 @@ def _numbers(version: str) -> list[int]:
 
 def nightly() -> list[str]:
     """The releases that the workflow runs."""
-    releases: list[str] = yaml.safe_load(WORKFLOW.read_text())["jobs"]["kubernetes"]["strategy"]["matrix"]["release"]
-    return releases
+    parts: list[str] = yaml.safe_load(WORKFLOW.read_text())["jobs"]["part"]["strategy"]["matrix"]["part"]
+    return [part.removeprefix("kubernetes-") for part in parts if part.startswith("kubernetes-")]
 
 
 def table() -> str:

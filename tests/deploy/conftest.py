@@ -12,20 +12,14 @@ from .helm import VERSIONS, renderer, rendering
 
 
 @pytest.fixture(scope="session")
-def helms(built: Built) -> Iterator[dict[str, Chart]]:
-    """The chart by each version of Helm, of which the first renders in one process."""
-    charts = built(lambda: {version: chart(version) for version in VERSIONS})
+def helm(built: Built) -> Iterator[Chart]:
+    """The chart, by Helm 3, whose library renders in one process."""
+    rendered = built(chart)
     with rendering(built(renderer)) as render:
-        yield {**charts, "v3": replace(charts["v3"], renderer=render)}
+        yield replace(rendered, renderer=render)
 
 
 @pytest.fixture(scope="session")
-def helm(helms: dict[str, Chart]) -> Chart:
-    """The chart, by Helm 3."""
-    return helms["v3"]
-
-
-@pytest.fixture(scope="session")
-def helm4(helms: dict[str, Chart]) -> Chart:
+def helm4(built: Built) -> Chart:
     """The chart, by Helm 4."""
-    return helms["v4"]
+    return built(lambda: chart(VERSIONS[1]))

@@ -87,7 +87,7 @@ def merged(cases: list[dict[str, Any]], alerts: dict[str, Any]) -> dict[str, Any
     return first
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.long
 def test_alerts_fire_and_keep_quiet(tool: Path, rules: dict[str, Any], alerts: dict[str, Any], tmp_path: Path) -> None:
     """Prometheus' own evaluation of every case; and there is a case of either kind for each alert."""
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))

@@ -65,7 +65,8 @@ def test_older_kubernetes_is_refused(helm: Chart) -> None:
         replace(helm, kubernetes="1.29.9").render({})
 
 
-@pytest.mark.parametrize("name", one_in(4, VALUES))
+@pytest.mark.long
+@pytest.mark.parametrize("name", VALUES)
 def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
     """Both versions of Helm that are in use."""
     assert helm4.render(VALUES[name]) == helm.render(VALUES[name])

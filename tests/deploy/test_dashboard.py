@@ -26,6 +26,8 @@ from webhook.cluster.registration.desired import ENFORCE
 from .grafana import dashboard_schema
 from .promtool import Found, evaluated, promtool
 
+pytestmark = pytest.mark.long
+
 DASHBOARD: dict[str, Any] = json.loads((CHART / "files/dashboard.json").read_text())
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 
@@ -48,7 +50,6 @@ def problems(programs: tuple[Path, Path], dashboard: dict[str, Any]) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(900)
 def test_fits_the_schema(programs: tuple[Path, Path]) -> None:
     """Every field is one of Grafana's, of its type, and none that it requires is missing."""
     assert problems(programs, DASHBOARD) == ""
@@ -157,8 +158,6 @@ def shown(
     return lambda queries: evaluated(programs[1], tmp_path_factory.mktemp("queries"), series, queries, minute=7)
 
 
-@pytest.mark.controlplane
-@pytest.mark.timeout(1200)
 def test_every_query_shows_something(shown: Callable[[list[str]], dict[str, Found]]) -> None:
     """Numbers, and the labels that the legend names; of pods that could not be judged no denial by the webhook."""
     for query, found in shown([*QUERIES]).items():
@@ -172,8 +171,6 @@ def test_every_query_shows_something(shown: Callable[[list[str]], dict[str, Foun
             assert {labels["error_type"] for labels, _ in found} == {"calling_webhook_error"}
 
 
-@pytest.mark.controlplane
-@pytest.mark.timeout(1200)
 def test_each_query_counts_what_happened(shown: Callable[[list[str]], dict[str, Found]]) -> None:
     """A rate is more than zero: but for bugs, of which there was none."""
     moved = {query for query in QUERIES if re.search(r"\b(?:rate|increase)\(", query) and "bugs" not in query}
@@ -181,8 +178,6 @@ def test_each_query_counts_what_happened(shown: Callable[[list[str]], dict[str, 
     assert not still
 
 
-@pytest.mark.controlplane
-@pytest.mark.timeout(1200)
 def test_wrong_queries_are_noticed(shown: Callable[[list[str]], dict[str, Found]]) -> None:
     """One of a label that nothing has shows nothing, and one that cannot be parsed fails."""
     assert shown(['vgpu_webhook_in_flight{namespce="dashboard-own"}']) == {
@@ -192,8 +187,6 @@ def test_wrong_queries_are_noticed(shown: Callable[[list[str]], dict[str, Found]
         shown(["sum by (outcome (vgpu_webhook_reviews_total)"])
 
 
-@pytest.mark.controlplane
-@pytest.mark.timeout(1200)
 def test_namespaces_to_choose_from(shown: Callable[[list[str]], dict[str, Found]]) -> None:
     """The values of the variable are the namespaces of replicas."""
     [text] = [each["query"]["query"] for each in DASHBOARD["templating"]["list"] if each["type"] == "query"]

@@ -119,7 +119,8 @@ def test_documents_are_those_of_helm(name: str, tmp_path: Path, helm: Chart) -> 
     assert settings.data == expected_settings
 
 
-@pytest.mark.parametrize("name", one_in(8, RENDERED))
+@pytest.mark.long
+@pytest.mark.parametrize("name", RENDERED)
 def test_both_versions_of_helm_render_the_same(name: str, tmp_path: Path, helm: Chart, helm4: Chart) -> None:
     """So that there is one answer."""
     files = written(RENDERED[name], tmp_path)

@@ -181,7 +181,7 @@ def test_plugin_is_that_of_the_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-@pytest.mark.timeout(1200)
+@pytest.mark.long
 def test_krew_installs_the_plugin(tmp_path: Path) -> None:
     """Krew takes manifest and archive, and `kubectl vgpu` runs the program; without it, it says what to install."""
     krew.build(PLUGIN, tmp_path, "")

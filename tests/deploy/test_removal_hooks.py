@@ -93,14 +93,15 @@ def test_hooks_are_rendered_with_the_rights_of_an_installer(
     assert hooks(helm, plane, values) == kinds
 
 
+@pytest.mark.long
 def test_helm_4_renders_the_same_hooks(helm4: Chart, plane: ControlPlane) -> None:
     """It reads the cluster likewise."""
     assert hooks(helm4, plane, {}) == BOTH
 
 
-@pytest.mark.parametrize("version", ["v3", pytest.param("v4", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("version", ["helm", pytest.param("helm4", marks=pytest.mark.long)])
 def test_removal_without_the_rights_can_be_taken_back(
-    helms: dict[str, Chart], version: str, plane: ControlPlane
+    request: pytest.FixtureRequest, version: str, plane: ControlPlane
 ) -> None:
     """Nothing but the binding is changed when a hook is forbidden, and the documented rollback restores it."""
     where = ["--namespace", NAMESPACE, "--kubeconfig", str(plane.kubeconfig)]
@@ -109,7 +110,7 @@ def test_removal_without_the_rights_can_be_taken_back(
         found = plane.client.get(f"{RBAC}/v1", "clusterrolebindings", RELEASE)
         return found.body.get("subjects") if found.status == 200 else None
 
-    chart = helms[version]
+    chart: Chart = request.getfixturevalue(version)
     chart.run("install", RELEASE, str(chart.folder), "--create-namespace", *REQUIRED, *where)
     bound = subjects()
     assert bound
