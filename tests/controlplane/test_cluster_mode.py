@@ -201,7 +201,6 @@ def sees_memory(name: str) -> dict[str, Any]:
     )
 
 
-@pytest.mark.trap(number=28)
 @pytest.mark.parametrize("name,called", [("hami-webhook", True), ("00-hami-webhook", False)])
 def test_webhooks_of_later_names_see_what_was_written(
     plane: ControlPlane, webhook: Process, name: str, *, called: bool
