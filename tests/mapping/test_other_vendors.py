@@ -135,7 +135,7 @@ def test_who_asks_is_named(index: int) -> None:
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
     """Rounded up to all of a device, memory is a whole device's, and so are the cores that had no limit."""
-    text = "{extends: kai, keys: {fraction: {values: 0.0001..0.9999}}}"
+    text = "{extends: kai, keys: {fraction: {values: 0.001..0.999, step: '0.001'}}}"
     policy = build_policy([*documents_in(Path(__file__).with_name("documents")), *parse(text, "kai.yaml")])
     pod = pod_of("kai", {}, {"gpu-fraction": "0.995", TARGET: "nvidia"})
     decision = decide(decode_pod(json.dumps(pod).encode()), CONTEXT, policy)
