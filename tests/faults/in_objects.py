@@ -13,8 +13,6 @@ from .scene import GROUP, KIND, LAST_GOOD, NAME, OWN, SECRET, Scene
 
 REVERT_EVERY = 0.8
 """Seconds after which somebody changes the configuration again."""
-NOTHING: Object = {"matchLabels": {"x": "y"}}
-"""A selector that selects nothing."""
 
 
 def secret_deleted(scene: Scene) -> None:
