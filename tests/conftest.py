@@ -12,9 +12,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from tests.sharing import ByCluster, in_order
-from tests.trap_list import COLLECTED
 
-pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering"]
+pytest_plugins = ["tests.controlplane.fixtures", "tests.remembering"]
 
 MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 
@@ -49,9 +48,8 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs programs that Go builds, and begin with what takes longest."""
-    config.stash[COLLECTED] = list(items)
     for item in items:
         if "built" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("node"):
             item.add_marker("controlplane")

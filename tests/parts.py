@@ -9,7 +9,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 import pytest
 
-Part: TypeAlias = Literal["node", "image", "release", "workflows", "shells", "browser"]
+Part: TypeAlias = Literal["node", "image", "release", "shells", "browser"]
 
 
 def may_skip(part: Part) -> bool:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.cluster.cel import evaluated
 from tests.generators.requests import Json, drawn_pods
 from tests.strict_patch import apply_strictly
-from tests.unprobed import unprobed_policy
 from webhook import labels
 from webhook.admission import Context, Namespace, decide
 from webhook.admission_policies import GUARD, HIDE, guard_objects, hide_objects
@@ -19,6 +18,7 @@ from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import selects
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
@@ -34,7 +34,7 @@ def policy_of(settings: str, changes: tuple[str, ...]) -> Policy | None:
     """The policy of these documents in JSON; None where they contradict each other."""
     documents = [Document("generated", json.loads(change), {}) for change in changes]
     try:
-        return unprobed_policy(documents, Document("settings", json.loads(settings), {}))
+        return build_policy(documents, Document("settings", json.loads(settings), {}))
     except MappingError:
         return None
 

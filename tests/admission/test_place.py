@@ -29,7 +29,6 @@ def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
     return vendor(name, place={"scheduler": scheduler, **place})
 
 
-@pytest.mark.trap(number=29)
 @each_of(
     "current, source, target, after",
     [

@@ -182,7 +182,6 @@ def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> 
     assert for_device_size(Request(1, Size(40 * GIB + 1), Percent(30)), 40 * GIB) is None
 
 
-@pytest.mark.trap(number=23)
 @given(st.integers(1, 99), st.integers(1, 4), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> None:
     """The least whole GiB per device that are as much, times the devices."""
@@ -191,7 +190,6 @@ def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> N
     assert written == {"aliyun.com/gpu-mem": str(math.ceil(Fraction(card[1] * percent, 100)) * devices)}
 
 
-@pytest.mark.trap(number=23)
 @given(st.integers(1, 15 * 1024), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
     """The least whole percentage that is as much."""

@@ -1,9 +1,6 @@
 """What CAs and serving certificates are made of, and that strict clients take them."""
 
 import datetime as dt
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -125,24 +122,6 @@ def test_strict_verifier_accepts(ca: Pair, leaf: Pair, name: str) -> None:
         leaf.certificate.serial_number,
         ca.certificate.serial_number,
     ]
-
-
-def test_openssl_accepts(ca: Pair, leaf: Pair, tmp_path: Path) -> None:
-    """`openssl verify` takes the chain in its strict mode, for a server, by name and by address."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl program here; the API server, with Go's TLS, takes them in the control plane's tests")
-    (tmp_path / "ca.crt").write_bytes(ca.certificate_pem)
-    (tmp_path / "tls.crt").write_bytes(leaf.certificate_pem)
-    command = [openssl, "verify", "-x509_strict", "-purpose", "sslserver", "-attime", str(int(NOW.timestamp()))]
-    for check in (["-verify_hostname", NAMES[0]], ["-verify_ip", "127.0.0.1"], ["-verify_ip", "::1"]):
-        run = subprocess.run(
-            [*command, *check, "-CAfile", str(tmp_path / "ca.crt"), str(tmp_path / "tls.crt")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, run.stderr
 
 
 def test_no_key_is_shown(ca: Pair) -> None:

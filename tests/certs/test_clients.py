@@ -111,6 +111,8 @@ def test_other_cas_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
     session = handshake(tls, old, None).session
     with pytest.raises(ssl.SSLError, match="VERIFY"):
         handshake(tls, new, None)
+    with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
+        handshake(tls, ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode()), None)
     tls.require_client_certificates(second.certificate_pem)
     assert tls.client_cas == second.certificate_pem
     for _ in range(2):

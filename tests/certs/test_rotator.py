@@ -19,7 +19,6 @@ from certs.report import Report, ReportKind
 from certs.rotator import Rotator, request_rotation
 from certs.serving import Clocks, Serving
 from certs.state import Retired, RotationRequest, State, completed_files, decode, der
-from certs.store import CLAIM_TIME
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until
 
@@ -109,37 +108,12 @@ class Replica:
         return self.serving.certificate
 
 
-async def reconcile(replicas: Iterable[Replica]) -> None:
-    """Let each have its turn."""
-    for replica in replicas:
-        await replica.reconcile()
-
-
 def stored(world: World) -> State:
     """What the store holds; there is something, and all of it can be used."""
     found = decode(world.store.files)
     assert found.state is not None
     assert not found.problems
     return found.state
-
-
-async def test_the_first_ca_is_served_at_once() -> None:
-    """There is no webhook configuration yet: nobody calls."""
-    replica = Replica(World())
-    await replica.reconcile()
-    assert replica.kinds == [ReportKind.MADE, ReportKind.SERVED]
-    assert replica.reports[0].message == "current CA, serving certificate"
-    assert signed_by(replica.leaf, stored(replica.world).cas[0])
-    assert replica.keeper.served.is_set()
-
-
-async def test_nothing_is_served_before_anybody_has_looked() -> None:
-    """It is published, so that it can come to be trusted."""
-    replica = Replica(World())
-    await replica.keeper.reconcile()
-    assert replica.serving.certificate is None
-    assert replica.published
-    assert "until the webhook configuration has been read" in replica.reports[-1].message
 
 
 async def test_ten_at_once_end_with_one_ca() -> None:
@@ -151,74 +125,6 @@ async def test_ten_at_once_end_with_one_ca() -> None:
     assert {replica.leaf for replica in replicas} == {replicas[0].leaf}
     assert signed_by(replicas[0].leaf, ca)
     assert world.store.writes == 1
-
-
-async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
-    """Its CA is trusted already."""
-    world = World()
-    replicas = [Replica(world) for _ in range(3)]
-    await reconcile(replicas)
-    first = replicas[0].leaf
-    world.at = 61 * 86400.0
-    await reconcile(replicas)
-    assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
-    assert replicas[0].leaf != first
-
-
-async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
-    """Published at once beside the old one; the old one stays until its serving certificate has ended."""
-    world = World()
-    replicas = [Replica(world) for _ in range(2)]
-    await reconcile(replicas)
-    old = replicas[0].leaf
-    await request_rotation(world.store, RotationRequest.CA)
-    await reconcile(replicas)
-    assert {len(replica.published) for replica in replicas} == {2}
-    assert stored(world).requested is None
-    world.at = SETTLE - 1
-    await reconcile(replicas)
-    assert {replica.leaf for replica in replicas} == {old}
-    world.at = SETTLE
-    await reconcile(replicas)
-    assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
-    assert replicas[0].leaf != old
-    assert len(replicas[1].published) == 2
-    world.at = 91 * 86400.0
-    await reconcile(replicas)
-    assert len(replicas[0].published) == 1
-
-
-async def test_a_registration_that_others_keep_and_do_not_change() -> None:
-    """Nothing under a CA that it does not hold is ever served."""
-    world = World()
-    replica = Replica(world)
-    await replica.reconcile()
-    replica.publishes = False
-    old = replica.leaf
-    await request_rotation(world.store, RotationRequest.CA)
-    for day in range(0, 60, 5):
-        world.at = day * 86400.0
-        await replica.reconcile()
-        assert replica.leaf == old
-    late = Replica(World(), publishes=False)
-    late.world.registered = frozenset({b"another"})
-    await late.reconcile()
-    late.world.at = 1e6
-    await late.reconcile()
-    assert late.serving.certificate is None
-    assert "does not contain that CA yet" in late.reports[-1].message
-
-
-async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
-    """The same CA and serving certificate, not new ones."""
-    world = World()
-    replica = Replica(world)
-    await replica.reconcile()
-    before = dict(world.store.files or {})
-    world.store.put(None)
-    await replica.reconcile()
-    assert world.store.files == before
-    assert ReportKind.RESTORED in replica.kinds
 
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
@@ -234,33 +140,6 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     assert replica.leaf == leaf
     assert ReportKind.INVALID in replica.kinds
     assert all("PRIVATE" not in notice.message for notice in replica.reports)
-
-
-async def test_a_damaged_serving_certificate_without_memory_is_replaced() -> None:
-    """By whoever comes next."""
-    world = World()
-    world.store.put({**state().files(), "tls.key": b"garbage"})
-    replica = Replica(world)
-    await replica.reconcile()
-    assert replica.kinds == [ReportKind.INVALID, ReportKind.MADE, ReportKind.SERVED]
-
-
-async def test_another_ca_put_into_the_store() -> None:
-    """It is published beside the one that is served, which is put back as retired; then it is served."""
-    world = World()
-    replica = Replica(world)
-    await replica.reconcile()
-    old, mine = replica.leaf, stored(world).cas[0]
-    other = state()
-    world.store.put(other.files())
-    await replica.reconcile()
-    assert replica.leaf == old
-    assert mine in stored(world).cas
-    assert len(replica.published) == 2
-    world.at = SETTLE
-    await replica.reconcile()
-    assert other.serving_pair is not None
-    assert replica.leaf == other.serving_pair.certificate
 
 
 async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
@@ -289,20 +168,6 @@ async def test_nothing_kills_the_keeper() -> None:
         assert ReportKind.RECOVERED in replica.kinds
     assert all("s3cr3t" not in notice.message for notice in replica.reports)
     assert replica.kinds.count(ReportKind.BUG) == 1
-
-
-async def test_a_running_keeper_follows_its_store() -> None:
-    """A change by another hand is taken up without waiting for anything to be due."""
-    world = World()
-    replica = Replica(world)
-    replica.look()
-    async with alongside(replica.keeper.run()):
-        await until(replica.keeper.served.is_set)
-        replica.register()
-        replica.look()
-        first = replica.leaf
-        await request_rotation(world.store, RotationRequest.SERVING_CERTIFICATE)
-        await until(lambda: replica.leaf != first)
 
 
 async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
@@ -390,7 +255,6 @@ class Simulation:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._dues = [0.0 for _ in self.replicas]
-        self.leaves: set[int] = set()
         for number in range(len(self.replicas)):
             self.replicas[number].look()
 
@@ -450,7 +314,6 @@ class Simulation:
             leaf = replica.serving.certificate
             if leaf is None:
                 continue
-            self.leaves.add(leaf.serial_number)
             assert leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc
             for view in self.server_views:
                 assert view is None or trusted(leaf, view), f"uncovered at {self.world.at}"
@@ -480,7 +343,7 @@ def damages(simulation: Simulation) -> None:
 
 
 def restarts(number: int) -> Callable[[Simulation], None]:
-    """A replica is replaced, unless it is the last to remember what an emptied store held: see `test_all_is_lost`."""
+    """A replica is replaced, unless it is the last to remember what an emptied store held."""
 
     def event(simulation: Simulation) -> None:
         index = number % len(simulation.replicas)
@@ -513,32 +376,3 @@ async def test_no_client_gets_a_certificate_that_it_does_not_trust(
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
     await simulation.run(6000, [(900.0, requests(RotationRequest.CA)), *events])
     assert all(replica.serving.certificate is not None for replica in simulation.replicas)
-
-
-async def test_all_is_lost() -> None:
-    """The store is emptied, and the only replica restarted: a new CA is served soon, however late it comes to be trusted.
-
-    To serve nothing would be no better for API servers that do not know it yet, and worse for those that do.
-    """
-    world = World()
-    first = Replica(world)
-    await first.reconcile()
-    world.at = 1000.0
-    world.store.put(None)
-    second = Replica(world)
-    await second.reconcile()
-    assert second.serving.certificate is None
-    assert second.published
-    world.at += await second.reconcile()
-    await second.reconcile()
-    assert signed_by(second.leaf, stored(world).cas[0])
-    assert second.leaf != first.leaf
-    assert world.at - 1000.0 <= CLAIM_TIME
-
-
-async def test_twenty_years_with_three_keepers() -> None:
-    """Without interference, no client ever gets a certificate that it does not trust, or an expired one."""
-    simulation = Simulation(Delays((0, 10, 100), (0, 60, 120)))
-    await simulation.run(20 * 365 * 86400.0, [])
-    assert len(simulation.leaves) > 100
-    assert len(simulation.world.registered or ()) >= 3

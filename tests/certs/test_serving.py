@@ -5,7 +5,6 @@ import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -288,30 +287,6 @@ async def test_without_a_pair_every_handshake_is_refused() -> None:
     assert tls.failure(NOW) is None
     assert tls.failure(NOW + dt.timedelta(days=2)) == f"the serving certificate expired at {stamp(pair.not_after)} UTC"
     assert "the serving certificate is not valid before" in (tls.failure(NOW - dt.timedelta(days=2)) or "")
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_clients_have_to_show_a_certificate(version: ssl.TLSVersion, tmp_path: Path) -> None:
-    """One under the CA of clients is let in, before and after a swap; none, and one of another, are not."""
-    clients = make_ca("clients", NOW)
-    tls = Serving(clients.certificate_pem)
-    for pair in (leaf(), leaf()):
-        tls.swap(pair.certificate_pem, pair.key_pem, NOW)
-        async with listening(tls.context) as port:
-            for signer, accepted in ((clients, True), (OTHER, False), (None, False)):
-                trusting = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
-                if signer is not None:
-                    shown = client_leaf(signer)
-                    (tmp_path / "client.pem").write_bytes(shown.key_pem + shown.certificate_pem)
-                    trusting.load_cert_chain(tmp_path / "client.pem")
-                if accepted:
-                    async with connected(port, version=version, context=trusting) as client:
-                        await client.echo()
-                else:
-                    # With TLS 1.3 the client believes itself connected until it reads.
-                    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                        async with connected(port, version=version, context=trusting) as client:
-                            await client.echo()
 
 
 def test_cas_of_clients_that_are_none() -> None:

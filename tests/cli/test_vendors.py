@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.unprobed import built_in_policy
 from webhook.cli.commands.vendors import keys_table
 from webhook.cli.terminal import aligned
 from webhook.mapping.document.schema import Mapping
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
+
+BUILT_IN = load_policy()
 
 
 def test_table(run: Run, golden: Callable[[str, str], None]) -> None:
@@ -110,7 +111,7 @@ def rows_of(table: str, *vendors: str) -> str:
 
 def test_a_document_is_a_start_for_ones_own(run: Run, tmp_path: Path) -> None:
     """What is printed is a mapping document again, and means the same: of every vendor."""
-    known = built_in_policy().vendors
+    known = BUILT_IN.vendors
     for name, vendor in known.items():
         result = run("vendors", name)
         assert result.exit_code == 0
@@ -187,12 +188,12 @@ def test_the_table_fits_the_terminal(width: int) -> None:
     os.close(ours)
     assert program.returncode == 0
     table = seen.decode().replace("\r", "").split("\n\n")[0].splitlines()
-    whole = [line.rstrip() for line in keys_table(built_in_policy(), origin=False).split("\n\n")[0].splitlines()]
+    whole = [line.rstrip() for line in keys_table(BUILT_IN, origin=False).split("\n\n")[0].splitlines()]
     assert max(map(len, table)) <= width
     assert (table == whole) is (width == 250)
     document = " ".join(
         template.text
-        for vendor in built_in_policy().vendors.values()
+        for vendor in BUILT_IN.vendors.values()
         for key in vendor.keys.values()
         for template in key.spellings
     )

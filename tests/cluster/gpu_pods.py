@@ -8,9 +8,8 @@ from typing import Any
 
 import yaml
 
-from tests.unprobed import unprobed_policy
 from webhook.labels import CLAIM
-from webhook.mapping.load import documents_in
+from webhook.mapping.load import build_policy, documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Key, Vendor
 
@@ -40,7 +39,7 @@ class ContainerRequest:
 @cache
 def many_vendors() -> Policy:
     """The built-in vendors, those that need to be configured with an example of that: all ways in which names are written."""
-    return unprobed_policy(documents_in(DOCUMENTS))
+    return build_policy(documents_in(DOCUMENTS))
 
 
 def ordinary_pods() -> list[Pod]:

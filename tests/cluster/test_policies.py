@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
-from tests.unprobed import built_in_policy
 from webhook.cluster.configuration import compatibility
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
@@ -19,8 +18,10 @@ from webhook.mapping import load
 from webhook.mapping.compile import probes
 from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, builtin
+from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.model.vendor import Vendor
+
+BUILT_IN = load_policy()
 
 NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
 BAD = {
@@ -64,7 +65,7 @@ def test_without_config_maps() -> None:
         ConfigMap(LAST_GOOD_NAME, {MAPPING_KEY: vendor("acme")}, LABELS),
     ]
     found = outcome(*strangers, last_good={"gone": vendor("acme")})
-    assert found.policy.digest == built_in_policy().digest
+    assert found.policy.digest == BUILT_IN.digest
     assert (found.verdicts, found.accepted, found.marks) == ((), {}, frozenset())
 
 
@@ -84,7 +85,7 @@ def test_a_built_in_is_replaced_and_comes_back() -> None:
     assert abouts(config_maps)["nvidia"] == "ours"
     assert config_maps.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
     gone = outcome(last_good=config_maps.accepted)
-    assert gone.policy.digest == built_in_policy().digest
+    assert gone.policy.digest == BUILT_IN.digest
     assert gone.accepted == {}
 
 
@@ -203,7 +204,7 @@ def test_bad_settings() -> None:
     [
         (
             "target: nobody\n",
-            f":1: target: no vendor is called 'nobody' ({nearest_known('nobody', built_in_policy().vendors)})",
+            f":1: target: no vendor is called 'nobody' ({nearest_known('nobody', BUILT_IN.vendors)})",
         ),
         ("traget: nvidia\n", ":1: traget: unknown key 'traget' (did you mean `target`?)"),
         ("nodeName: x\n", ":1: nodeName: 'x' is not one of 'deny' or 'affinity'"),
@@ -245,7 +246,7 @@ def test_every_bad_setting_is_reported() -> None:
 def test_settings_of_which_nothing_is_certain(text: str) -> None:
     """A text that is not one document of this version sets nothing."""
     found = outcome(settings(text))
-    assert found.policy.digest == built_in_policy().digest
+    assert found.policy.digest == BUILT_IN.digest
     assert rejections(found)[SETTINGS_NAME].endswith("→ the default settings")
 
 
@@ -404,7 +405,7 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
     """Whatever happens in whatever order: each vendor is its newest good document, or its last good one; or built in."""
     created = dict(zip("abn", ages, strict=True))
     number = count()
-    built_in = built_in_policy().vendors
+    built_in = BUILT_IN.vendors
     config_maps: dict[str, ConfigMap] = {}
     expected: dict[str, str] = {}
     last_good: Mapping[str, str] = {}

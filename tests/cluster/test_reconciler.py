@@ -15,7 +15,6 @@ from tests.waiting import alongside, until
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.registration.desired import (
     ENFORCE,
-    NAME,
     NAMESPACE_NAME,
     Desired,
     RegistrationMode,
@@ -99,23 +98,6 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert 480 <= rest <= 600
 
 
-async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
-    """It is back at the next look."""
-    replica = Replica(api, clock)
-    await replica.look()
-    api.stored = None
-    await replica.look()
-    assert api.stored is not None
-    assert replica.kinds == [
-        RegistrationEvent.WRITTEN,
-        RegistrationEvent.REPAIRED,
-        RegistrationEvent.WRITTEN,
-    ]
-    assert replica.reports[1].kind.warning
-    assert replica.reports[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
-    assert replica.reconciler.repairs[Change.CREATED] == 1
-
-
 def ignoring(configuration: dict[str, Any]) -> None:
     """What a hand does: an outage holds nobody back."""
     configuration["webhooks"][0]["failurePolicy"] = "Ignore"
@@ -181,28 +163,6 @@ async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: C
     await replica.look()
     assert standing(api) == NEW
     assert replica.reports[-1].message.endswith("was narrowed")
-    assert api.writes == 3
-
-
-async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Clock) -> None:
-    """The first writes what both need, the second nothing; together they narrow once."""
-    first, second = Replica(api, clock), Replica(api, clock)
-    await first.look()
-    await second.look()
-    clock.now += 500
-    first.reconciler.adopt(NEW)
-    await first.look()
-    await second.look()
-    assert standing(api) == replace(NEW, matched_names=BOTH)
-    clock.now += 1
-    second.reconciler.adopt(NEW)
-    await second.look()
-    await first.look()
-    assert api.writes == 2
-    clock.now += QUIET
-    for replica in (second, first, second):
-        await replica.look()
-    assert standing(api) == NEW
     assert api.writes == 3
 
 
@@ -722,18 +682,6 @@ async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> 
         await replica.look()
         assert bundles(api) == [left, left]
     assert requests == 3
-
-
-async def test_a_bundle_replaced_by_hand(api: Keeping, clock: Clock) -> None:
-    """Ours is put back at once; what is not ours goes when all has been quiet."""
-    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A))
-    await replica.look()
-    api.change(put_bundle(C))
-    await replica.look()
-    assert bundles(api) == [A + C, A + C]
-    clock.now += QUIET
-    await replica.look()
-    assert bundles(api) == [A, A]
 
 
 @pytest.mark.parametrize("by_option", [True, False])

@@ -43,8 +43,6 @@ def selector(configuration: dict[str, Any], index: int = 0) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.trap(number=28)
-@pytest.mark.trap(number=30)
 def test_what_both_webhooks_have() -> None:
     """Creations of pods, no side effects, seen again when others have changed the pod."""
     configuration = made()
@@ -72,7 +70,6 @@ def test_what_both_webhooks_have() -> None:
         }
 
 
-@pytest.mark.trap(number=32)
 def test_where_they_differ() -> None:
     """Namespaces that enforce wait for an answer, those with mode warn or audit do not."""
     enforce, audit = made()["webhooks"]

@@ -281,19 +281,6 @@ async def test_as_many_as_anybody_has(place: Place, count: int) -> None:
         assert len(first.policies[-1].vendors) == len(builtin()) + count - 1
 
 
-async def test_from_apply_to_force(place: Place) -> None:
-    """Half a second at most, at the median of seven."""
-    async with replica(place) as first:
-        took = []
-        for number in range(7):
-            about = f"version {number}"
-            await do(place.write, "acme", vendor("acme", about=about))
-            began = time.monotonic()
-            await until(first.describes(about), "in force")
-            took.append(time.monotonic() - began)
-        assert sorted(took)[3] < 2
-
-
 def test_the_command_shows_what_is_in_force(place: Place) -> None:
     """From which ConfigMap each vendor is, and what is not in force; one document with its marks."""
     from webhook.cli import main

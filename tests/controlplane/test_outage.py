@@ -39,28 +39,6 @@ def policy(site: Site) -> Any:
     return site.plane.client.get(GROUP, KIND, NAME).accepted()["webhooks"][0]["failurePolicy"]
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    "keys, bundles",
-    [
-        (("ca_key", "tls_crt", "tls_key"), None),
-        (("ca_crt", "ca_key", "tls_crt", "tls_key"), (b"", b"")),
-        ((), (b"garbage", b"garbage")),
-    ],
-    ids=["keys corrupted", "Secret corrupted, bundles emptied", "garbage in the bundles"],
-)
-def test_all_stopped_and_started(site: Site, keys: tuple[str, ...], bundles: tuple[bytes, bytes] | None) -> None:
-    """Both replicas are ready in seconds, whenever they start, and pods are treated."""
-    plane = site.plane
-    with site.replica(*SETTLE):
-        plane.wait_until(site.treated, "treated", 20)
-    site.change(**dict.fromkeys(keys, b"garbage"))
-    if bundles is not None:
-        change(site, *bundles)
-    with site.replica(*SETTLE), site.replica(*SETTLE):
-        plane.wait_until(site.treated, "treated again", 5)
-
-
 def test_ignore_is_left_while_nobody_serves(site: Site) -> None:
     """`Ignore` stays, so that pods are created, until a replica answers; then `Fail` is restored, and both are reported.
 

@@ -16,7 +16,6 @@ PLACE = "with-a-quota"
 HARD = {"requests.nvidia.com/gpumem": "12k", "requests.iluvatar.ai/vcuda-memory": "1"}
 
 
-@pytest.mark.trap(number=9)
 def test_defaults_and_translations_count(cluster: Cluster, controllers: ControlPlane) -> None:
     """A quota on memory stops the pod whose default is too much; one on a source's name stops nothing that is translated."""
     labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}

@@ -145,7 +145,6 @@ def test_the_largest_pods_are_within_the_budget(create: Create) -> None:
     assert answer.status == 201, answer.message
 
 
-@pytest.mark.trap(number=32)
 @pytest.mark.parametrize(
     "name, labels, expected",
     [
@@ -180,7 +179,6 @@ def test_namespaces_that_have_not_opted_in(create: Create, control_plane: Contro
     assert control_plane.client.create(GPU_POD, name, dry_run=True).status == 201
 
 
-@pytest.mark.trap(number=30)
 def test_only_new_pods_reach_the_webhook(create: Create, control_plane: ControlPlane) -> None:
     """Pods that run already are changed, labelled and deleted whether or not the webhook lives."""
     client, where = control_plane.client, "dead-enforce"

@@ -22,13 +22,12 @@ from tests.generators.boundaries import boundary_pods
 from tests.generators.requests import Json, requesting_pods
 from tests.promises import promises
 from tests.strict_patch import apply_strictly
-from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import documents_in
+from webhook.mapping.load import build_policy, documents_in
 from webhook.mapping.matrix import Matrix, Rendering
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -81,7 +80,7 @@ def _policy_for(vendor: str, changes: str) -> Policy:
     own = parse(changes, "changes")
     changed = {document.data["extends"] for document in own}
     documents = [each for each in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if each.data["extends"] not in changed]
-    return unprobed_policy([*documents, *own], parse(settings, "settings")[0])
+    return build_policy([*documents, *own], parse(settings, "settings")[0])
 
 
 POLICY = policy_for()
@@ -103,7 +102,7 @@ def policy_between(source: str, target: str) -> Policy:
         return policy_for(target)
     owners = {STANDBY[source]: source, STANDBY[target]: target}
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured")]
-    return unprobed_policy(documents, parse(json.dumps({"owners": owners}), "settings")[0])
+    return build_policy(documents, parse(json.dumps({"owners": owners}), "settings")[0])
 
 
 def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:
@@ -162,9 +161,6 @@ def requests(source: str, target: str, policy: Policy, most: int) -> Iterator[tu
     assert found, f"no request of {source} is taken"
 
 
-@pytest.mark.trap(number=5)
-@pytest.mark.trap(number=16)
-@pytest.mark.trap(number=20)
 @pytest.mark.timeout(3600)
 @few_or_all
 @pytest.mark.parametrize("source", SOURCES)

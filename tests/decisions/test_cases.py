@@ -1,12 +1,10 @@
 """Golden cases: a pod that goes in, the pod that is stored, and what is reported about it, side by side in `cases/`.
 
 They are cases of `vgpu-webhook test` (`webhook/cli/manifests/cases.py`). ``--update-golden`` writes ``expected.yaml`` and
-``report.txt`` anew from what the code does now: read the difference before it is committed. A comment `# Trap 6: …` in its pod
-ties it to `tests/traps.md`.
+``report.txt`` anew from what the code does now: read the difference before it is committed.
 """
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,12 +28,6 @@ CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 FOLDERS = sorted(CASES.iterdir())
 BUILT_IN = SourcedPolicy("the built-in mappings", load_policy()).with_documents
-
-
-def as_parameter(folder: Path) -> Any:
-    """A case, marked with the traps that its pod names."""
-    traps = re.findall(r"^# Trap (\d+):", (folder / "pod.yaml").read_text(), re.MULTILINE)
-    return pytest.param(folder, id=folder.name, marks=[pytest.mark.trap(number=int(number)) for number in traps])
 
 
 @cache
@@ -71,7 +63,7 @@ def decided(pod: Any, folder: Path) -> Decision:
     return decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
 
 
-@pytest.mark.parametrize("folder", [as_parameter(folder) for folder in FOLDERS])
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_case(folder: Path, *, update_golden: bool) -> None:
     """What `vgpu-webhook test` says of it: the pod is stored as expected, with exactly these keys, and this is reported."""
     assert judged_case(folder, BUILT_IN, update=update_golden) == ()

@@ -13,12 +13,11 @@ import pytest
 
 from tests.depth import few_or_all, in_turn
 from tests.generators.requests import requesting_pods
-from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Namespace, decide
 from webhook.labels import INJECT, TARGET
 from webhook.mapping.document.settings import mapping_json_schema
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import builtin
+from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.names import ReadKeys
 from webhook.mapping.model.policy import Marks, Policy, WatchedVariables
 from webhook.mapping.notation import NameSet
@@ -144,7 +143,7 @@ def documents() -> tuple[Any, ...]:
 @cache
 def reduced() -> Policy:
     """The policy of these documents."""
-    return unprobed_policy(parse(EVERY_KEY, "own"), parse(SETTINGS, "settings")[0])
+    return build_policy(parse(EVERY_KEY, "own"), parse(SETTINGS, "settings")[0])
 
 
 @cache

@@ -4,7 +4,7 @@ A case is a line: where the number is from (`source`), what stands in the pod (`
 `nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left unchanged; `known`: so is this
 name of the vendor's own plugin, and it is no misspelled key), or the code with which it is `refused`; `with` is what the
 cluster configures (a document that extends the vendor's). A key that is a vendor's name says what is written there, or the
-code with which that is refused. `trap` is the number of a known trap (see tests/traps.md).
+code with which that is refused.
 """
 
 import json
@@ -16,19 +16,21 @@ import pytest
 
 from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
 from tests.naming import each_of, naming
-from tests.unprobed import built_in_policy
 from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.explanation.names import look_up
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.near_misses import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
+BUILT_IN = load_policy()
+
 KEYS = Path(__file__).parents[1] / "keys"
 CASES: dict[str, list[dict[str, Any]]] = {file.stem: load_yaml(file.read_text()) for file in sorted(KEYS.iterdir())}
 """The cases by vendor."""
-PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
+PLAIN = {"source", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 """Vendors whose keys have no size."""
 
@@ -53,13 +55,7 @@ def meaning(account: Any) -> str:
     return f"{request['devices']} x {request['memory']} {request['cores']}"
 
 
-def as_parameter(vendor: str) -> Any:
-    """A vendor, marked with the traps that its cases name."""
-    traps = sorted({case["trap"] for case in CASES[vendor] if "trap" in case})
-    return pytest.param(vendor, id=vendor, marks=[pytest.mark.trap(number=number) for number in traps])
-
-
-@pytest.mark.parametrize("vendor", [as_parameter(vendor) for vendor in CASES])
+@pytest.mark.parametrize("vendor", CASES)
 def test_keys(vendor: str) -> None:
     """Read as the source says, and written as its own source says there."""
     for number, case in enumerate(CASES[vendor], start=1):
@@ -95,7 +91,7 @@ def assert_read_and_written(vendor: str, case: dict[str, Any]) -> None:
 
 def _is_known(vendor: str, case: dict[str, Any]) -> None:
     """Nobody is told that the name is a misspelled one, but what to do where it is reported; `explain --name` tells both."""
-    policy = built_in_policy()
+    policy = BUILT_IN
     decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
     reported = [name for names in policy.reported_names.values() for name in names if name in _names(case)]
     assert (decision.denial, decision.patch_json) == (None, b"")
@@ -114,7 +110,7 @@ def _patterns(vendor: str, name: str) -> list[str]:
 
 
 def _known(vendor: str) -> list[str]:
-    document = built_in_policy().vendors[vendor].document
+    document = BUILT_IN.vendors[vendor].document
     return [*known_resources(document), *(each.name for each in advised_names(document) if each.place != "resource")]
 
 
@@ -135,10 +131,9 @@ def test_every_known_name_has_a_source(vendor: str) -> None:
 
 @each_of("vendor", SOURCES)
 def test_every_vendor_has_cases(vendor: str) -> None:
-    """Six where there are sizes, two where there are none, a refusal, and a trap."""
+    """Six where there are sizes, two where there are none, and a refusal."""
     cases = CASES[vendor]
     read = [case for case in cases if "refused" not in case and case.get("means") != "known"]
     refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
     assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)
     assert refused
-    assert any("trap" in case for case in cases)

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.decisions.test_any_to_any import POLICY, TARGET
 from tests.decisions.test_cases import OPTED_IN
 from tests.naming import each_of
@@ -27,7 +25,6 @@ def stored(metadata: dict[str, Any]) -> Any:
     return pod
 
 
-@pytest.mark.trap(number=31)
 @each_of(
     "sent",
     [

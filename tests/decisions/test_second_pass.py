@@ -14,9 +14,9 @@ from tests.depth import few_or_all, partners
 from tests.generators.requests import requesting_pods
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly
-from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
@@ -28,7 +28,7 @@ OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 def configured(changes: str, settings: str = "{}\n") -> Policy:
     """The policy of the other tests over all pairs, with documents of its own."""
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(changes, "changes")]
-    return unprobed_policy(documents, parse(settings, "settings")[0])
+    return build_policy(documents, parse(settings, "settings")[0])
 
 
 def schedulers(policy: Policy) -> list[str | None]:

@@ -1,7 +1,6 @@
 """What runs the program in other people's pipelines: hooks for pre-commit, and the GitHub Action."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.actionlint import actionlint
-from tests.parts import skip_part
 from tests.project.warm import warm_program
 from webhook.cli import COMMANDS
 
@@ -69,40 +66,3 @@ def test_steps_of_the_action(tmp_path: Path, programs: Path, expect: str, status
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         ended.append(subprocess.run(command, env={**os.environ, "PATH": path, **env}, check=False).returncode)
     assert ended == [0, status]
-
-
-WORKFLOW = """
-on: push
-jobs:
-  policies:
-    runs-on: ubuntu-latest
-    steps:
-    - uses: ./deploy/action
-      with: {files: mappings, cases: cases, options: --values values.yaml}
-"""
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.controlplane
-@pytest.mark.parametrize(
-    "file, old, new, found",
-    [
-        ("use.yml", "", "", None),
-        ("use.yml", "cases: cases", "casses: cases", 'input "casses" is not defined in action "vgpu-webhook"'),
-        ("action.yml", "using: composite", "using: composit", 'invalid runner name "composit"'),
-        ("action.yml", "description: Checks", "about: Checks", 'description is required in metadata of "vgpu-webhook"'),
-    ],
-)
-def test_a_workflow_that_uses_the_action(tmp_path: Path, file: str, old: str, new: str, found: str | None) -> None:
-    """Actionlint finds nothing wrong with the action, its inputs and how they are set; and it would find mistakes."""
-    if shutil.which("go") is None:
-        skip_part("workflows", "actionlint is built with Go")
-    places = {"use.yml": tmp_path / ".github/workflows/use.yml", "action.yml": tmp_path / "deploy/action/action.yml"}
-    texts = {"use.yml": WORKFLOW, "action.yml": (ROOT / "deploy/action/action.yml").read_text()}
-    (tmp_path / ".git").mkdir()
-    for name, place in places.items():
-        place.parent.mkdir(parents=True)
-        place.write_text(texts[name].replace(old, new) if name == file else texts[name])
-    done = subprocess.run([actionlint()], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == (0 if found is None else 1), done.stdout + done.stderr
-    assert (found or "") in done.stdout

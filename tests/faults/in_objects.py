@@ -3,47 +3,21 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
-from webhook.labels import INJECT, WRITTEN_BY
 
 from .scene import GROUP, KIND, LAST_GOOD, NAME, OWN, SECRET, Scene
 
 REVERT_EVERY = 0.8
 """Seconds after which somebody changes the configuration again."""
-NOTHING: Object = {"matchLabels": {"x": "y"}}
-"""A selector that selects nothing."""
 
 
 def secret_deleted(scene: Scene) -> None:
     """The certificates are gone."""
     scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
-
-
-def secret_emptied(scene: Scene) -> None:
-    """The Secret is there with all its keys, and holds nothing."""
-    keys = scene.client.get("v1", "secrets", SECRET, OWN).accepted()["data"]
-    scene.secret(**dict.fromkeys(keys, b"")).accepted()
-
-
-def secret_corrupted(scene: Scene) -> None:
-    """The Secret holds garbage."""
-    scene.secret(**{"tls.key": b"garbage", "ca.key": b"garbage"}).accepted()
-
-
-def bundle_emptied(scene: Scene) -> None:
-    """The webhook configuration has no CA."""
-    scene.change_configuration(_without_bundle)
-
-
-def bundle_emptied_and_restart(scene: Scene) -> None:
-    """The same while no replica runs; then both start."""
-    scene.kill(0, 1)
-    scene.change_configuration(_without_bundle)
-    scene.restart(0, 1)
 
 
 @contextmanager
@@ -76,37 +50,6 @@ def namespaces_kept_out(scene: Scene) -> None:
     scene.change_configuration(change)
 
 
-def newer_version(scene: Scene) -> None:
-    """A configuration that says it is from a newer version, and selects no pod."""
-    scene.change_configuration(lambda found: _of_version("99.0.0", found, objectSelector=NOTHING))
-
-
-def newer_version_without_opt_in(scene: Scene) -> None:
-    """The same, by a term for a label of our own."""
-    terms = [{"key": INJECT, "operator": "DoesNotExist"}]
-    scene.change_configuration(lambda found: _of_version("99.0.0", found, terms=terms))
-
-
-@contextmanager
-def older_version(scene: Scene) -> Iterator[None]:
-    """A tool applies what it has stored of a former version, with a term of its own, again and again."""
-
-    def change(found: Object) -> None:
-        _of_version("0.0.1", found, failurePolicy="Ignore", objectSelector=NOTHING)
-
-    with _again_and_again(scene, lambda: scene.change_configuration(change)):
-        yield
-
-
-def _of_version(version: str, found: Object, terms: Sequence[Object] = (), **parts: object) -> None:
-    """Say that another version has written a configuration, with other parts and more terms for namespaces."""
-    found["metadata"].setdefault("annotations", {})[WRITTEN_BY] = f"{version} 000000000000"
-    for webhook in found["webhooks"]:
-        webhook.update(parts)
-        if terms:
-            webhook["namespaceSelector"]["matchExpressions"].extend(terms)
-
-
 @contextmanager
 def second_installation(scene: Scene) -> Iterator[None]:
     """Another release, with certificates of its own, writes the same webhook configuration."""
@@ -123,14 +66,6 @@ def another_mapping(scene: Scene) -> Iterator[None]:
     scene.mapping("another", mapping("another"))
     yield
     scene.delete_config_map("another")
-
-
-@contextmanager
-def bad_mapping(scene: Scene) -> Iterator[None]:
-    """A mapping that is no mapping."""
-    scene.mapping("bad", {"vendor": "nvidia", "kesy": {}})
-    yield
-    scene.delete_config_map("bad")
 
 
 @contextmanager
@@ -165,16 +100,6 @@ def last_good_deleted(scene: Scene) -> None:
     scene.delete_config_map(LAST_GOOD)
 
 
-def last_good_corrupted(scene: Scene) -> None:
-    """It holds garbage instead."""
-    scene.config_map(LAST_GOOD, {"spoilt": "{{{", "nonsense": "\t:"})
-
-
-def last_good_huge(scene: Scene) -> None:
-    """It holds as much garbage as an API server stores."""
-    scene.config_map(LAST_GOOD, {"spoilt": "{" * 500_000, "nonsense": "\t" * 500_000})
-
-
 @contextmanager
 def last_good_full(scene: Scene) -> Iterator[None]:
     """There are more good documents than it can hold."""
@@ -195,11 +120,6 @@ def mapping(vendor: str) -> Object:
         "keys": {"device": {"resource": f"{vendor}.example/gpu", "is": "devices"}},
         "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "unlimited"}}],
     }
-
-
-def _without_bundle(found: Object) -> None:
-    for webhook in found["webhooks"]:
-        webhook["clientConfig"].pop("caBundle", None)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """A cluster with two replicas behind a Service, and what can be done to them."""
 
-import base64
 import contextlib
 import http.client
 import itertools
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.controlplane.beside import together
-from tests.controlplane.client import Answer, Client, Object
+from tests.controlplane.client import Client, Object
 from tests.controlplane.own_plane import OwnPlane
 from tests.controlplane.processes import Process, ProcessEndedError, free_ports
 from tests.controlplane.product import PROGRAM, SETTINGS_PREFIX
@@ -267,13 +266,6 @@ class Scene:
     def delete_config_map(self, name: str) -> None:
         """Delete one, if it is there."""
         self.client.delete("v1", "configmaps", name, OWN)
-
-    def secret(self, **data: bytes | None) -> Answer:
-        """Write keys of the Secret; None takes one away."""
-        encoded: dict[str, str | None] = {
-            key: None if value is None else base64.b64encode(value).decode() for key, value in data.items()
-        }
-        return self.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN)
 
     def create_many(self, path: str, manifest: Callable[[int], Object], count: int) -> None:
         """Create very many objects of a collection."""

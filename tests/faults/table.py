@@ -68,9 +68,6 @@ REJECTED: Final = replace(
 LOST: Final = _told(
     "config_maps_lost", "ConfigMapsLost", "configmap/", "vgpu_webhook_config_maps_lost", "VgpuWebhookConfigMapsLost"
 )
-LAST_GOOD_INVALID: Final = _told(
-    "last_good_invalid", "LastGoodInvalid", RECORD, "vgpu_webhook_last_good_invalid", "VgpuWebhookLastGoodInvalid"
-)
 IDLE: Final = Fault(
     "200 idle connections to a replica that permits 64",
     in_replicas.idle_connections,
@@ -203,16 +200,6 @@ FAULTS: Final = (
         silent={"events": "the user is told", "checks": "denied pods do not exist"},
     ),
     Fault("the Secret is deleted", in_objects.secret_deleted, RESTORED),
-    Fault("the Secret is emptied", in_objects.secret_emptied, RESTORED),
-    Fault("the Secret is corrupted", in_objects.secret_corrupted, _of_certificates("CertificateInvalid")),
-    Fault("caBundle is emptied", in_objects.bundle_emptied, REPAIRED, denied=ONCE),
-    Fault(
-        "caBundle is emptied while all replicas start",
-        in_objects.bundle_emptied_and_restart,
-        UNTRUSTED,
-        denied=STARTING,
-        recovers=60,
-    ),
     Fault(
         "the Secret is lost and caBundle contains a foreign CA while all replicas start",
         in_installation.strangers_bundle,
@@ -238,23 +225,6 @@ FAULTS: Final = (
     Fault(
         "a namespace selector that selects nothing", in_objects.namespaces_kept_out, REPAIRED, denied=ONCE, recovers=65
     ),
-    Fault("a forged newer version that selects no pod", in_objects.newer_version, REPAIRED, denied=ONCE, recovers=65),
-    Fault(
-        "a forged newer version that selects no opted-in namespace",
-        in_objects.newer_version_without_opt_in,
-        REPAIRED,
-        denied=ONCE,
-        recovers=65,
-    ),
-    Fault(
-        "the configuration of an older version, which selects no pod, is applied every 0.8 s",
-        in_objects.older_version,
-        REPAIRED_OFTEN,
-        denied=AGAIN,
-        lasts=10,
-        recovers=65,
-    ),
-    Fault("a mapping that is invalid", in_objects.bad_mapping, REJECTED),
     Fault("a mapping with 2,000 long keys", in_objects.long_conditions, REJECTED),
     Fault(
         "the last good documents are deleted",
@@ -265,18 +235,6 @@ FAULTS: Final = (
             checks=(Finding("events", f"LastGoodRestored: {RECORD}"),),
         ),
         silent={"metrics": "it is written again at once", "alerts": "it is written again at once"},
-        before=in_objects.in_force_by_record,
-    ),
-    Fault(
-        "the last good documents are corrupted",
-        in_objects.last_good_corrupted,
-        LAST_GOOD_INVALID,
-        before=in_objects.in_force_by_record,
-    ),
-    Fault(
-        "1 MB of garbage instead of the last good documents",
-        in_objects.last_good_huge,
-        LAST_GOOD_INVALID,
         before=in_objects.in_force_by_record,
     ),
     Fault(

@@ -9,8 +9,8 @@ from functools import cache
 
 from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amount
-from tests.unprobed import unprobed_policy
 from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 
 Defaults = Mapping[str, int | Amount]
@@ -285,4 +285,4 @@ SETUPS: tuple[Setup, ...] = (
 def policy_of(index: int) -> Policy:
     """The compiled policy of one of `SETUPS`; compiled once, and shared by a process and its children."""
     setup = SETUPS[index]
-    return unprobed_policy(parse(setup.mappings, "mappings"), parse(setup.settings, "settings")[0])
+    return build_policy(parse(setup.mappings, "mappings"), parse(setup.settings, "settings")[0])

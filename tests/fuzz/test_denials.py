@@ -12,9 +12,9 @@ from tests.fuzz.generate import Case, case_of
 from tests.fuzz.policies import CONFIGURED
 from tests.fuzz.trial import Trial
 from tests.naming import each_of
-from tests.unprobed import unprobed_policy
 from webhook.admission import Decision
 from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy
 from webhook.reasons import Finding, Reason, ReasonKind
 
 SEED = 20
@@ -51,7 +51,7 @@ MISTAKES = {
 @pytest.mark.parametrize("document, target", MISTAKES.values(), ids=MISTAKES)
 def test_mistaken_denial_is_found(document: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mapping that can express less than its vendor denies what it should translate."""
-    mistaken = unprobed_policy(parse(f"{CONFIGURED}---\n{document}\n", "mappings"))
+    mistaken = build_policy(parse(f"{CONFIGURED}---\n{document}\n", "mappings"))
     monkeypatch.setattr(trials, "policy_of", lambda _: mistaken)
     found = [
         denial_verdict(trial)

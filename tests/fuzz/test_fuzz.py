@@ -11,16 +11,9 @@ import pytest
 
 from tests.fuzz import trial
 from tests.fuzz.__main__ import BATCH, fuzz, run_batch
-from tests.fuzz.enforcement import has_open_element, own_search_paths
-from tests.fuzz.generate import Case, case_of
+from tests.fuzz.generate import case_of
 from tests.fuzz.judge import judge, shown
 from tests.fuzz.misspelled import misspelled_in
-from tests.fuzz.oracle.keys import Cluster
-from tests.fuzz.oracle.reading import read_pod
-from tests.fuzz.oracle.several import OPEN_SUM
-from tests.fuzz.policies import SETUPS
-from tests.fuzz.shrink import shrunk
-from tests.naming import each_of
 from webhook.admission import Decision, decide, guard
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -144,30 +137,6 @@ def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: py
     assert _is_found(MISTAKES[mistake])
 
 
-def test_own_search_path_is_no_finding() -> None:
-    """Removing the last `LD_LIBRARY_PATH` leaves the author's earlier ones, whatever they are."""
-    env = [{"name": name, "value": value} for name, value in (("E", "/e"), ("LD_LIBRARY_PATH", "$(E):"))]
-    unset, elsewhere = {"name": "LD_LIBRARY_PATH"}, {"name": "LD_LIBRARY_PATH", "valueFrom": {"fieldRef": {}}}
-    assert own_search_paths({"env": [*env, unset, elsewhere]}) == {"/e:", "$(E):", "", None}
-
-
-@each_of(
-    "path, is_open",
-    [
-        ("/a:$(E)", False),
-        (":/a:$(E)", True),
-        ("/a:$(E):", True),
-        ("/a:$(A)", True),
-        ("/a:$(D)", False),
-        ("/a:$(D)::/b", True),
-    ],
-)
-def test_empty_elements_are_found_beside_references_that_refer(path: str, *, is_open: bool) -> None:
-    """Only what a variable holds that refers to others is not checked, as by the webhook; `$$(A)` is no reference."""
-    values = {"A": ":", "E": "$(A):/c", "D": "/d$$(A)", "LD_LIBRARY_PATH": path}
-    assert has_open_element({"env": [{"name": name, "value": value} for name, value in values.items()]}) == is_open
-
-
 @pytest.mark.parametrize(
     "reason, rule",
     [
@@ -217,82 +186,3 @@ def test_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     _, (finding,) = judge(case_of(SEED, 1))
     assert finding.rule == "7 no exception"
     assert "ZeroDivisionError" in finding.detail
-
-
-def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has nothing to do with a finding is taken away, and it is still one."""
-
-    def no_vcuda(*arguments: Any) -> Decision:
-        pod: Pod = arguments[0]
-        if any(
-            "tencent.com/vcuda-core" in (side or {})
-            for container in pod.spec.containers
-            if container.resources is not None
-            for side in (container.resources.limits, container.resources.requests)
-        ):
-            raise ZeroDivisionError
-        return decide(*arguments)
-
-    monkeypatch.setattr(trial, "decide", no_vcuda)
-    number = next(number for number in range(1000) if judge(case_of(SEED, number))[0] == "raised")
-    case = shrunk(case_of(SEED, number), "7 no exception", "")
-    assert case == Case(0, {"vgpu-webhook.io/inject": "enabled"}, {}, "", case.pod)
-    (container,) = case.pod["spec"].pop("containers")
-    assert case.pod["spec"] == {}
-    (side,) = container["resources"].values()
-    assert side.keys() == {"tencent.com/vcuda-core"}
-
-
-@pytest.mark.parametrize(
-    "cores, refused", [(("30", "30"), None), (("30", None), OPEN_SUM), (("30", "40"), "summed requests that differ")]
-)
-def test_sums_that_a_default_can_make_equal(cores: tuple[str | None, ...], refused: str | None) -> None:
-    """The oracle rejects summed requests for good only where what is specified differs."""
-    shares = [
-        {"koordinator.sh/gpu-memory": "8Gi"} | ({"koordinator.sh/gpu-core": each} if each else {}) for each in cores
-    ]
-    containers = [{"name": f"c{at}", "resources": {"limits": share}} for at, share in enumerate(shares)]
-    assert [read.refused for read in read_pod({"spec": {"containers": containers}}, Cluster())] == [refused] * 2
-
-
-TENSOR_FUSION = {
-    "tensor-fusion.ai/vram-limit": "11Gi",
-    "tensor-fusion.ai/compute-percent-limit": "89",
-    "tensor-fusion.ai/enabled": "x",
-    "vgpu-webhook.io/target": "vke",
-}
-
-
-@pytest.mark.parametrize(
-    "setup, namespace, annotations, resources",
-    [
-        (
-            "slices of one size active",
-            {"vgpu-webhook.io/bare-devices": "whole"},
-            {},
-            {"requests": {"nvidia.com/gpu": "1"}},
-        ),
-        ("whole devices active", {}, TENSOR_FUSION, {}),
-        (
-            "counts alone are whole, no target",
-            {"vgpu-webhook.io/default-memory": "1500M"},
-            {"vgpu-webhook.io/target": "metax"},
-            {"limits": {"amd.com/gpu": "1", "amd.com/gpucores": "4"}},
-        ),
-    ],
-    ids=["slice in requests only", "hint with the name of a label", "all memory without a key for it"],
-)
-def test_what_is_in_order_is_no_finding(
-    setup: str, namespace: dict[str, str], annotations: dict[str, str], resources: dict[str, Any]
-) -> None:
-    """What the oracle was once wrong about."""
-    container = {"name": "c0", "image": "i", "resources": resources}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "team", "annotations": annotations},
-        "spec": {"containers": [container]},
-    }
-    index = [each.name for each in SETUPS].index(setup)
-    case = Case(index, {"vgpu-webhook.io/inject": "enabled"}, namespace, "", pod)
-    assert not judge(case, closely=True)[-1]

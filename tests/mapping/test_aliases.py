@@ -5,19 +5,20 @@ from collections import Counter
 
 import pytest
 
-from tests.unprobed import built_in_policy
 from webhook.admission import Context, Namespace, decide
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
+from webhook.mapping.load import build_policy, load_policy
 from webhook.pod import decode_pod
+
+BUILT_IN = load_policy()
 
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 
 def test_names_are_unambiguous() -> None:
     """No built-in alias is another vendor's name or alias."""
-    vendors = built_in_policy().vendors
+    vendors = BUILT_IN.vendors
     names = Counter([name for vendor in vendors.values() for name in (vendor.name, *vendor.document.aliases)])
     assert {name for name, times in names.items() if times > 1} == set()
     assert {"hami", "volcano-vgpu", "gpu-manager", "ack"} <= names.keys()
@@ -52,5 +53,5 @@ def test_annotations_take_aliases(place: str) -> None:
     ]
     pod = {"metadata": {"name": "p", "annotations": note if place == "pod" else {}}, "spec": {"containers": containers}}
     namespace = Namespace("team", OPTED_IN, note if place == "namespace" else {})
-    decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), built_in_policy())
+    decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), BUILT_IN)
     assert decision.status["containers"]["c"]["target"] == "nvidia"

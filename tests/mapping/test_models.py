@@ -7,14 +7,15 @@ import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, policy, reading, vendor
 from tests.naming import each_of
-from tests.unprobed import built_in_policy
-from webhook.mapping.load import builtin
+from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.vendor import Row, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.reasons import Denied
 from webhook.request import UNLIMITED, Percent, Request, Size
+
+BUILT_IN = load_policy()
 
 MIB = 1024**2
 MODELS = {
@@ -176,14 +177,14 @@ def test_one_profile_for_every_device() -> None:
 
 def test_the_profile_of_every_device_has_to_be_configured() -> None:
     """Until then nothing is guessed, and what to write is reported."""
-    vendor = built_in_policy().vendors["mig-single"]
+    vendor = BUILT_IN.vendors["mig-single"]
     with pytest.raises(NoEquivalent, match=r"the size of its devices is not configured: .*`extends: mig-single`"):
         write(vendor, Request(1, Size(MIB), UNLIMITED), {}, LARGEST, "main")
 
 
 def test_the_single_and_the_mixed_names_share_their_sizes() -> None:
     """The built-in document of the one extends that of the other."""
-    mixed, single = (built_in_policy().vendors[name].variables["profile"].rows for name in ("mig", "mig-single"))
+    mixed, single = (BUILT_IN.vendors[name].variables["profile"].rows for name in ("mig", "mig-single"))
     assert mixed == single
 
 

@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, policy
 from tests.naming import each_of
-from tests.unprobed import built_in_policy
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.near_misses import NearMiss, distance
+
+BUILT_IN = load_policy()
 
 
 @each_of(
@@ -49,7 +51,7 @@ from webhook.mapping.model.near_misses import NearMiss, distance
 )
 def test_near_misses_of_built_in_keys(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
     """Within two edits, or begun by a key and up to three letters longer; a domain likewise, before a name that is a key."""
-    found = built_in_policy().near.find(name)
+    found = BUILT_IN.near.find(name)
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 
 
@@ -68,7 +70,7 @@ def test_near_misses_of_built_in_keys(name: str, meant: str | None, sure: bool |
 )
 def test_a_correction_keeps_the_variable_part(name: str, meant: str) -> None:
     """What names the hardware stays as it is."""
-    assert built_in_policy().near.find(name) == NearMiss(meant, sure=True)
+    assert BUILT_IN.near.find(name) == NearMiss(meant, sure=True)
 
 
 @each_of(
@@ -86,7 +88,7 @@ def test_a_correction_keeps_the_variable_part(name: str, meant: str) -> None:
 )
 def test_other_hardware_is_never_suggested(name: str, template: str, choices: str) -> None:
     """Where the variable part is what nobody knows, what is known is listed, and nothing is the correction."""
-    found = built_in_policy().near.find(name)
+    found = BUILT_IN.near.find(name)
     assert found is not None
     assert (found.meant, found.sure) == (template, True)
     assert ", ".join(found.choices).startswith(choices)
@@ -95,7 +97,7 @@ def test_other_hardware_is_never_suggested(name: str, template: str, choices: st
 
 def test_choices_are_listed_in_part() -> None:
     """Names with many rows list a few of them."""
-    found = built_in_policy().near.find("nvidia.com/mig-1g5gb")
+    found = BUILT_IN.near.find("nvidia.com/mig-1g5gb")
     assert found is not None
     assert found.suggestion == (
         "known are nvidia.com/mig-{profile}, with 1g.5gb, 1g.5gb.me, 1g.6gb, 1g.6gb.me, 1g.10gb, 1g.10gb.me, 1g.12gb, "
@@ -115,7 +117,7 @@ def test_choices_are_listed_in_part() -> None:
 )
 def test_what_a_name_beside_keys_of_a_vendor_is_for(name: str, meant: str) -> None:
     """A percentage of memory only where the name says so."""
-    assert built_in_policy().near.find(f"nvidia.com/{name}", ["nvidia"]) == NearMiss(f"nvidia.com/{meant}", sure=False)
+    assert BUILT_IN.near.find(f"nvidia.com/{name}", ["nvidia"]) == NearMiss(f"nvidia.com/{meant}", sure=False)
 
 
 def test_prefixes_and_known_names_of_a_mapping() -> None:

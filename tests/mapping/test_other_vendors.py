@@ -9,15 +9,14 @@ import pytest
 
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly
-from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import documents_in, load_policy
+from webhook.mapping.load import build_policy, documents_in, load_policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
 
-POLICY = unprobed_policy(documents_in(Path(__file__).with_name("documents")))
+POLICY = build_policy(documents_in(Path(__file__).with_name("documents")))
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
 TARGET = "vgpu-webhook.io/target"
 CONTAINER = "nvidia.com/container.main.gpu-memory"
@@ -136,8 +135,8 @@ def test_who_asks_is_named(index: int) -> None:
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
     """Rounded up to all of a device, memory is a whole device's, and so are the cores that had no limit."""
-    text = "{extends: kai, keys: {fraction: {values: 0.0001..0.9999}}}"
-    policy = unprobed_policy([*documents_in(Path(__file__).with_name("documents")), *parse(text, "kai.yaml")])
+    text = "{extends: kai, keys: {fraction: {values: 0.001..0.999, step: '0.001'}}}"
+    policy = build_policy([*documents_in(Path(__file__).with_name("documents")), *parse(text, "kai.yaml")])
     pod = pod_of("kai", {}, {"gpu-fraction": "0.995", TARGET: "nvidia"})
     decision = decide(decode_pod(json.dumps(pod).encode()), CONTEXT, policy)
     stored = apply_strictly(pod, decision.patch)

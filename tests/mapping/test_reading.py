@@ -4,9 +4,11 @@ import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
 from tests.naming import each_of
-from tests.unprobed import built_in_policy
+from webhook.mapping.load import load_policy
 from webhook.reasons import Denied, Reason, Step
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
+
+BUILT_IN = load_policy()
 
 GIB = 1024**3
 MIB = 1024**2
@@ -35,7 +37,7 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
 def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], reason: Reason, text: str) -> None:
     """With what to write instead, as far as no golden case shows it."""
     with pytest.raises(Denied, match=text) as caught:
-        reading(built_in_policy().vendors[name], keys)
+        reading(BUILT_IN.vendors[name], keys)
     assert caught.value.finding.reason is reason
     assert caught.value.finding.container == "main"
 

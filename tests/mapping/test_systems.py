@@ -4,10 +4,11 @@ import re
 from typing import Final
 
 from tests.cluster.config_maps import vendor
-from tests.unprobed import built_in_policy
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
+from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.vendor import Vendor, system_names
+
+BUILT_IN = load_policy()
 
 
 def made(text: str, name: str) -> Vendor:
@@ -17,7 +18,7 @@ def made(text: str, name: str) -> Vendor:
 
 def test_built_in_vendors_have_one() -> None:
     """It is a system and not a page; vendors of one scheduler have that of the scheduler."""
-    vendors = built_in_policy().vendors
+    vendors = BUILT_IN.vendors
     assert {name for name, each in vendors.items() if each.system == name} == {"neutral", "vgpu-manager"}
     assert not [name for name, each in vendors.items() if "website" in each.system]
     assert {each.system for each in vendors.values() if each.place.scheduler == "hami-scheduler"} == {"HAMi"}
@@ -35,7 +36,7 @@ def test_where_it_comes_from() -> None:
 
 def test_two_vendors_of_one_system() -> None:
     """They are told apart by their own names."""
-    vendors = built_in_policy().vendors
+    vendors = BUILT_IN.vendors
     assert system_names(vendors["nvidia"], vendors["volcano"]) == ("HAMi", "Volcano")
     assert system_names(vendors["nvidia"], vendors["iluvatar"]) == ("nvidia", "iluvatar")
 
@@ -49,7 +50,7 @@ RELEASE: Final = re.compile(
 
 def test_sources_name_a_release() -> None:
     """A commit alone does not say whether a release serves what was read; pages have a day only, and no repository."""
-    for name, each in built_in_policy().vendors.items():
+    for name, each in BUILT_IN.vendors.items():
         for source in each.document.sources:
             if source.version is None:
                 assert "://github.com/" not in source.at, f"{name}: {source.at} has commits"
@@ -60,7 +61,7 @@ def test_sources_name_a_release() -> None:
 
 def test_what_no_release_serves_is_not_written_by_default() -> None:
     """It is a variable; or no pod is given it; or what nodes report says what it needs, for who makes the vendor a target."""
-    for name, each in built_in_policy().vendors.items():
+    for name, each in BUILT_IN.vendors.items():
         document = each.document
         for added in (added for source in document.sources for added in source.adds):
             if added in document.variables:
@@ -75,7 +76,7 @@ def test_what_no_release_serves_is_not_written_by_default() -> None:
 def test_each_says_what_its_nodes_report() -> None:
     """What was found in public: names as keys spell them, without resources others; else a source says what is missing."""
     unknown = set()
-    for name, each in built_in_policy().vendors.items():
+    for name, each in BUILT_IN.vendors.items():
         document = each.document
         if document.reports is None:
             assert any("which resources its nodes have" in (source.missing or "") for source in document.sources), name

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, LARGEST, vendor
 from tests.naming import each_of
-from tests.unprobed import built_in_policy
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.values import number_for
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import ALL, UNLIMITED, Cores, Dimension, Memory, Percent, Request, Size
+
+BUILT_IN = load_policy()
 
 GIB = 1024**3
 MIB = 1024**2
@@ -28,7 +30,7 @@ def written(target: Vendor, request: Request, **defaults: Any) -> Written:
 
 def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     """The keys of a built-in vendor, by key."""
-    written_key = written(built_in_policy().vendors[target], request, **defaults).keys.values()
+    written_key = written(BUILT_IN.vendors[target], request, **defaults).keys.values()
     return {each.key: each.text for each in written_key}
 
 
@@ -103,7 +105,7 @@ REQUESTS = st.builds(
 @given(st.sampled_from(["nvidia", "aliyun", "gpushare", "vcuda", "iluvatar"]), REQUESTS)
 def test_what_is_written_is_read_back(target: str, request_: Request) -> None:
     """Any request is refused, or read back with the same devices, never less, and less than one unit more; twice the same."""
-    vendor_ = built_in_policy().vendors[target]
+    vendor_ = BUILT_IN.vendors[target]
     try:
         found = written(vendor_, request_)
     except NoEquivalent:

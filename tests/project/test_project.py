@@ -129,7 +129,9 @@ def test_hooks_run_what_the_checks_run() -> None:
     entries = [hook["entry"] for hook in local["hooks"]]
     tools = [line.strip().replace("$(BIN)", ".venv/bin").removesuffix(" --check") for line in recipe[1].splitlines()]
     assert len(tools) == len(entries)
-    assert all(entry.startswith(tool) for tool, entry in zip(tools, entries, strict=True))
+    # A hook is given the names of the files that are committed.
+    commands = [re.split(r" \.github/| deploy/", tool)[0] for tool in tools]
+    assert all(entry.startswith(command) for command, entry in zip(commands, entries, strict=True))
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -94,7 +94,6 @@ async def test_denial_is_an_answer() -> None:
     assert answer.json["response"]["status"]["code"] == 403
 
 
-@pytest.mark.trap(number=30)
 @pytest.mark.parametrize(
     "fields",
     [
