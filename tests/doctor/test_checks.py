@@ -27,7 +27,6 @@ from tests.doctor.scene import (
     PLACED,
     PLUGIN,
     PLUGINS,
-    POLICIES,
     REFUSED,
     amended,
     bundle,
@@ -143,13 +142,11 @@ NO_TARGET = partial(outcome, settings="{}\n")
 PLUGIN_MODE = partial(outcome, nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 ALL_PLUGIN = partial(outcome, settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 """Without a target, which may be one of those whose shim is injected."""
-OTHER_LABEL = partial(outcome, settings="optInLabel: a/b\ntarget: nvidia\n")
 VOLCANO = partial(outcome, settings="target: volcano")
 SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
 OF_SLICES = partial(outcome, settings="target: dra-nvidia-mig")
 SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
 ALIYUN = node("n4", "aliyun.com/gpu-mem")
-CHANGED_POLICIES = [POLICIES[0] | {"spec": POLICIES[0]["spec"] | {"variables": []}}, *POLICIES[1:]]
 MORE = partial(outcome, acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
 EXCEPTED = partial(outcome, settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
@@ -317,14 +314,6 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
     ("order", ERROR, "only for pods of a scheduler", but(configurations=[configuration("00-kai", **BY_SCHEDULER)])),
     ("order", OK, "before all", but(configurations=[configuration("mutating-kai", **BY_SCHEDULER)])),
-    ("admission-policies", OK, "makes them: vgpu-webhook-guard, vgpu-webhook-hide", HEALTHY),
-    ("admission-policies", OK, "none of ours", but(admission_policies=[])),
-    ("admission-policies", WARNING, "could not be read", but(admission_policies=REFUSED)),
-    ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[1:])),
-    ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[:3])),
-    ("admission-policies", WARNING, "are not those", lambda: but(outcome=OTHER_LABEL())),
-    ("admission-policies", WARNING, "are not those", but(admission_policies=CHANGED_POLICIES)),
-    ("admission-policies", WARNING, "are not those", lambda: but(outcome=outcome(settings="timeoutSeconds: 6\n"))),
     ("bundle", OK, "trusts 1 CA", HEALTHY),
     ("bundle", OK, "trusts 2 CAs", but(validations=[], configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -538,7 +527,6 @@ def test_each_check_has_its_ends() -> None:
     # What was reported may be over.
     assert {name for name, levels in ends.items() if ERROR not in levels} == {
         "events",
-        "admission-policies",
         "namespaces",
         "untouched",
         "notes",

@@ -116,12 +116,6 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("validation", "registration", "`list` `validatingwebhookconfigurations`", registration.validation),
     Check("order", "registration", "`list` `mutatingwebhookconfigurations`", registration.order),
     Check(
-        "admission-policies",
-        "registration",
-        "`get` mutating- and validatingadmissionpolicies and their bindings",
-        registration.stale_policies,
-    ),
-    Check(
         "bundle",
         "certificates",
         "`list` `mutatingwebhookconfigurations`; `get` the Secret `vgpu-webhook-certificates`",

@@ -31,7 +31,7 @@ from webhook.cluster.client.api import (
 )
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
-from webhook.cluster.registration.desired import API_VERSION, AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
+from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
@@ -61,7 +61,6 @@ from webhook.doctor.facts import (
 )
 from webhook.doctor.nodes import possible_targets, schedulers_of, targets
 from webhook.doctor.pods import candidate, dry_run_pod
-from webhook.doctor.registration import POLICY_NAMES
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
 from webhook.mapping.document.validation import ListChoice, guard_lists
@@ -105,7 +104,6 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
         "outcome": policy_now(api, release),
         "configurations": list_objects(api, COLLECTION, Object),
         "validations": list_objects(api, VALIDATING.collection, Object),
-        "admission_policies": _admission_policies(api),
         "stored": _if_present(read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", StoredCertificates)),
         "namespaces": _namespaces(api),
         "deployed": _deployed(api, release),
@@ -210,17 +208,6 @@ async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool) -> Clust
 async def _namespaces(api: Api) -> Sequence[Namespace]:
     found = [item.metadata for item in await list_objects(api, "/api/v1/namespaces", Item)]
     return [Namespace(each.name, each.labels or {}, each.annotations or {}) for each in found]
-
-
-async def _admission_policies(api: Api) -> list[Object]:
-    """The generated admission policies and bindings that exist; API servers before 1.36 do not serve all of the kinds."""
-    paths = [
-        f"/apis/{API_VERSION}/{kind.lower()}{resource}/{name}"
-        for kind, name in POLICY_NAMES
-        for resource in ("admissionpolicies", "admissionpolicybindings")
-    ]
-    found = [await _if_present(read_object(api, path, Object)) for path in paths]
-    return [each for each in found if each is not None]
 
 
 async def _of_claims(api: Api, resource: str, kind: type[T]) -> list[T]:
