@@ -234,13 +234,11 @@ def test_rights_are_the_least(helm: Chart) -> None:
     assert rules(helm.render(VALUES["static"]), names) == always | everywhere | secret | watched
     assert rules(helm.render(VALUES["off"]), names) == always | everywhere | secret
     assert rules(helm.render(VALUES["secret"]), names) == always | everywhere | watched | written
-    swept = rights("", "list", "pods") | rights(NAMESPACE, "get create patch update", "leases", "vgpu-webhook-sweep")
-    assert rules(helm.render({"sweep": True}), names) == always | everywhere | secret | watched | written | swept
     claiming = rights("", "get list watch create delete", "resourceclaimtemplates") | rights(
         "", "get list watch", "pods"
     )
-    with_claims = helm.render({"claims": {"enabled": True}, "sweep": True})
-    assert rules(with_claims, names) == always | everywhere | secret | watched | written | swept | claiming
+    with_claims = helm.render({"claims": {"enabled": True}})
+    assert rules(with_claims, names) == always | everywhere | secret | watched | written | claiming
     quiet = {"ownerEvents": False}
     of_default = rights("default", "create get update", "events")
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written

@@ -1,7 +1,4 @@
-"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod.
-
-`treatment_of` is the rule of the check `untouched`, and of the sweep of a replica.
-"""
+"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod."""
 
 import itertools
 from collections import Counter
@@ -118,11 +115,11 @@ def untreated_pods(facts: ClusterFacts) -> Result:
     """
     spaces = {space.name: space for space in opted_in_of(facts)}
     let_through = matched_names_of(facts.policy)
-    found: dict[Treatment, list[str]] = {state: [] for state in get_args(Treatment)}
+    found: dict[_Treatment, list[str]] = {state: [] for state in get_args(_Treatment)}
     commands: dict[str, None] = {}
     for name, pod in all_pods(facts):
         if name in spaces:
-            state = treatment_of(pod, spaces[name], facts.policy, let_through)
+            state = _treatment_of(pod, spaces[name], facts.policy, let_through)
             found[state].append(f"{name}/{pod.metadata.name}")
             if state in {"missed", "outdated"}:
                 commands[_made_again(pod, name)] = None
@@ -345,11 +342,11 @@ def _names(vendor: Vendor) -> Iterator[str]:
         yield from itertools.islice(spellings, 1)
 
 
-Treatment: TypeAlias = Literal["no keys", "right", "missed", "outdated"]
+_Treatment: TypeAlias = Literal["no keys", "right", "missed", "outdated"]
 """What is known of a pod: it has no GPU keys, is as the policy would have it, or not, without or with the webhook's status."""
 
 
-def treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: MatchedNames) -> Treatment:
+def _treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: MatchedNames) -> _Treatment:
     """Whether a pod of an opted-in namespace is as the policy would have it; `let_through`: the names of the policy."""
     if not carries_name(pod, let_through):
         return "no keys"

@@ -88,7 +88,6 @@ from webhook.replica.run import (
     serving_names,
     started,
 )
-from webhook.replica.sweep import Sweep
 from webhook.request import ClaimTemplate
 from webhook.review import fitting
 from webhook.server.logs import Throttle
@@ -140,7 +139,6 @@ class ClusterOptions:
     Attributes:
         registration: who maintains the webhook configuration, a value of `RegistrationMode`.
         owner_events: whether Events about workloads are written.
-        sweep: whether pods are counted that are not as the policy would have them.
         claims: whether the templates of resource claims are created.
     """
 
@@ -150,7 +148,6 @@ class ClusterOptions:
     service: str | None
     registration: str
     owner_events: bool = True
-    sweep: bool = False
     claims: bool = False
 
 
@@ -201,8 +198,6 @@ class InCluster:
         self._release_namespace = release_namespace
         self._events = EventQueue(api, log)
         self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
-        sweep = Sweep(api, release_namespace, self._swept, lambda: self.current.policy, log)
-        self._sweep = sweep if options.sweep else None
         self._claim_templates = ClaimTemplates(api, log, self._templates_of) if options.claims else None
         self._live = LivePolicy(api, release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
         # A directory may have been read already.
@@ -254,8 +249,6 @@ class InCluster:
                 if each is not None:
                     tasks.create_task(each.run())
             await self.synced()
-            if self._sweep is not None:
-                tasks.create_task(self._sweep.run())
             await self._certificates.published.wait()
             if not self._off:
                 for reconciler in self._reconcilers:
@@ -419,18 +412,9 @@ class InCluster:
         yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
         if not self._off:
             yield from registration_metrics(self._reconcilers)
-        if self._sweep is not None:
-            yield from self._sweep.metrics()
         if self._claim_templates is not None:
             what = "Templates of resource claims, by what became of a request for one."
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
-
-    def _swept(self) -> list[Namespace]:
-        """The namespaces whose pods the webhook should have changed."""
-        policy = self.current.policy
-        spared = policy.never_touched | {self._release_namespace}
-        found = map(_namespace, self._namespaces.reflector.objects.values())
-        return [each for each in found if opted_in(each, policy) and each.name not in spared]
 
     @property
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:

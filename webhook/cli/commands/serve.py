@@ -96,11 +96,6 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     help="Whether Events on workloads, such as Deployments, tell that their pods are changed or denied.",
 )
 @click.option(
-    "--sweep",
-    is_flag=True,
-    help="Count every ten minutes the pods that are not as the policy would have them, for a metric.",
-)
-@click.option(
     "--claims",
     is_flag=True,
     help="Create the ResourceClaimTemplates of pods whose target writes resource claims; without it they are denied.",
