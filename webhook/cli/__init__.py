@@ -34,7 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",
     "registration": "Print the webhook configuration of a policy, for GitOps.",
-    "certs": "Show the certificates, or request new ones.",
+    "certs": "Request new certificates.",
     "codes": "Explain the reason codes (VGW###).",
 }
 """The commands, each in the module of its name, with their lines in the overview, which must not import them."""
