@@ -87,7 +87,7 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"replicaCount": "two"}, "'/replicaCount': got string, want integer"),
         ({"image": {"name": "x"}}, "'/image'.*additional properties 'name' not allowed|additional properties 'name'"),
         ({"image": {"digest": "latest"}}, "/image/digest': 'latest' does not match pattern"),
-        ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static', 'off'"),
+        ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static'"),
         ({"registration": {"url": "http://x"}}, "/registration/url"),
         ({"registration": {"url": "https://x y"}}, "/registration/url"),
         ({"registration": {"url": "https://x"}}, "/registration/url"),
@@ -232,7 +232,6 @@ def test_rights_are_the_least(helm: Chart) -> None:
         written |= rights("", "create patch update", kind, REGISTRATION)
     assert rules(helm.render({}), names) == always | everywhere | secret | watched | written
     assert rules(helm.render(VALUES["static"]), names) == always | everywhere | secret | watched
-    assert rules(helm.render(VALUES["off"]), names) == always | everywhere | secret
     assert rules(helm.render(VALUES["secret"]), names) == always | everywhere | watched | written
     claiming = rights("", "get list watch create delete", "resourceclaimtemplates") | rights(
         "", "get list watch", "pods"
@@ -242,7 +241,6 @@ def test_rights_are_the_least(helm: Chart) -> None:
     quiet = {"ownerEvents": False}
     of_default = rights("default", "create get update", "events")
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written
-    assert rules(helm.render({**VALUES["off"], **quiet}), names) == always | own_events | secret
 
 
 def test_playground_is_off_until_it_is_wanted(helm: Chart) -> None:

@@ -20,13 +20,6 @@ from certs.state import fingerprint
 from certs.store import Directory, Store
 from webhook.server.metrics import counter, gauge
 
-WARNED: Final = dt.timedelta(days=14)
-"""How long before its end to warn of a certificate; or a quarter of its life, if that is shorter."""
-
-WARNED_LIFE: Final = 0.25
-REMINDER: Final = 3600.0
-"""Seconds between two checks of the certificates' validity; the warning is repeated once a day."""
-
 SHOWN: Final = 16
 """Digits of a fingerprint in lines for people: 64 bits."""
 
@@ -50,7 +43,6 @@ class Certificates:
         bundle: the CAs that were published last, PEM.
         published: set once there are any, or something else is known to distribute them.
         republished: called with the CAs whenever they change.
-        watched: the argument.
         troubled: called with reports that an operator should see.
     """
 
@@ -63,13 +55,12 @@ class Certificates:
         self.troubled: Callable[[Report[ReportKind]], None] = lambda _: None
         self._log = log
         self._trust = Trust(settle)
-        self.watched = watched
+        self._watched = watched
         self._rotations = {"serving": 0, "ca": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._trouble = ""
         self._clients: ClientCAs | None = None
         self._clients_trouble = ""
-        self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
         self._ca: x509.Certificate | None = None
 
@@ -79,15 +70,14 @@ class Certificates:
             store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, report=self._report
         )
 
-    def follow(self, directory: Directory, names: Collection[str], *, trusting: bool) -> None:
-        """Serve a provided pair in a directory.
+    def follow(self, directory: Directory, names: Collection[str]) -> None:
+        """Serve a provided pair in a directory; at once, where nobody shows what callers trust.
 
         Args:
             directory: the directory.
             names: the names that the certificate must have.
-            trusting: what callers trust is unknown, or does not matter: the pair is served at once.
         """
-        trust = None if trusting else lambda: self._trust
+        trust = (lambda: self._trust) if self._watched else None
         self.upkeep = ProvidedPair(directory, self.tls, names, trust=trust, publish=self._publish, report=self._report)
 
     def follow_clients(self, file: Path) -> None:
@@ -105,7 +95,6 @@ class Certificates:
         async with asyncio.TaskGroup() as tasks:
             if self.upkeep is not None:
                 tasks.create_task(self.upkeep.run())
-                tasks.create_task(self._remind())
             if self._clients is not None:
                 tasks.create_task(self._clients.run())
 
@@ -157,7 +146,7 @@ class Certificates:
             yield "ca", self.upkeep.ca
 
     def _publish(self, bundle: bytes) -> None:
-        if not self.watched:
+        if not self._watched:
             self.observe([frozenset(by_der(bundle))])
         if bundle != self.bundle or not self.published.is_set():
             self.bundle = bundle
@@ -188,27 +177,6 @@ class Certificates:
         if counted:
             self._failures[report.kind] += 1
             self.troubled(report)
-
-    async def _remind(self) -> None:
-        while True:
-            self.remind(_now())
-            await asyncio.sleep(REMINDER)
-
-    def remind(self, now: dt.datetime) -> None:
-        """Warn once a day of each certificate that expires soon."""
-        shown = list(self._shown())
-        certificates = [certificate for _, certificate in shown]
-        self._reminded = {
-            certificate: when for certificate, when in self._reminded.items() if certificate in certificates
-        }
-        for kind, certificate in shown:
-            begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-            near = now > end - min(WARNED, (end - begin) * WARNED_LIFE)
-            if near and (
-                certificate not in self._reminded or now - self._reminded[certificate] >= dt.timedelta(days=1)
-            ):
-                self._reminded[certificate] = now
-                self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
 
 
 def _now() -> dt.datetime:

@@ -224,7 +224,6 @@ class InCluster:
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
-        self._off = mode is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
@@ -240,22 +239,19 @@ class InCluster:
         The webhook configuration is written only after everything was read, and the CAs for callers are known.
         """
         async with asyncio.TaskGroup() as tasks:
-            followed = self._followed()
-            if "registration" in followed:
-                tasks.create_task(self._first_reading())
-            for reflector in followed.values():
+            tasks.create_task(self._first_reading())
+            for reflector in self._followed().values():
                 tasks.create_task(reflector.run())
             for each in (self._live, self._image_volumes, self._events, self._owner_events, self._claim_templates):
                 if each is not None:
                     tasks.create_task(each.run())
             await self.synced()
             await self._certificates.published.wait()
-            if not self._off:
-                for reconciler in self._reconcilers:
-                    tasks.create_task(reconciler.run())
-                await self._certificates.served()
-                for reconciler in self._reconcilers:
-                    reconciler.check()
+            for reconciler in self._reconcilers:
+                tasks.create_task(reconciler.run())
+            await self._certificates.served()
+            for reconciler in self._reconcilers:
+                reconciler.check()
 
     async def synced(self) -> None:
         """Return once every namespace, the policy of the cluster and what it serves are known."""
@@ -410,8 +406,7 @@ class InCluster:
         yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
         what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
         yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
-        if not self._off:
-            yield from registration_metrics(self._reconcilers)
+        yield from registration_metrics(self._reconcilers)
         if self._claim_templates is not None:
             what = "Templates of resource claims, by what became of a request for one."
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
@@ -422,9 +417,11 @@ class InCluster:
 
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
         """What is followed here, by the name in metrics."""
-        followed: dict[str, Reflector[Any, Any]] = {"namespaces": self._namespaces.reflector}
-        if not self._off or self._certificates.watched:
-            followed |= {"registration": self._registrations, "validation": self._validations}
+        followed: dict[str, Reflector[Any, Any]] = {
+            "namespaces": self._namespaces.reflector,
+            "registration": self._registrations,
+            "validation": self._validations,
+        }
         if self._managed:
             followed["replicas"] = self._replicas
         if self._secret is not None:
@@ -516,16 +513,14 @@ def serve_clustered(
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
-    watched = certificate_options.certificate_dir is None or where.registration != RegistrationMode.OFF.value
     log = logger(log_level)
-    certificates = certificates_of(certificate_options, log, watched=watched)
+    certificates = certificates_of(certificate_options, log, watched=True)
 
     async def work() -> None:
         secret, trusted = None, ""
         if certificate_options.certificate_dir is not None:
             directory = Directory(certificate_options.certificate_dir)
-            certificates.follow(directory, [_called(address), *certificate_options.extra_names], trusting=not watched)
+            certificates.follow(directory, [_called(address), *certificate_options.extra_names])
             trusted = str(directory.path / BUNDLE)
         elif certificate_options.state_dir is not None:
             directory = Directory(certificate_options.state_dir)

@@ -382,7 +382,7 @@ def serve_standalone(
 
     async def work() -> None:
         if certificate_options.certificate_dir is not None:
-            certificates.follow(directory, certificate_options.extra_names, trusting=True)
+            certificates.follow(directory, certificate_options.extra_names)
         else:
             certificates.keep(directory, certificate_options.rules(CA_NAME, serving_names(options.listen)))
         await started(certificates)

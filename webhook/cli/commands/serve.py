@@ -83,10 +83,9 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
 )
 @click.option(
     "--registration",
-    type=click.Choice(["managed", "static", "off"]),
+    type=click.Choice(["managed", "static"]),
     default="managed",
-    help="Whether the webhook maintains its webhook configuration (managed), only reports differences (static), or does "
-    "neither (off).",
+    help="Whether the webhook maintains its webhook configuration (managed), or only reports differences (static).",
 )
 @click.option(
     "--owner-events",
