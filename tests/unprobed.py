@@ -15,7 +15,7 @@ def unprobed_policy(documents: Iterable[Document], settings: Document | None = N
         MappingError: a document is not in order, or contradicts another one.
     """
     prepared = [prepare(document) for document in documents]
-    return combine({draft.vendor.name: draft for draft in prepared}, settings_of(settings, None))
+    return combine({draft.vendor.name: draft for draft in prepared}, settings_of(settings))
 
 
 @cache

@@ -91,8 +91,6 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"registration": {"url": "http://x"}}, "/registration/url"),
         ({"registration": {"url": "https://x y"}}, "/registration/url"),
         ({"registration": {"url": "https://x"}}, "/registration/url"),
-        ({"clusterDomain": "Bad_Domain!"}, "/clusterDomain"),
-        ({"clusterDomain": "cluster.local."}, "/clusterDomain"),
         ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),
         ({"settings": {"nodeNmae": "deny"}}, "additional properties 'nodeNmae' not allowed"),
         ({"shim": {"installer": {"image": {"tag": ""}}}}, "needs a tag or a digest"),
@@ -352,9 +350,7 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     """A Secret is mounted read-only; cert-manager's has the names by which API servers call."""
     objects = helm.render(VALUES["cert-manager"])
     certificate = one(objects, "Certificate", "vgpu-webhook-tls")["spec"]
-    assert certificate["dnsNames"] == [
-        "vgpu-webhook.gpu-system.svc", "vgpu-webhook.gpu-system.svc.cluster.local", "webhook.example",
-    ]  # fmt: skip
+    assert certificate["dnsNames"] == ["vgpu-webhook.gpu-system.svc", "webhook.example"]
     assert certificate["ipAddresses"] == ["192.0.2.1"]
     assert "--certificate-dir=/etc/vgpu-webhook/certificates" in args(objects)
     mounted = {each["name"]: each for each in pod_of(one(objects, "Deployment"))["volumes"]}

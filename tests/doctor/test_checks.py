@@ -62,18 +62,11 @@ from webhook.doctor.facts import (
     TemplateDryRun,
 )
 from webhook.doctor.result import Level, Missing
-from webhook.labels import STATUS
 from webhook.pod import Pod
 from webhook.request import ClaimTemplate
 
 TOLD = Path(__file__).parent / "told.txt"
 GPU = {"nvidia.com/gpu": "1"}
-NOTES = '{"containers":{"a":{"notes":["VGW601: x","VGW602: y"]},"b":{"notes":["VGW601: x","VGW: z"]}}}'
-
-
-def noted(name: str) -> Pod:
-    """A pod with notes in its status."""
-    return pod(name, annotations={STATUS: NOTES})
 
 
 def owned(name: str, kind: str, owner: str) -> Pod:
@@ -378,12 +371,6 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("untouched", WARNING, "4 GPU pods", but(pods={"team": MISSED})),
     ("untouched", WARNING, "9 GPU pods", but(pods={"team": [owned("a", "StatefulSet", f"s{number}") for number in range(9)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [owned("a", "Job", "nightly-28000000")]})),
-    ("notes", OK, "noted nothing", HEALTHY),
-    ("notes", OK, "noted nothing", but(pods={"team": [pod("forged", annotations={STATUS: '{"containers":[]}'})]})),
-    ("notes", OK, "noted something", but(pods={"team": [noted("a"), noted("b")]})),
-    ("notes", OK, "", but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})),
-    ("notes", WARNING, "could not be read", but(namespaces=REFUSED)),
-    ("notes", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("dry-run", OK, "is changed", HEALTHY),
     ("dry-run", WARNING, "no dry run could be made", but(dry_run=REFUSED)),
     ("dry-run", WARNING, "not by the webhook", but(dry_run=DryRun("team", "x: 1", "exceeded quota: q"))),
@@ -529,7 +516,6 @@ def test_each_check_has_its_ends() -> None:
         "events",
         "namespaces",
         "untouched",
-        "notes",
         "sharing",
         "systems",
         "claims",

@@ -91,7 +91,6 @@ def test_broken_ca(tmp_path: Path) -> None:
         (["--state-dir", "a", "--certificate-dir", "b"], "exclude each other"),
         (["--extra-name", "a b"], "--extra-name a b: must be a DNS name or an IP address"),
         (["--extra-name", "0.0.0.0"], "must be a DNS name or an IP address"),
-        (["--cluster-domain", "-"], "--cluster-domain -: must be a DNS name"),
         (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
         (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are not valid PEM"),
         (["--certificate-dir", "tests"], "the serving certificate is missing: tests must contain tls.crt and tls.key"),
@@ -243,13 +242,6 @@ async def test_environment_variables_count(tmp_path: Path) -> None:
             key: value for key, value in answer.json["response"].items() if key == "auditAnnotations"
         }
         assert (await server.logged("review"))["reason"] == "not_opted_in"
-
-
-async def test_target_and_settings(tmp_path: Path) -> None:
-    """An unknown target stops the start."""
-    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--target", "nobody")
-    assert result.exit_code == 1
-    assert "nobody" in result.stderr
 
 
 def test_nothing_heavy_is_imported() -> None:

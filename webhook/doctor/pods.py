@@ -1,7 +1,6 @@
 """Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod."""
 
 import itertools
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -26,7 +25,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Pod, decode_pod
-from webhook.reasons import BY_CODE, Denied, Reason
+from webhook.reasons import Denied, Reason
 
 
 def opted_in_of(facts: ClusterFacts) -> list[Namespace]:
@@ -155,27 +154,6 @@ def _made_again(pod: Pod, namespace: str) -> str:
     return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
 
 
-def notes(facts: ClusterFacts) -> Result:
-    """What did the webhook note in the status of pods?"""
-    require_pods(facts)
-    counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in opted_in_of(facts)}
-    for name, pod in all_pods(facts):
-        if name in counts:
-            counts[name].update(_noted(pod))
-    lines = [
-        f"{name}: "
-        + ", ".join(
-            f"{reason.code} ({reason.explanation.title}) in {counted(number, 'pod')}"
-            for reason, number in sorted(found.items(), key=lambda count: count[0].code)
-        )
-        for name, found in counts.items()
-        if found
-    ]
-    if lines:
-        return ok("the webhook noted something on pods that needs no action; for more: vgpu-webhook codes CODE", *lines)
-    return ok("the webhook noted nothing on pods")
-
-
 def dry_run(facts: ClusterFacts) -> Result:
     """Is a pod changed that is created as a dry run?"""
     trial = facts.dry_run
@@ -220,24 +198,6 @@ def dry_run(facts: ClusterFacts) -> Result:
 def _titled(namespace: Namespace) -> str:
     mode = namespace.labels.get(MODE)
     return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
-
-
-class _NotedContainer(msgspec.Struct):
-    notes: list[str] = []
-
-
-class _Status(msgspec.Struct):
-    containers: dict[str, _NotedContainer] = {}
-
-
-def _noted(pod: Pod) -> set[Reason]:
-    """The reasons of the notes in a pod's status; none if it is not the webhook's."""
-    try:
-        status = msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status)
-    except msgspec.DecodeError:
-        return set()
-    codes = (note.partition(":")[0] for container in status.containers.values() for note in container.notes)
-    return {BY_CODE[code] for code in codes if code in BY_CODE}
 
 
 def claims(facts: ClusterFacts) -> Result:

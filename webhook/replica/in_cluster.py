@@ -524,7 +524,7 @@ def serve_clustered(
             trusted = str(directory.path / BUNDLE)
         elif certificate_options.state_dir is not None:
             directory = Directory(certificate_options.state_dir)
-            names = [*_names(address, certificate_options.cluster_domain), *serving_names(options.listen)]
+            names = [_called(address), *serving_names(options.listen)]
             certificates.keep(directory, certificate_options.rules(CA_NAME, names))
             await started(certificates)
             trusted = str(directory.path / BUNDLE)
@@ -536,7 +536,7 @@ def serve_clustered(
             if certificates.upkeep is None:
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=WEBHOOK)
                 # The same on all replicas: with the name of a machine, each would make a certificate of its own.
-                names = [*_names(address, certificate_options.cluster_domain), *LOOPBACK]
+                names = [_called(address), *LOOPBACK]
                 certificates.keep(secret, certificate_options.rules(CA_NAME, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
@@ -575,9 +575,3 @@ def _called(address: ServiceReference | str) -> str:
     if isinstance(address, str):
         return urlsplit(address).hostname or ""
     return f"{address.name}.{address.namespace}.svc"
-
-
-def _names(address: ServiceReference | str, cluster_domain: str) -> list[str]:
-    """The names by which API servers, and others in the cluster, call."""
-    called = _called(address)
-    return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]
