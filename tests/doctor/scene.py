@@ -186,7 +186,6 @@ HEALTHY = ClusterFacts(
     deployed=True,
     daemon_sets=[INSTALLER, PLUGIN],
     placed=PLACED,
-    variables=[],
     device_classes=[],
     resource_slices=[],
     templates=[],

@@ -56,7 +56,6 @@ from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DryRun,
-    ForeignVariable,
     HandshakeResult,
     Scheduler,
     TemplateDryRun,
@@ -142,8 +141,6 @@ SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
 ALIYUN = node("n4", "aliyun.com/gpu-mem")
 MORE = partial(outcome, acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
-EXCEPTED = partial(outcome, settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
-DISABLED = ForeignVariable("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
 """As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
@@ -382,15 +379,6 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", FAILED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "the shim's volume", but(dry_run=DryRun("team", "x: 1", "violates PodSecurity: hostPath"))),
-    ("variables", OK, "0 settings", HEALTHY),
-    ("variables", OK, "1 setting", but(variables=[replace(DISABLED, value="force")])),
-    ("variables", OK, "1 setting", lambda: but(variables=[DISABLED], outcome=EXCEPTED())),
-    ("variables", OK, "1 setting", lambda: but(variables=[DISABLED], outcome=outcome(settings="target: aliyun"))),
-    ("variables", WARNING, "could not be read", but(variables=REFUSED)),
-    ("variables", ERROR, "that the guard denies (VGW605)", but(variables=[DISABLED])),
-    ("variables", ERROR, "that the guard denies", but(variables=[DISABLED, replace(DISABLED, source="configmap hami/other")])),
-    ("variables", ERROR, "that the guard denies", lambda: but(variables=[DISABLED], outcome=VOLCANO())),
-    ("variables", ERROR, "guard denies", lambda: but(variables=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED())),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", lambda: but(outcome=NO_TARGET())),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),

@@ -136,7 +136,6 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("namespaces", "pods", "`list` `namespaces`", pods.namespaces),
     Check("untouched", "pods", "`list` `pods` of these namespaces", pods.untreated_pods),
     Check("dry-run", "pods", "`create` `pods` of an opted-in namespace", pods.dry_run),
-    Check("variables", "pods", "`list` `configmaps` everywhere", nodes.variables),
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
     Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),

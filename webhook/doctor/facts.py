@@ -311,15 +311,6 @@ class Scheduler:
     lease: float | Missing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignVariable:
-    """A variable that another system writes into every container, and the object that configures it."""
-
-    source: str
-    env: str
-    value: str
-
-
 @dataclass(frozen=True)
 class ClusterFacts:
     """Everything that the checks look at.
@@ -343,7 +334,6 @@ class ClusterFacts:
         deployed: whether the webhook's own namespace has its Deployment.
         daemon_sets: device plugins and installers of the shim.
         placed: the nodes of their pods, by the name of the DaemonSet.
-        variables: variables that other systems write into every container.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
         resource_slices: all ResourceSlices, likewise; read only for targets that write resource claims, as the next two.
         templates: the webhook's ResourceClaimTemplates.
@@ -369,7 +359,6 @@ class ClusterFacts:
     deployed: bool | Missing = NOT_TRIED
     daemon_sets: Sequence[Workload] | Missing = NOT_TRIED
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
-    variables: Sequence[ForeignVariable] | Missing = NOT_TRIED
     device_classes: Sequence[Item] | Missing = NOT_TRIED
     resource_slices: Sequence[ResourceSlice] | Missing = NOT_TRIED
     templates: Sequence[Item] | Missing = NOT_TRIED
