@@ -29,7 +29,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "playground": "Show on a page what becomes of what you write.",
     "diff": "Show what another policy would treat differently.",
     "schema": "Print the JSON Schema of what people write.",
-    "completion": "Print a script for a shell that completes commands.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",
