@@ -87,7 +87,7 @@ def test_percentage_that_another_webhook_leaves() -> None:
     assert "nvidia.com/gpumem-percentage" in reported.message
 
 
-WRITES = load_policy(target="dra-hami")
+WRITES = policy(settings="target: dra-hami")
 
 
 def stored(data: dict[str, Any], in_force: Policy = WRITES) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_what_is_claimed_stays() -> None:
     """Neither another target nor a namespace's default changes a claim of ours; whoever judges agrees."""
     data = stored(pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}))
     for in_force, annotations in (
-        (load_policy(target="nvidia"), {}),
+        (policy(settings="target: nvidia"), {}),
         (WRITES, {"vgpu-webhook.io/target": "kai", "vgpu-webhook.io/default-cores": "30"}),
     ):
         context = Context(Namespace("team", OPTED_IN, annotations), "privileged")
@@ -251,7 +251,7 @@ def test_devices_are_not_hidden_from_a_claim() -> None:
     assert ["NVIDIA_VISIBLE_DEVICES" in each for each in env] == [False, True]
 
 
-MANAGES = load_policy(target="dra-vgpu-manager")
+MANAGES = policy(settings="target: dra-vgpu-manager")
 
 
 def on_one_device(*mebibytes: int) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def test_containers_on_one_device_have_a_request_each() -> None:
     assert {"requests": ["gpu-0", "gpu-1", "gpu-2"], "matchAttribute": "manager.nvidia.com/uuid"} in constraints
 
 
-@pytest.mark.parametrize("in_force", [MANAGES, load_policy(target="nvidia"), load_policy(target="dra-hami")])
+@pytest.mark.parametrize("in_force", [MANAGES, policy(settings="target: nvidia"), policy(settings="target: dra-hami")])
 def test_several_requests_stay(in_force: Policy) -> None:
     """A second pass, and whoever judges, reads the same and needs the same, whatever the target is now."""
     first = decided(on_one_device(1024, 2048, 1024), MANAGES)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
-_TOKEN: Final = re.compile(r"\s+|'[^']*'|\w+|\.\?|\[\?|&&|\|\||[!=]=|[!.,()\[\]{}]")
+_TOKEN: Final = re.compile(r"\s+|'[^']*'|\w+|\.\?|&&|\|\||!=|[!.,()\[\]{}]")
 _OPERATORS: Final = {
     "&&": " and ",
     "||": " or ",
@@ -20,8 +20,7 @@ _OPERATORS: Final = {
     "{": "CelMap({",
     "}": "})",
 }
-_FIELDS: Final = {"metadata", "spec", "labels", "annotations", "userInfo", "username", "applies"}
-_KNOWN: Final = {"exists", "orValue", "split", "startsWith", "matches", "string", "0", *_FIELDS}
+_KNOWN: Final = {"object", "exists", "orValue", "split", "startsWith", "matches", "metadata", "spec", "0"}
 
 
 class CelText(str):
@@ -69,11 +68,10 @@ class CelOptional:
         return other if self._value is None else self._value
 
 
-def evaluated(expression: str, about: dict[str, Any], **others: Any) -> bool:
-    """The value of an expression for an object, and others that it names."""
-    values = {name: cel_value(data) for name, data in {"object": about, **others}.items()}
-    names = {**values, "CelList": CelList, "CelMap": CelMap, "string": lambda value: CelText(str(value))}
-    value = eval("".join(_translated(_tokens(expression), set(values))), names)
+def evaluated(expression: str, about: dict[str, Any]) -> bool:
+    """The value of an expression for an object."""
+    names = {"object": cel_value(about), "CelList": CelList, "CelMap": CelMap}
+    value = eval("".join(_translated(_tokens(expression))), names)
     assert isinstance(value, bool)
     return value
 
@@ -93,18 +91,16 @@ def _tokens(expression: str) -> list[str]:
     return [token for token in found if not token.isspace()]
 
 
-def _translated(tokens: list[str], variables: set[str]) -> Iterator[str]:
+def _translated(tokens: list[str]) -> Iterator[str]:
     yield "("
+    variables: set[str] = set()
     brackets: list[str] = []
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else ""
         if token == "[":
-            is_index = before in {")", "]", *variables, *_FIELDS}
+            is_index = before in {")", "]"}
             brackets.append("]" if is_index else "])")
             yield "[" if is_index else "CelList(["
-        elif token == "[?":
-            brackets.append(")")
-            yield ".optional("
         elif token == "]":
             yield brackets.pop()
         elif token == ".?":

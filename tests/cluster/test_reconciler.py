@@ -567,14 +567,6 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     assert replica.reconciler.registered is None
 
 
-async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
-    """In the mode `off` nothing is requested, so the right to read a webhook configuration is not needed."""
-    replica = Replica(api, clock, mode=RegistrationMode.OFF)
-    await replica.look()
-    assert api.calls == []
-    assert replica.reconciler.registered is None
-
-
 async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
     """By what was read or written last, for those who decide whether another replica knows better."""
     replica = Replica(api, clock)

@@ -2,14 +2,12 @@
 
 import datetime as dt
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,7 +19,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
 from webhook.mapping.document.schema import API_VERSION as DOCUMENTS
-from webhook.replica.sweep import LEASE
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -73,8 +70,7 @@ def options(folder: Path) -> tuple[str, ...]:
 def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
     """The webhook in a cluster without a webhook configuration, until it has made one."""
     plane.client.delete(GROUP, KIND, NAME)
-    plane.client.delete("coordination.k8s.io/v1", "leases", LEASE, OWN)
-    with in_cluster.serving(plane, folder, *options(folder), "--sweep") as process:
+    with in_cluster.serving(plane, folder, *options(folder)) as process:
         yield process
 
 
@@ -212,10 +208,6 @@ def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
     assert "\x1b" not in text.stdout
     assert max(map(len, text.stdout.splitlines())) <= 100
     assert plane.client.list("v1", "pods", TEAM) == []
-    # It sweeps, too, and exposes what it found.
-    (plain,) = re.findall(r"ready: \S+ (http://\S+) ", (webhook / "webhook.log").read_text())
-    with urlopen(f"{plain}/metrics", timeout=10) as response:
-        assert "vgpu_webhook_untreated_pods" in response.read().decode()
 
 
 def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:

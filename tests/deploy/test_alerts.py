@@ -20,9 +20,7 @@ RUNBOOK = "docs/runbook.md"
 @pytest.fixture(scope="module")
 def rules(helm: Chart) -> dict[str, Any]:
     """The groups of rules for Prometheus."""
-    spec: dict[str, Any] = one(helm.render({"prometheusRule": {"enabled": True}, "sweep": True}), "PrometheusRule")[
-        "spec"
-    ]
+    spec: dict[str, Any] = one(helm.render({"prometheusRule": {"enabled": True}}), "PrometheusRule")["spec"]
     return spec
 
 

@@ -88,12 +88,10 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"replicaCount": "two"}, "'/replicaCount': got string, want integer"),
         ({"image": {"name": "x"}}, "'/image'.*additional properties 'name' not allowed|additional properties 'name'"),
         ({"image": {"digest": "latest"}}, "/image/digest': 'latest' does not match pattern"),
-        ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static', 'off'"),
+        ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static'"),
         ({"registration": {"url": "http://x"}}, "/registration/url"),
         ({"registration": {"url": "https://x y"}}, "/registration/url"),
         ({"registration": {"url": "https://x"}}, "/registration/url"),
-        ({"clusterDomain": "Bad_Domain!"}, "/clusterDomain"),
-        ({"clusterDomain": "cluster.local."}, "/clusterDomain"),
         ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),
         ({"settings": {"nodeNmae": "deny"}}, "additional properties 'nodeNmae' not allowed"),
         ({"shim": {"installer": {"image": {"tag": ""}}}}, "needs a tag or a digest"),
@@ -233,19 +231,15 @@ def test_rights_are_the_least(helm: Chart) -> None:
         written |= rights("", "create patch update", kind, REGISTRATION)
     assert rules(helm.render({}), names) == always | everywhere | secret | watched | written
     assert rules(helm.render(VALUES["static"]), names) == always | everywhere | secret | watched
-    assert rules(helm.render(VALUES["off"]), names) == always | everywhere | secret
     assert rules(helm.render(VALUES["secret"]), names) == always | everywhere | watched | written
-    swept = rights("", "list", "pods") | rights(NAMESPACE, "get create patch update", "leases", "vgpu-webhook-sweep")
-    assert rules(helm.render({"sweep": True}), names) == always | everywhere | secret | watched | written | swept
     claiming = rights("", "get list watch create delete", "resourceclaimtemplates") | rights(
         "", "get list watch", "pods"
     )
-    with_claims = helm.render({"claims": {"enabled": True}, "sweep": True})
-    assert rules(with_claims, names) == always | everywhere | secret | watched | written | swept | claiming
+    with_claims = helm.render({"claims": {"enabled": True}})
+    assert rules(with_claims, names) == always | everywhere | secret | watched | written | claiming
     quiet = {"ownerEvents": False}
     of_default = rights("default", "create get update", "events")
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written
-    assert rules(helm.render({**VALUES["off"], **quiet}), names) == always | own_events | secret
 
 
 def test_playground_is_off_until_it_is_wanted(helm: Chart) -> None:
@@ -357,9 +351,7 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     """A Secret is mounted read-only; cert-manager's has the names by which API servers call."""
     objects = helm.render(VALUES["cert-manager"])
     certificate = one(objects, "Certificate", "vgpu-webhook-tls")["spec"]
-    assert certificate["dnsNames"] == [
-        "vgpu-webhook.gpu-system.svc", "vgpu-webhook.gpu-system.svc.cluster.local", "webhook.example",
-    ]  # fmt: skip
+    assert certificate["dnsNames"] == ["vgpu-webhook.gpu-system.svc", "webhook.example"]
     assert certificate["ipAddresses"] == ["192.0.2.1"]
     assert "--certificate-dir=/etc/vgpu-webhook/certificates" in args(objects)
     mounted = {each["name"]: each for each in pod_of(one(objects, "Deployment"))["volumes"]}

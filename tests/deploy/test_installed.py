@@ -1,21 +1,11 @@
 """An installed release, as far as it can be tried without a node: what it has no right to, what no upgrade can change."""
 
-import asyncio
-import contextlib
-import datetime as dt
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import structlog
 
 from tests.controlplane.client import Client
 from tests.controlplane.plane import ControlPlane
-from webhook.admission.decision import Namespace
-from webhook.cluster.client.api import StatusError
-from webhook.cluster.client.connection import connect
-from webhook.mapping.load import load_policy
-from webhook.replica.sweep import LEASE, PERIOD, TURN, Sweep
 
 from .charts import INJECT, RELEASE, REQUIRED, Chart
 from .helm import HelmError
@@ -87,41 +77,3 @@ def test_other_selector_is_refused(helm: Chart, where: list[str]) -> None:
     options = ("--reset-then-reuse-values", "--set", "nameOverride=shares", "--set", "fullnameOverride=vgpu-webhook")
     with pytest.raises(HelmError, match=r"the Deployment vgpu-webhook selects other pods .*restore nameOverride"):
         helm.run("upgrade", RELEASE, str(helm.folder), *INJECT, *where, *options)
-
-
-POLICY = load_policy()
-
-
-async def swept(kubeconfig: Path, now: dt.datetime) -> int | None:
-    """How many pods a turn counts; None if it is not this replica's."""
-    api = await connect(kubeconfig)
-    try:
-        sweep = Sweep(api, NAMESPACE, lambda: [Namespace(OTHER)], lambda: POLICY, structlog.get_logger())
-        await sweep.turn(now)
-        return None if sweep.counts is None else sweep.counts.total()
-    finally:
-        await api.close()
-
-
-def test_the_sweep_has_the_rights_that_it_needs(
-    helm: Chart, control_plane: ControlPlane, where: list[str], tmp_path: Path
-) -> None:
-    """With a real token: it makes the Lease, takes another turn, and lists pods; without the value, nothing of that."""
-    client = control_plane.client
-    file = control_plane.write_kubeconfig(tmp_path / "kubeconfig", token=client.account_token(RELEASE, NAMESPACE))
-    now = dt.datetime.now(dt.UTC)
-    with pytest.raises(StatusError, match="forbidden"):
-        asyncio.run(swept(file, now))
-    helm.run("upgrade", RELEASE, str(helm.folder), *INJECT, *where, "--reset-then-reuse-values", "--set", "sweep=true")
-
-    def permitted() -> bool:
-        with contextlib.suppress(StatusError):  # the API server learns of rights a moment later
-            return asyncio.run(swept(file, now)) is not None
-        return False
-
-    control_plane.wait_until(permitted, "permitted", 30)
-    assert asyncio.run(swept(file, now)) is None
-    later = now + dt.timedelta(seconds=PERIOD + TURN)
-    assert asyncio.run(swept(file, later)) is not None
-    lease = client.get("coordination.k8s.io/v1", "leases", LEASE, NAMESPACE).accepted()["spec"]
-    assert dt.datetime.fromisoformat(lease["renewTime"]) == later

@@ -83,7 +83,6 @@ def hooks(chart: Chart, plane: ControlPlane, values: Object) -> list[str]:
         # Replicas with rights that are not the chart's would write the configuration again, while the Service goes.
         ({"rbac": {"create": False}}, []),
         ({"registration": {"mode": "static"}}, []),
-        ({"registration": {"mode": "off"}}, []),
     ],
 )
 def test_hooks_are_rendered_with_the_rights_of_an_installer(

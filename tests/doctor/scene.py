@@ -12,7 +12,6 @@ import msgspec
 from certs.ca import Pair, issue, make_ca
 from webhook import __version__
 from webhook.admission.decision import Namespace
-from webhook.admission_policies import guard_objects, hide_objects
 from webhook.cluster.client.api import Object
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import ConfigMap
@@ -168,7 +167,6 @@ LIBRARIES = daemon_set("plugin", PLUGINS, "/usr/local/libraries")
 PLACED = {"gpu/shim": frozenset({"n1", "n2"}), "gpu/plugin": frozenset({"n1"})}
 
 OUTCOME = outcome()
-POLICIES = [*guard_objects(OUTCOME.policy, "1", "Warn"), *hide_objects(OUTCOME.policy, "1")]
 HEALTHY = ClusterFacts(
     now=NOW,
     release="gpu",
@@ -176,7 +174,6 @@ HEALTHY = ClusterFacts(
     outcome=OUTCOME,
     configurations=[configuration("later"), registered(OUTCOME)],
     validations=[registered(OUTCOME, kind=VALIDATING)],
-    admission_policies=POLICIES,
     backend=None,
     handshakes=[HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
     stored=secret(LEAF, AUTHORITY),
@@ -189,7 +186,6 @@ HEALTHY = ClusterFacts(
     deployed=True,
     daemon_sets=[INSTALLER, PLUGIN],
     placed=PLACED,
-    variables=[],
     device_classes=[],
     resource_slices=[],
     templates=[],

@@ -27,7 +27,6 @@ from tests.doctor.scene import (
     PLACED,
     PLUGIN,
     PLUGINS,
-    POLICIES,
     REFUSED,
     amended,
     bundle,
@@ -57,24 +56,16 @@ from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DryRun,
-    ForeignVariable,
     HandshakeResult,
     Scheduler,
     TemplateDryRun,
 )
 from webhook.doctor.result import Level, Missing
-from webhook.labels import STATUS
 from webhook.pod import Pod
 from webhook.request import ClaimTemplate
 
 TOLD = Path(__file__).parent / "told.txt"
 GPU = {"nvidia.com/gpu": "1"}
-NOTES = '{"containers":{"a":{"notes":["VGW601: x","VGW602: y"]},"b":{"notes":["VGW601: x","VGW: z"]}}}'
-
-
-def noted(name: str) -> Pod:
-    """A pod with notes in its status."""
-    return pod(name, annotations={STATUS: NOTES})
 
 
 def owned(name: str, kind: str, owner: str) -> Pod:
@@ -143,17 +134,13 @@ NO_TARGET = partial(outcome, settings="{}\n")
 PLUGIN_MODE = partial(outcome, nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 ALL_PLUGIN = partial(outcome, settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 """Without a target, which may be one of those whose shim is injected."""
-OTHER_LABEL = partial(outcome, settings="optInLabel: a/b\ntarget: nvidia\n")
 VOLCANO = partial(outcome, settings="target: volcano")
 SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
 OF_SLICES = partial(outcome, settings="target: dra-nvidia-mig")
 SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
 ALIYUN = node("n4", "aliyun.com/gpu-mem")
-CHANGED_POLICIES = [POLICIES[0] | {"spec": POLICIES[0]["spec"] | {"variables": []}}, *POLICIES[1:]]
 MORE = partial(outcome, acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
-EXCEPTED = partial(outcome, settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
-DISABLED = ForeignVariable("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
 """As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
@@ -317,14 +304,6 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
     ("order", ERROR, "only for pods of a scheduler", but(configurations=[configuration("00-kai", **BY_SCHEDULER)])),
     ("order", OK, "before all", but(configurations=[configuration("mutating-kai", **BY_SCHEDULER)])),
-    ("admission-policies", OK, "makes them: vgpu-webhook-guard, vgpu-webhook-hide", HEALTHY),
-    ("admission-policies", OK, "none of ours", but(admission_policies=[])),
-    ("admission-policies", WARNING, "could not be read", but(admission_policies=REFUSED)),
-    ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[1:])),
-    ("admission-policies", WARNING, "are not those", but(admission_policies=POLICIES[:3])),
-    ("admission-policies", WARNING, "are not those", lambda: but(outcome=OTHER_LABEL())),
-    ("admission-policies", WARNING, "are not those", but(admission_policies=CHANGED_POLICIES)),
-    ("admission-policies", WARNING, "are not those", lambda: but(outcome=outcome(settings="timeoutSeconds: 6\n"))),
     ("bundle", OK, "trusts 1 CA", HEALTHY),
     ("bundle", OK, "trusts 2 CAs", but(validations=[], configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -389,12 +368,6 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("untouched", WARNING, "4 GPU pods", but(pods={"team": MISSED})),
     ("untouched", WARNING, "9 GPU pods", but(pods={"team": [owned("a", "StatefulSet", f"s{number}") for number in range(9)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [owned("a", "Job", "nightly-28000000")]})),
-    ("notes", OK, "noted nothing", HEALTHY),
-    ("notes", OK, "noted nothing", but(pods={"team": [pod("forged", annotations={STATUS: '{"containers":[]}'})]})),
-    ("notes", OK, "noted something", but(pods={"team": [noted("a"), noted("b")]})),
-    ("notes", OK, "", but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})),
-    ("notes", WARNING, "could not be read", but(namespaces=REFUSED)),
-    ("notes", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("dry-run", OK, "is changed", HEALTHY),
     ("dry-run", WARNING, "no dry run could be made", but(dry_run=REFUSED)),
     ("dry-run", WARNING, "not by the webhook", but(dry_run=DryRun("team", "x: 1", "exceeded quota: q"))),
@@ -406,15 +379,6 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", FAILED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED.replace(ENFORCE, PODS)))),
     ("dry-run", ERROR, "the shim's volume", but(dry_run=DryRun("team", "x: 1", "violates PodSecurity: hostPath"))),
-    ("variables", OK, "0 settings", HEALTHY),
-    ("variables", OK, "1 setting", but(variables=[replace(DISABLED, value="force")])),
-    ("variables", OK, "1 setting", lambda: but(variables=[DISABLED], outcome=EXCEPTED())),
-    ("variables", OK, "1 setting", lambda: but(variables=[DISABLED], outcome=outcome(settings="target: aliyun"))),
-    ("variables", WARNING, "could not be read", but(variables=REFUSED)),
-    ("variables", ERROR, "that the guard denies (VGW605)", but(variables=[DISABLED])),
-    ("variables", ERROR, "that the guard denies", but(variables=[DISABLED, replace(DISABLED, source="configmap hami/other")])),
-    ("variables", ERROR, "that the guard denies", lambda: but(variables=[DISABLED], outcome=VOLCANO())),
-    ("variables", ERROR, "guard denies", lambda: but(variables=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED())),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", lambda: but(outcome=NO_TARGET())),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
@@ -538,10 +502,8 @@ def test_each_check_has_its_ends() -> None:
     # What was reported may be over.
     assert {name for name, levels in ends.items() if ERROR not in levels} == {
         "events",
-        "admission-policies",
         "namespaces",
         "untouched",
-        "notes",
         "sharing",
         "systems",
         "claims",

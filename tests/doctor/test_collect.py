@@ -291,40 +291,6 @@ async def test_labels_of_nodes() -> None:
     assert (read.name, set(read.resources), dict(read.labels)) == ("n1", {"nvidia.com/gpu"}, {"a": "b"})
 
 
-DEVICES = """
-nvidia:
-  resourceCountName: nvidia.com/gpu
-  gpuCorePolicy: {policy}
-"""
-"""What HAMi's chart makes of its values (4707fb02, charts/hami/templates/scheduler/device-configmap.yaml), the first lines."""
-
-
-@pytest.mark.parametrize(
-    "data, found",
-    [
-        ({"device-config.yaml": DEVICES.format(policy="disable")}, ["disable"]),
-        ({"device-config.yaml": DEVICES.format(policy="default")}, ["default"]),
-        ({"device-config.yaml": DEVICES.format(policy="")}, []),
-        ({"device-config.yaml": "nvidia: [1]"}, []),
-        ({"device-config.yaml": "a: [" * 5000}, []),
-        ({"device-config.yaml": "a: 2026-99-99"}, []),
-        ({"device-config.yaml": ""}, []),
-        ({"other.yaml": "nvidia: {gpuCorePolicy: disable}"}, []),
-        (None, []),
-    ],
-)
-async def test_what_another_system_writes(data: dict[str, str] | None, found: list[str]) -> None:
-    """It is read from that system's ConfigMaps, found by their label in any namespace."""
-    config_map = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
-    api = reading({"/api/v1/configmaps": [config_map]})
-    chosen = (await collect_facts(api, "gpu", NOW)).variables
-    assert not isinstance(chosen, Missing)
-    assert [choice.value for choice in chosen] == found
-    assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
-    queries = [query for _, path, query in api.requests if path == "/api/v1/configmaps"]
-    assert {query["labelSelector"] for query in queries} == {"app.kubernetes.io/component=hami-scheduler"}
-
-
 async def test_what_the_webhook_reported() -> None:
     """Its own Warning Events of the last hour, those of cluster-wide objects too, the newest first."""
 

@@ -32,12 +32,11 @@ def test_a_single_file(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_file(tmp_path: Path) -> None:
-    """One document or none; what the command line says counts before it."""
+    """One document or none."""
     path = tmp_path / "settings.yaml"
     path.write_text("target: aliyun\nneverTouched: [x]\n")
-    assert load_policy(None, path).settings.target == "aliyun"
-    policy = load_policy(None, path, "vcuda")
-    assert policy.settings.target == "vcuda"
+    policy = load_policy(None, path)
+    assert policy.settings.target == "aliyun"
     assert {"x", "kube-system", "kube-node-lease"} == policy.never_touched
     path.write_text("\n")
     assert settings_in(path) is None
@@ -59,12 +58,6 @@ def test_unreadable_files_are_the_callers_business(tmp_path: Path) -> None:
     """A missing file is no mistake of a document."""
     with pytest.raises(FileNotFoundError):
         load_policy(tmp_path / "nowhere")
-
-
-def test_an_unknown_target_of_the_command_line_is_reported() -> None:
-    """Even without a settings document."""
-    with pytest.raises(MappingError, match="no vendor is called 'nobody'"):
-        load_policy(target="nobody")
 
 
 def test_built_in_documents() -> None:

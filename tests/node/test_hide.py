@@ -1,13 +1,6 @@
 """Hidden devices in real containers: the image says that it sees all, as CUDA's do, and its program sees none."""
 
-from collections.abc import Iterator
-
 import pytest
-
-from tests.controlplane.client import plural
-from tests.test_admission_policies import policy
-from webhook.admission_policies import hide_objects
-from webhook.cluster.registration.desired import API_VERSION
 
 from .pods import Pods, share
 from .releases import Release
@@ -29,32 +22,27 @@ def shown(pods: Pods) -> tuple[str, str]:
     return of_share, other
 
 
-@pytest.fixture(params=["nobody", "policy", "webhook"])
-def hider(request: pytest.FixtureRequest, release: Release) -> Iterator[str]:
-    """What hides devices, in force."""
-    hider: str = request.param
+@pytest.fixture(params=["shown", "hidden"])
+def made(request: pytest.FixtureRequest, release: Release) -> str:
+    """Whether devices are hidden, once that is in force."""
+    made: str = request.param
     client = release.plane.client
-    objects = hide_objects(policy(target="nvidia"), "1") if hider == "policy" else []
-    for each in objects:
-        client.create(each).accepted()
-    setting = f"settings.target=nvidia,settings.hideDevices={str(hider == 'webhook').lower()}"
+    setting = f"settings.target=nvidia,settings.hideDevices={str(made == 'hidden').lower()}"
     release.run("upgrade", "--reset-then-reuse-values", "--set", setting)
     release.settled()
 
     def in_force() -> bool:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}}
         spec = {"containers": [{"name": "main", "image": GPU_OF_CUDA}]}
-        made = client.create({**pod, "spec": spec}, "team", dry_run=True).accepted()
-        return ("env" in made["spec"]["containers"][0]) == (hider != "nobody")
+        stored = client.create({**pod, "spec": spec}, "team", dry_run=True).accepted()
+        return ("env" in stored["spec"]["containers"][0]) == (made == "hidden")
 
-    release.plane.wait_until(in_force, f"{hider} in force", 60)
-    yield hider
-    for each in objects:
-        client.delete(API_VERSION, plural(each["kind"]), each["metadata"]["name"])
+    release.plane.wait_until(in_force, f"devices {made}", 60)
+    return made
 
 
-def test_an_image_that_sees_all(hider: str, pods: Pods) -> None:
+def test_an_image_that_sees_all(made: str, pods: Pods) -> None:
     """Beside a share, which sees what it was given, and in a pod without any; only without all that it sees everything."""
     of_share, other = shown(pods)
     assert of_share not in {"all", "void"}
-    assert other == ("all" if hider == "nobody" else "void")
+    assert other == ("void" if made == "hidden" else "all")

@@ -442,7 +442,7 @@ def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
     site = Site("https://webhook.example/mutate")
-    where = ClusterOptions(None, None, None, None, "managed", sweep=True, claims=True)
+    where = ClusterOptions(None, None, None, None, "managed", claims=True)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.validations()

@@ -47,7 +47,7 @@ class Scene:
 
 
 async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path: Path) -> None:
-    """The first CA is served at once, and shown."""
+    """The first CA is served at once."""
     scene = Scene(settle=100.0)
     scene.certificates.keep(Directory(tmp_path), RULES)
     assert scene.certificates.failure() == "no certificate is served yet"
@@ -56,7 +56,6 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
     await scene.certificates.served()
     assert scene.certificates.failure() is None
     assert scene.certificates.bundle == (tmp_path / "ca.crt").read_bytes()
-    assert [line.split(" ")[1] for line in scene.certificates.lines()] == ["serving", "ca"]
     samples = scene.samples()
     assert samples["vgpu_webhook_certificate_rotations_total", "serving"] == 0
     leaf = scene.certificates.tls.certificate
@@ -125,60 +124,30 @@ async def test_trouble_is_counted_logged_and_handed_on() -> None:
     assert scene.certificates.failure() == "no certificate is served yet; the store: is on fire"
 
 
-@pytest.mark.parametrize("days, warned", [(60, False), (74, False), (77, True), (95, True)])
-async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) -> None:
-    """From two weeks before, once a day."""
-    scene = Scene()
-    scene.certificates.keep(Directory(tmp_path), RULES)
-    assert scene.certificates.upkeep is not None
-    await scene.certificates.upkeep.start()
-    moment = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-    for hours in (0, 1, 25):
-        scene.certificates.remind(moment + dt.timedelta(hours=hours))
-    warnings = [line for line in scene.log if line["event"] == "certificate_ending"]
-    assert len(warnings) == (2 if warned else 0)
-    assert all(line["level"] == "warning" and line["kind"] == "serving" for line in warnings)
-
-
-async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
-    """A certificate that ends keeps nobody from hearing that its CA does; another one reports its own end only."""
+async def test_a_provided_pair_is_served_at_once(tmp_path: Path) -> None:
+    """Without a cluster nobody shows what callers trust: they do not wait, and another CA is a rotation of its own."""
     moment = dt.datetime.now(dt.UTC)
     authority = make_ca("theirs", moment, dt.timedelta(days=8))
-    scene = Scene()
-    scene.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
+    scene = Scene(settle=100.0)
+    scene.certificates.follow(Directory(tmp_path), ["localhost"])
     outside = scene.certificates.upkeep
     assert isinstance(outside, ProvidedPair)
 
-    def warned_after(days: float) -> list[str]:
-        before = len(scene.log)
-        scene.certificates.remind(moment + dt.timedelta(days=days))
-        return [line["kind"] for line in scene.log[before:] if line["event"] == "certificate_ending"]
-
-    async def mounted(authority: Pair, hours: int) -> None:
-        leaf = issue(authority, ["localhost"], moment, dt.timedelta(days=8, hours=-hours))
+    async def mounted(authority: Pair) -> list[float]:
+        leaf = issue(authority, ["localhost"], moment)
         for name, content in (("ca.crt", authority.certificate_pem), ("tls.crt", leaf.certificate_pem)):
             (tmp_path / name).write_bytes(content)
         (tmp_path / "tls.key").write_bytes(leaf.key_pem)
         await outside.reconcile()
-
-    def rotations() -> list[float]:
         return [scene.samples()["vgpu_webhook_certificate_rotations_total", kind] for kind in ("serving", "ca")]
 
-    await mounted(authority, 0)
-    assert rotations() == [0, 0]
-    assert warned_after(5) == []
-    assert warned_after(6.5) == ["serving", "ca"]
-    assert warned_after(7) == []
-    await mounted(authority, 1)
-    assert rotations() == [1, 0]
-    assert warned_after(7.1) == ["serving"]
-    assert warned_after(7.6) == ["ca"]
-    await mounted(make_ca("other", moment), 2)
-    assert rotations() == [2, 1]
+    assert await mounted(authority) == [0, 0]
+    assert await mounted(authority) == [1, 0]
+    assert await mounted(make_ca("other", moment)) == [2, 1]
 
 
 async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
+    """It is counted beside that of the pair, and takes nobody's certificate for bad."""
     monkeypatch.setattr("webhook.replica.certificates.ClientCAs", partial(ClientCAs, poll=0.01))
     file, first = tmp_path / "clients.pem", make_ca("clients", dt.datetime.now(dt.UTC)).certificate_pem
     file.write_bytes(first)
@@ -187,10 +156,8 @@ async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path, mon
     async with alongside(scene.certificates.run()):
         file.write_bytes(b"garbage")
         await until(lambda: scene.log)
-        [line] = scene.certificates.lines()
-        assert line.startswith("certificates of clients: the CAs of clients are not valid PEM in")
+        assert scene.log[0]["message"].startswith("the CAs of clients are not valid PEM in")
         assert scene.certificates.failure() == "no certificate is served yet"
         assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
         file.write_bytes(first)
-        await until(lambda: not scene.certificates.lines())
-        assert [line["kind"] for line in scene.log] == ["invalid", "recovered"]
+        await until(lambda: [line["kind"] for line in scene.log] == ["invalid", "recovered"])

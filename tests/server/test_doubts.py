@@ -13,7 +13,8 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.admission.decision import Context, Namespace
 from webhook.admission.judge import judge_pod
-from webhook.mapping.load import load_policy
+from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.server.logs import ReviewLines, make_logger
@@ -24,7 +25,7 @@ from webhook.server.validate import DOUBT, MAX_DOUBTS, Doubts, Validate
 
 from .harness import review
 
-POLICY, OTHER = load_policy(), load_policy(target="volcano")
+POLICY, OTHER = load_policy(), build_policy((), parse("target: volcano", "settings")[0])
 LABELS = {"vgpu-webhook.io/inject": "enabled"}
 TEAM = Namespace("team", LABELS)
 ELSEWHERE = Namespace("team", LABELS, {"vgpu-webhook.io/target": "volcano"})

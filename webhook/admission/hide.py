@@ -35,13 +35,11 @@ class Hiding:
 
     Attributes:
         variables: the variables, each with the value that hides.
-        vendors: the vendors of this hardware.
         resources: the resource names by which a container requests some, in whatever keys.
         keys: the labels and annotations by which a pod does.
     """
 
     variables: Mapping[str, str]
-    vendors: tuple[Vendor, ...]
     resources: NameSet
     keys: NameSet
 
@@ -54,24 +52,6 @@ def hiding_of(policy: Policy) -> Hiding | None:
         if known is not None:
             policy.memo.keep(_MEMO, known, _BYTES)
     return known
-
-
-def at_home(policy: Policy) -> list[Vendor]:
-    """The vendors whose keys the cluster serves, by its settings."""
-    served = {policy.settings.target, *policy.settings.served}
-    return [
-        vendor
-        for vendor in policy.in_force
-        if vendor.name in served and target_without_overrides(vendor, policy) is vendor
-    ]
-
-
-def target_without_overrides(vendor: Vendor, policy: Policy) -> Vendor | None:
-    """The vendor in whose keys a policy writes requests, where neither pod nor namespace says otherwise; None: it denies."""
-    try:
-        return target_of(vendor, Overrides(), policy)[0]
-    except Denied:
-        return None
 
 
 def show_devices(plan: Plan) -> None:
@@ -108,18 +88,28 @@ def hide_devices(plan: Plan) -> None:
 
 
 def _hiding(policy: Policy) -> Hiding | None:
-    families = {vendor.family for vendor in at_home(policy)}
+    served = {policy.settings.target, *policy.settings.served}
+    families = {
+        vendor.family for vendor in policy.in_force if vendor.name in served and _keeps_its_keys(vendor, policy)
+    }
     variables = _variables(vendor for vendor in policy.in_force if vendor.family in families)
     if not variables:
         return None
     # The runtimes of several makers may read one variable.
     families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
-    vendors = tuple(vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"})
-    through = [vendor.lets_through for vendor in vendors]
+    through = [vendor.lets_through for vendor in policy.vendors.values() if vendor.family in {*families, "any"}]
     resources = {name for each in through for name in (*(f"{prefix}*" for prefix in each.prefixes), *each.resources)}
     # Its own claims are of containers, and not of the whole pod.
     keys = {key for each in through for key in each.keys} - {CLAIM}
-    return Hiding(variables, vendors, NameSet.of(resources), NameSet.of(keys))
+    return Hiding(variables, NameSet.of(resources), NameSet.of(keys))
+
+
+def _keeps_its_keys(vendor: Vendor, policy: Policy) -> bool:
+    """Whether a policy leaves requests in the keys of a vendor, where neither pod nor namespace says otherwise."""
+    try:
+        return target_of(vendor, Overrides(), policy)[0] is vendor
+    except Denied:
+        return False
 
 
 def _variables(vendors: Iterable[Vendor]) -> dict[str, str]:
@@ -155,7 +145,7 @@ def _carries(plan: Plan, keys: NameSet) -> bool:
 
 
 def _requests(plan: Plan, slot: Slot, names: NameSet) -> bool:
-    """Whether a container will request a device of the hardware; 0 counts, too, as for the generated policy."""
+    """Whether a container will request a device of the hardware; 0 counts, too."""
     edits = plan.edits.container(slot)
     resources, written = slot.container.resources, edits.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})

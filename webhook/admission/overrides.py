@@ -173,15 +173,6 @@ def too_large(memory: Memory | None, device: SelectedDevice) -> str | None:
     return None
 
 
-OVERRIDES: Final = (
-    labels.TARGET,
-    labels.DEFAULT_DEVICES,
-    labels.DEFAULT_MEMORY,
-    labels.DEFAULT_CORES,
-    labels.BARE_DEVICES,
-)
-"""The annotations of a namespace that override something."""
-
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 

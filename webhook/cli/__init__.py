@@ -29,13 +29,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     "playground": "Show on a page what becomes of what you write.",
     "diff": "Show what another policy would treat differently.",
     "schema": "Print the JSON Schema of what people write.",
-    "completion": "Print a script for a shell that completes commands.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",
     "registration": "Print the webhook configuration of a policy, for GitOps.",
-    "admission-policies": "Print policies that API servers apply themselves.",
-    "certs": "Show the certificates, or request new ones.",
+    "certs": "Request new certificates.",
     "codes": "Explain the reason codes (VGW###).",
 }
 """The commands, each in the module of its name, with their lines in the overview, which must not import them."""
@@ -50,8 +48,7 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
-        command = getattr(import_module(f"webhook.cli.commands.{name}"), name)
+        command = getattr(import_module(f"webhook.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
         return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
 

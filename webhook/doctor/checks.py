@@ -116,12 +116,6 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("validation", "registration", "`list` `validatingwebhookconfigurations`", registration.validation),
     Check("order", "registration", "`list` `mutatingwebhookconfigurations`", registration.order),
     Check(
-        "admission-policies",
-        "registration",
-        "`get` mutating- and validatingadmissionpolicies and their bindings",
-        registration.stale_policies,
-    ),
-    Check(
         "bundle",
         "certificates",
         "`list` `mutatingwebhookconfigurations`; `get` the Secret `vgpu-webhook-certificates`",
@@ -141,9 +135,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     ),
     Check("namespaces", "pods", "`list` `namespaces`", pods.namespaces),
     Check("untouched", "pods", "`list` `pods` of these namespaces", pods.untreated_pods),
-    Check("notes", "pods", "`list` `pods` of opted-in namespaces", pods.notes),
     Check("dry-run", "pods", "`create` `pods` of an opted-in namespace", pods.dry_run),
-    Check("variables", "pods", "`list` `configmaps` everywhere", nodes.variables),
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
     Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),

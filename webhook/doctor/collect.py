@@ -7,13 +7,12 @@ import asyncio
 import dataclasses
 import datetime as dt
 import ssl
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 from cryptography import x509
 
 from webhook.admission.decision import Namespace
@@ -29,9 +28,8 @@ from webhook.cluster.client.api import (
     list_objects,
     read_object,
 )
-from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
-from webhook.cluster.registration.desired import API_VERSION, AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
+from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
@@ -42,7 +40,6 @@ from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DryRun,
-    ForeignVariable,
     HandshakeResult,
     Item,
     Node,
@@ -59,12 +56,10 @@ from webhook.doctor.facts import (
     moment,
     tried,
 )
-from webhook.doctor.nodes import possible_targets, schedulers_of, targets
+from webhook.doctor.nodes import schedulers_of, targets
 from webhook.doctor.pods import candidate, dry_run_pod
-from webhook.doctor.registration import POLICY_NAMES
 from webhook.doctor.result import NOT_TRIED, Missing
 from webhook.labels import STATUS
-from webhook.mapping.document.validation import ListChoice, guard_lists
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
@@ -105,7 +100,6 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
         "outcome": policy_now(api, release),
         "configurations": list_objects(api, COLLECTION, Object),
         "validations": list_objects(api, VALIDATING.collection, Object),
-        "admission_policies": _admission_policies(api),
         "stored": _if_present(read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", StoredCertificates)),
         "namespaces": _namespaces(api),
         "deployed": _deployed(api, release),
@@ -145,7 +139,6 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
         _all(
             {
                 "dry_run": _trial(api, seen),
-                "variables": read_foreign_variables(api, seen),
                 "device_classes": _of_claims(api, "deviceclasses", Item),
             }
         ),
@@ -210,17 +203,6 @@ async def _with_readiness(api: Api, seen: ClusterFacts, *, every: bool) -> Clust
 async def _namespaces(api: Api) -> Sequence[Namespace]:
     found = [item.metadata for item in await list_objects(api, "/api/v1/namespaces", Item)]
     return [Namespace(each.name, each.labels or {}, each.annotations or {}) for each in found]
-
-
-async def _admission_policies(api: Api) -> list[Object]:
-    """The generated admission policies and bindings that exist; API servers before 1.36 do not serve all of the kinds."""
-    paths = [
-        f"/apis/{API_VERSION}/{kind.lower()}{resource}/{name}"
-        for kind, name in POLICY_NAMES
-        for resource in ("admissionpolicies", "admissionpolicybindings")
-    ]
-    found = [await _if_present(read_object(api, path, Object)) for path in paths]
-    return [each for each in found if each is not None]
 
 
 async def _of_claims(api: Api, resource: str, kind: type[T]) -> list[T]:
@@ -297,37 +279,6 @@ async def _nodes_of(api: Api, daemon_set: Workload) -> frozenset[str]:
     path = f"/api/v1/namespaces/{daemon_set.metadata.namespace}/pods"
     pods = await list_objects(api, path, PlacedPod, {"labelSelector": labels})
     return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
-
-
-async def read_foreign_variables(api: Api, facts: ClusterFacts) -> list[ForeignVariable]:
-    """Read the configured variables of the guard lists that this cluster's mappings name.
-
-    Raises:
-        ApiError: the ConfigMaps cannot be listed.
-    """
-    names = {entry.named for vendor in possible_targets(facts) for entry in vendor.document.guard if entry.named}
-    places = [place for name in sorted(names) for place in guard_lists()[name].chosen]
-    found = await asyncio.gather(*(_chosen_at(api, place) for place in places))
-    return [choice for some in found for choice in some]
-
-
-async def _chosen_at(api: Api, place: ListChoice) -> list[ForeignVariable]:
-    query = {"labelSelector": place.config_maps}
-    found = []
-    for each in await list_objects(api, "/api/v1/configmaps", StoredConfigMap, query):
-        value = await asyncio.to_thread(_value, (each.data or {}).get(place.key, ""), place.path)
-        if value is not None:
-            source = f"configmap {each.metadata.namespace}/{each.metadata.name}"
-            found.append(ForeignVariable(source, place.env, value))
-    return found
-
-
-def _value(text: str, path: Iterable[str]) -> str | None:
-    """The text at a path of a YAML document; None if there is none, or the document is not YAML."""
-    try:
-        return found_at(yaml.safe_load(text), str, *path)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
 
 
 async def read_reported(api: Api, release: str, now: dt.datetime) -> list[ReportedEvent]:

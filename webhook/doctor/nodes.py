@@ -1,7 +1,4 @@
-"""Checks of nodes: their resources, the scheduler, one shim rather than two, variables that other systems write.
-
-The guard lists define where another system is configured to write variables into every container. If its webhook is called
-between two calls of ours, and the guard denies such a variable, the second call would deny the pod.
+"""Checks of nodes: their resources, the scheduler, one shim rather than two.
 
 Also the chart's values that fit a cluster, from what its nodes offer and which schedulers run.
 """
@@ -14,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
-from webhook.doctor.facts import ClusterFacts, ForeignVariable, Node, Scheduler, Workload
+from webhook.doctor.facts import ClusterFacts, Node, Scheduler, Workload
 from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
 from webhook.mapping.document.schema import SharedName
 from webhook.mapping.model.names import Owner, index
@@ -22,7 +19,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import expression
-from webhook.reasons import Denied, Reason
+from webhook.reasons import Denied
 
 
 def targets(facts: ClusterFacts) -> list[Vendor]:
@@ -304,30 +301,6 @@ def _meeting(plugin: Workload, installers: Sequence[Workload], facts: ClusterFac
     if known_nodes and len(known_nodes) == len(installers):
         nodes &= frozenset().union(*known_nodes)
     return [f"{plugin.name} mounts {folders}, on {listed(sorted(nodes))}"] if nodes else []
-
-
-def variables(facts: ClusterFacts) -> Result:
-    """Do other systems write variables that the guard denies?"""
-    found = known(facts.variables, "the ConfigMaps of other systems", "list configmaps in all namespaces")
-    clashing = [choice for choice in found if any(_denied(choice, facts))]
-    if not clashing:
-        return ok(f"the guard denies no variable that another system writes ({counted(len(found), 'setting')} found)")
-    values: dict[str, list[str]] = {}
-    for choice in clashing:
-        values.setdefault(choice.env, []).append(choice.value)
-    exceptions = ", ".join(f"{env}: [{', '.join(dict.fromkeys(some))}]" for env, some in values.items())
-    return error(
-        f"another webhook writes variables that the guard denies ({Reason.GUARDED.code})",
-        *(f"{choice.source}: {choice.env}={choice.value}" for choice in clashing),
-        hint=f"to allow them, add guardExceptions: {{{exceptions}}} to the settings",
-    )
-
-
-def _denied(choice: ForeignVariable, facts: ClusterFacts) -> Iterator[bool]:
-    excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
-    for vendor in possible_targets(facts):
-        rule = vendor.guard.catch(choice.env, choice.value)
-        yield rule is not None and rule.document.action not in {"allow", "warn"} and choice.value not in excepted
 
 
 _BARE: Final = (

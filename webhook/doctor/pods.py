@@ -1,10 +1,6 @@
-"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod.
-
-`treatment_of` is the rule of the check `untouched`, and of the sweep of a replica.
-"""
+"""Checks of namespaces and pods: which have opted in, which were missed, claims beside shares, a trial pod."""
 
 import itertools
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -29,7 +25,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.pod import Pod, decode_pod
-from webhook.reasons import BY_CODE, Denied, Reason
+from webhook.reasons import Denied, Reason
 
 
 def opted_in_of(facts: ClusterFacts) -> list[Namespace]:
@@ -118,11 +114,11 @@ def untreated_pods(facts: ClusterFacts) -> Result:
     """
     spaces = {space.name: space for space in opted_in_of(facts)}
     let_through = matched_names_of(facts.policy)
-    found: dict[Treatment, list[str]] = {state: [] for state in get_args(Treatment)}
+    found: dict[_Treatment, list[str]] = {state: [] for state in get_args(_Treatment)}
     commands: dict[str, None] = {}
     for name, pod in all_pods(facts):
         if name in spaces:
-            state = treatment_of(pod, spaces[name], facts.policy, let_through)
+            state = _treatment_of(pod, spaces[name], facts.policy, let_through)
             found[state].append(f"{name}/{pod.metadata.name}")
             if state in {"missed", "outdated"}:
                 commands[_made_again(pod, name)] = None
@@ -156,27 +152,6 @@ def _made_again(pod: Pod, namespace: str) -> str:
     if restarted is None:
         return f"create those {f'of each {kind}' if kind else 'without an owner'} again"
     return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
-
-
-def notes(facts: ClusterFacts) -> Result:
-    """What did the webhook note in the status of pods?"""
-    require_pods(facts)
-    counts: dict[str, Counter[Reason]] = {space.name: Counter() for space in opted_in_of(facts)}
-    for name, pod in all_pods(facts):
-        if name in counts:
-            counts[name].update(_noted(pod))
-    lines = [
-        f"{name}: "
-        + ", ".join(
-            f"{reason.code} ({reason.explanation.title}) in {counted(number, 'pod')}"
-            for reason, number in sorted(found.items(), key=lambda count: count[0].code)
-        )
-        for name, found in counts.items()
-        if found
-    ]
-    if lines:
-        return ok("the webhook noted something on pods that needs no action; for more: vgpu-webhook codes CODE", *lines)
-    return ok("the webhook noted nothing on pods")
 
 
 def dry_run(facts: ClusterFacts) -> Result:
@@ -223,24 +198,6 @@ def dry_run(facts: ClusterFacts) -> Result:
 def _titled(namespace: Namespace) -> str:
     mode = namespace.labels.get(MODE)
     return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
-
-
-class _NotedContainer(msgspec.Struct):
-    notes: list[str] = []
-
-
-class _Status(msgspec.Struct):
-    containers: dict[str, _NotedContainer] = {}
-
-
-def _noted(pod: Pod) -> set[Reason]:
-    """The reasons of the notes in a pod's status; none if it is not the webhook's."""
-    try:
-        status = msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status)
-    except msgspec.DecodeError:
-        return set()
-    codes = (note.partition(":")[0] for container in status.containers.values() for note in container.notes)
-    return {BY_CODE[code] for code in codes if code in BY_CODE}
 
 
 def claims(facts: ClusterFacts) -> Result:
@@ -345,11 +302,11 @@ def _names(vendor: Vendor) -> Iterator[str]:
         yield from itertools.islice(spellings, 1)
 
 
-Treatment: TypeAlias = Literal["no keys", "right", "missed", "outdated"]
+_Treatment: TypeAlias = Literal["no keys", "right", "missed", "outdated"]
 """What is known of a pod: it has no GPU keys, is as the policy would have it, or not, without or with the webhook's status."""
 
 
-def treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: MatchedNames) -> Treatment:
+def _treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: MatchedNames) -> _Treatment:
     """Whether a pod of an opted-in namespace is as the policy would have it; `let_through`: the names of the policy."""
     if not carries_name(pod, let_through):
         return "no keys"

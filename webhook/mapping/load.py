@@ -160,19 +160,18 @@ _NAMING: Final = frozenset({"translateTo", "copies", "claim", "target", "served"
 """Keys whose values name vendors."""
 
 
-def load_policy(mappings: Path | None = None, settings: Path | None = None, target: str | None = None) -> Policy:
+def load_policy(mappings: Path | None = None, settings: Path | None = None) -> Policy:
     """Load the policy of the built-in mappings and the documents of a folder.
 
     Args:
         mappings: a folder of ``*.yaml`` documents, or one file; each replaces the built-in vendor of its name or adds one.
         settings: a settings document.
-        target: overrides the setting of that name.
 
     Raises:
         MappingError: a document is invalid; all problems of all documents at once.
         OSError: a file cannot be read.
     """
-    return build_policy(documents_in(mappings), settings_in(settings), target)
+    return build_policy(documents_in(mappings), settings_in(settings))
 
 
 def documents_in(path: Path | None) -> list[Document]:
@@ -191,15 +190,12 @@ def settings_in(path: Path | None) -> Document | None:
     return documents[0] if documents else None
 
 
-def build_policy(
-    documents: Iterable[Document], settings: Document | None = None, target: str | None = None, *, partial: bool = False
-) -> Policy:
+def build_policy(documents: Iterable[Document], settings: Document | None = None, *, partial: bool = False) -> Policy:
     """Build the policy of the built-in mappings overridden by `documents`.
 
     Args:
         documents: the mappings.
         settings: the settings document.
-        target: overrides the setting of that name.
         partial: other documents could not be read: an unknown vendor may be one of them.
 
     Raises:
@@ -210,7 +206,7 @@ def build_policy(
     partial = partial or any(prepared is None for _, (prepared, _) in drafts)
     faulty = {prepared.vendor.name for _, (prepared, found) in drafts if prepared is not None and found}
     own = _by_vendor([(document, prepared) for document, (prepared, _) in drafts], problems)
-    chosen, wrong = _drafted_settings(settings, target)
+    chosen, wrong = _drafted_settings(settings)
     problems += wrong
     policy: Policy | None = None
     try:
@@ -248,10 +244,10 @@ def _by_vendor(drafts: Iterable[tuple[Document, Prepared | None]], problems: lis
     return found
 
 
-def _drafted_settings(document: Document | None, target: str | None) -> tuple[Settings | None, tuple[Problem, ...]]:
+def _drafted_settings(document: Document | None) -> tuple[Settings | None, tuple[Problem, ...]]:
     """Validate the settings as far as possible; None if a mistake in them may affect which names documents own."""
     try:
-        return settings_of(document, target), ()
+        return settings_of(document), ()
     except MappingError as error:
         owners = any(problem.path[:1] == ("owners",) for problem in error.problems)
         data = {} if document is None else document.data
@@ -303,14 +299,11 @@ def _placed_in(problem: Problem, own: Mapping[str, Prepared], settings: Document
     return problem if document is None else placed(problem, document)
 
 
-def settings_of(document: Document | None, target: str | None) -> Settings:
-    """Validate the settings; `target` overrides the one of the document."""
-    data = dict(document.data) if document is not None else {}
-    if target is not None:
-        data["target"] = target
-    document = document or Document(SETTINGS, data, {})
+def settings_of(document: Document | None) -> Settings:
+    """Validate the settings; without a document they are the defaults."""
+    document = document or Document(SETTINGS, {}, {})
     with problems_of(document.source):
-        return validated(Settings, data, document)
+        return validated(Settings, document.data, document)
 
 
 def _digest_of(mappings: Mapping[str, str], settings: Settings) -> str:

@@ -5,7 +5,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from cryptography import x509
 from prometheus_client.metrics_core import Metric
@@ -16,20 +16,8 @@ from certs.plan import Rules
 from certs.report import COUNTED, Report, ReportKind
 from certs.rotator import Rotator, spread
 from certs.serving import ClientCAs, ProvidedPair, Serving
-from certs.state import fingerprint
 from certs.store import Directory, Store
 from webhook.server.metrics import counter, gauge
-
-WARNED: Final = dt.timedelta(days=14)
-"""How long before its end to warn of a certificate; or a quarter of its life, if that is shorter."""
-
-WARNED_LIFE: Final = 0.25
-REMINDER: Final = 3600.0
-"""Seconds between two checks of the certificates' validity; the warning is repeated once a day."""
-
-SHOWN: Final = 16
-"""Digits of a fingerprint in lines for people: 64 bits."""
-
 
 Upkeep: TypeAlias = Rotator | ProvidedPair
 """What renews the certificate."""
@@ -50,7 +38,6 @@ class Certificates:
         bundle: the CAs that were published last, PEM.
         published: set once there are any, or something else is known to distribute them.
         republished: called with the CAs whenever they change.
-        watched: the argument.
         troubled: called with reports that an operator should see.
     """
 
@@ -63,13 +50,11 @@ class Certificates:
         self.troubled: Callable[[Report[ReportKind]], None] = lambda _: None
         self._log = log
         self._trust = Trust(settle)
-        self.watched = watched
+        self._watched = watched
         self._rotations = {"serving": 0, "ca": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._trouble = ""
         self._clients: ClientCAs | None = None
-        self._clients_trouble = ""
-        self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
         self._ca: x509.Certificate | None = None
 
@@ -79,20 +64,19 @@ class Certificates:
             store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, report=self._report
         )
 
-    def follow(self, directory: Directory, names: Collection[str], *, trusting: bool) -> None:
-        """Serve a provided pair in a directory.
+    def follow(self, directory: Directory, names: Collection[str]) -> None:
+        """Serve a provided pair in a directory; at once, where nobody shows what callers trust.
 
         Args:
             directory: the directory.
             names: the names that the certificate must have.
-            trusting: what callers trust is unknown, or does not matter: the pair is served at once.
         """
-        trust = None if trusting else lambda: self._trust
+        trust = (lambda: self._trust) if self._watched else None
         self.upkeep = ProvidedPair(directory, self.tls, names, trust=trust, publish=self._publish, report=self._report)
 
     def follow_clients(self, file: Path) -> None:
         """Require client certificates under the CAs in a file, and follow the file."""
-        self._clients = ClientCAs(file, self.tls, report=self._report_clients)
+        self._clients = ClientCAs(file, self.tls, report=self._log_and_count)
 
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Note the CAs (DER) of each webhook of the webhook configuration; None if there is no configuration."""
@@ -105,7 +89,6 @@ class Certificates:
         async with asyncio.TaskGroup() as tasks:
             if self.upkeep is not None:
                 tasks.create_task(self.upkeep.run())
-                tasks.create_task(self._remind())
             if self._clients is not None:
                 tasks.create_task(self._clients.run())
 
@@ -122,18 +105,6 @@ class Certificates:
         """Why no caller can be served now; None if callers can be."""
         found = self.tls.failure(_now())
         return found if found is None or not self._trouble else f"{found}; {self._trouble}"
-
-    def lines(self) -> list[str]:
-        """The certificates in use, and current problems, for people."""
-        now = _now()
-        lines = [
-            f"certificate: {kind} {fingerprint(certificate)[:SHOWN]}, valid until {end:%Y-%m-%d %H:%M} UTC, "
-            f"for {(end - now).days} days more"
-            for kind, certificate in self._shown()
-            for end in (certificate.not_valid_after_utc,)
-        ]
-        states = {"certificate": self._trouble, "certificates of clients": self._clients_trouble}
-        return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
 
     def metrics(self) -> Iterator[Metric]:
         """The certificates in use, rotations and failures, for Prometheus."""
@@ -157,16 +128,12 @@ class Certificates:
             yield "ca", self.upkeep.ca
 
     def _publish(self, bundle: bytes) -> None:
-        if not self.watched:
+        if not self._watched:
             self.observe([frozenset(by_der(bundle))])
         if bundle != self.bundle or not self.published.is_set():
             self.bundle = bundle
             self.published.set()
             self.republished(bundle)
-
-    def _report_clients(self, report: Report[ReportKind]) -> None:
-        self._clients_trouble = report.message if report.kind.failure else ""
-        self._log_and_count(report)
 
     def _report(self, report: Report[ReportKind]) -> None:
         if report.kind is ReportKind.SERVED:
@@ -188,27 +155,6 @@ class Certificates:
         if counted:
             self._failures[report.kind] += 1
             self.troubled(report)
-
-    async def _remind(self) -> None:
-        while True:
-            self.remind(_now())
-            await asyncio.sleep(REMINDER)
-
-    def remind(self, now: dt.datetime) -> None:
-        """Warn once a day of each certificate that expires soon."""
-        shown = list(self._shown())
-        certificates = [certificate for _, certificate in shown]
-        self._reminded = {
-            certificate: when for certificate, when in self._reminded.items() if certificate in certificates
-        }
-        for kind, certificate in shown:
-            begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-            near = now > end - min(WARNED, (end - begin) * WARNED_LIFE)
-            if near and (
-                certificate not in self._reminded or now - self._reminded[certificate] >= dt.timedelta(days=1)
-            ):
-                self._reminded[certificate] = now
-                self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
 
 
 def _now() -> dt.datetime:

@@ -88,7 +88,6 @@ from webhook.replica.run import (
     serving_names,
     started,
 )
-from webhook.replica.sweep import Sweep
 from webhook.request import ClaimTemplate
 from webhook.review import fitting
 from webhook.server.logs import Throttle
@@ -140,7 +139,6 @@ class ClusterOptions:
     Attributes:
         registration: who maintains the webhook configuration, a value of `RegistrationMode`.
         owner_events: whether Events about workloads are written.
-        sweep: whether pods are counted that are not as the policy would have them.
         claims: whether the templates of resource claims are created.
     """
 
@@ -150,7 +148,6 @@ class ClusterOptions:
     service: str | None
     registration: str
     owner_events: bool = True
-    sweep: bool = False
     claims: bool = False
 
 
@@ -201,8 +198,6 @@ class InCluster:
         self._release_namespace = release_namespace
         self._events = EventQueue(api, log)
         self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
-        sweep = Sweep(api, release_namespace, self._swept, lambda: self.current.policy, log)
-        self._sweep = sweep if options.sweep else None
         self._claim_templates = ClaimTemplates(api, log, self._templates_of) if options.claims else None
         self._live = LivePolicy(api, release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
         # A directory may have been read already.
@@ -229,7 +224,6 @@ class InCluster:
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
-        self._off = mode is RegistrationMode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
@@ -245,24 +239,19 @@ class InCluster:
         The webhook configuration is written only after everything was read, and the CAs for callers are known.
         """
         async with asyncio.TaskGroup() as tasks:
-            followed = self._followed()
-            if "registration" in followed:
-                tasks.create_task(self._first_reading())
-            for reflector in followed.values():
+            tasks.create_task(self._first_reading())
+            for reflector in self._followed().values():
                 tasks.create_task(reflector.run())
             for each in (self._live, self._image_volumes, self._events, self._owner_events, self._claim_templates):
                 if each is not None:
                     tasks.create_task(each.run())
             await self.synced()
-            if self._sweep is not None:
-                tasks.create_task(self._sweep.run())
             await self._certificates.published.wait()
-            if not self._off:
-                for reconciler in self._reconcilers:
-                    tasks.create_task(reconciler.run())
-                await self._certificates.served()
-                for reconciler in self._reconcilers:
-                    reconciler.check()
+            for reconciler in self._reconcilers:
+                tasks.create_task(reconciler.run())
+            await self._certificates.served()
+            for reconciler in self._reconcilers:
+                reconciler.check()
 
     async def synced(self) -> None:
         """Return once every namespace, the policy of the cluster and what it serves are known."""
@@ -403,11 +392,6 @@ class InCluster:
             message = f"{lead}{'; '.join(fitting(found, MAX_MESSAGE - len(lead) - len('…'.encode()), len('; ')))}"
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
-    def lines(self) -> list[str]:
-        """What is in force and in contact, for people."""
-        ages = [f"{what}: last contact {age:.0f} s ago" for what, age in self._ages() if age is not None]
-        return [*self._live.lines(), *ages]
-
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
         known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)
@@ -417,20 +401,10 @@ class InCluster:
         yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
         what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
         yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
-        if not self._off:
-            yield from registration_metrics(self._reconcilers)
-        if self._sweep is not None:
-            yield from self._sweep.metrics()
+        yield from registration_metrics(self._reconcilers)
         if self._claim_templates is not None:
             what = "Templates of resource claims, by what became of a request for one."
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
-
-    def _swept(self) -> list[Namespace]:
-        """The namespaces whose pods the webhook should have changed."""
-        policy = self.current.policy
-        spared = policy.never_touched | {self._release_namespace}
-        found = map(_namespace, self._namespaces.reflector.objects.values())
-        return [each for each in found if opted_in(each, policy) and each.name not in spared]
 
     @property
     def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
@@ -438,9 +412,11 @@ class InCluster:
 
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
         """What is followed here, by the name in metrics."""
-        followed: dict[str, Reflector[Any, Any]] = {"namespaces": self._namespaces.reflector}
-        if not self._off or self._certificates.watched:
-            followed |= {"registration": self._registrations, "validation": self._validations}
+        followed: dict[str, Reflector[Any, Any]] = {
+            "namespaces": self._namespaces.reflector,
+            "registration": self._registrations,
+            "validation": self._validations,
+        }
         if self._managed:
             followed["replicas"] = self._replicas
         if self._secret is not None:
@@ -532,20 +508,18 @@ def serve_clustered(
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
-    watched = certificate_options.certificate_dir is None or where.registration != RegistrationMode.OFF.value
     log = logger(log_level)
-    certificates = certificates_of(certificate_options, log, watched=watched)
+    certificates = certificates_of(certificate_options, log, watched=True)
 
     async def work() -> None:
         secret, trusted = None, ""
         if certificate_options.certificate_dir is not None:
             directory = Directory(certificate_options.certificate_dir)
-            certificates.follow(directory, [_called(address), *certificate_options.extra_names], trusting=not watched)
+            certificates.follow(directory, [_called(address), *certificate_options.extra_names])
             trusted = str(directory.path / BUNDLE)
         elif certificate_options.state_dir is not None:
             directory = Directory(certificate_options.state_dir)
-            names = [*_names(address, certificate_options.cluster_domain), *serving_names(options.listen)]
+            names = [_called(address), *serving_names(options.listen)]
             certificates.keep(directory, certificate_options.rules(CA_NAME, names))
             await started(certificates)
             trusted = str(directory.path / BUNDLE)
@@ -557,7 +531,7 @@ def serve_clustered(
             if certificates.upkeep is None:
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=WEBHOOK)
                 # The same on all replicas: with the name of a machine, each would make a certificate of its own.
-                names = [*_names(address, certificate_options.cluster_domain), *LOOPBACK]
+                names = [_called(address), *LOOPBACK]
                 certificates.keep(secret, certificate_options.rules(CA_NAME, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
@@ -596,9 +570,3 @@ def _called(address: ServiceReference | str) -> str:
     if isinstance(address, str):
         return urlsplit(address).hostname or ""
     return f"{address.name}.{address.namespace}.svc"
-
-
-def _names(address: ServiceReference | str, cluster_domain: str) -> list[str]:
-    """The names by which API servers, and others in the cluster, call."""
-    called = _called(address)
-    return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Mutate)
 
-CLUSTER_DOMAIN: Final = "cluster.local"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -72,7 +71,6 @@ class CertificateOptions:
         ca_settle: seconds within which all callers have learned of a CA.
         certificate_days: how long a serving certificate is valid.
         extra_names: additional DNS names and IP addresses.
-        cluster_domain: the domain of the cluster's Services.
         client_ca_file: the CAs of client certificates, which callers then have to present.
         inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs cert-manager itself injects.
     """
@@ -82,7 +80,6 @@ class CertificateOptions:
     ca_settle: float = SETTLE
     certificate_days: int = SERVING_LIFE.days
     extra_names: tuple[str, ...] = ()
-    cluster_domain: str = CLUSTER_DOMAIN
     client_ca_file: Path | None = None
     inject_ca_from: str | None = None
 
@@ -102,8 +99,6 @@ class CertificateOptions:
         for name in self.extra_names:
             if not can_be_called(name):
                 raise StartError(f"--extra-name {name}: must be a DNS name or an IP address, such as gpu.example.com")
-        if _HOST_NAME.fullmatch(self.cluster_domain) is None:
-            raise StartError(f"--cluster-domain {self.cluster_domain}: must be a DNS name, such as cluster.local")
         if self.inject_ca_from is not None and not all(self.inject_ca_from.partition("/")):
             raise StartError(f"--inject-ca-from {self.inject_ca_from}: write NAMESPACE/NAME of a Certificate")
 
@@ -259,12 +254,9 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         metrics.also(cluster.metrics)
     metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
-    def verbose() -> list[str]:
-        return [*([] if cluster is None else cluster.lines()), *certificates.lines()]
-
     reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
     pages = {} if options.pages is None else options.pages(service.current, limits)
-    plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks, verbose), **pages}, limits)
+    plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks), **pages}, limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))
     metrics.also(log_metric)
@@ -382,7 +374,7 @@ def serve_standalone(
 
     async def work() -> None:
         if certificate_options.certificate_dir is not None:
-            certificates.follow(directory, certificate_options.extra_names, trusting=True)
+            certificates.follow(directory, certificate_options.extra_names)
         else:
             certificates.keep(directory, certificate_options.rules(CA_NAME, serving_names(options.listen)))
         await started(certificates)

@@ -70,10 +70,10 @@
 {{- $values := dict
   "listen" "containerPorts.webhook" "plain-listen" "containerPorts.metrics" "url" "registration.url"
   "service" "fullnameOverride" "registration" "registration.mode" "drain-grace" "drain.graceSeconds" "log-level" "logLevel"
-  "owner-events" "ownerEvents" "sweep" "sweep" "claims" "claims.enabled" "playground" "playground"
-  "cluster-domain" "clusterDomain" "certificate-dir" "certificates.mode" "ca-settle" "certificates.caSettleSeconds"
+  "owner-events" "ownerEvents" "claims" "claims.enabled" "playground" "playground"
+  "certificate-dir" "certificates.mode" "ca-settle" "certificates.caSettleSeconds"
   "extra-name" "certificates.extraNames" "client-ca-file" "certificates.clientCaConfigMap" "settings" "settings"
-  "mappings" "mappings" "target" "settings.target" -}}
+  "mappings" "mappings" -}}
 {{- $without := list "standalone" "namespaces" "kubeconfig" "release-namespace" "state-dir" "version" "help" "h" -}}
 {{- $found := list -}}
 {{- range .Values.extraArgs -}}

@@ -83,10 +83,9 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
 )
 @click.option(
     "--registration",
-    type=click.Choice(["managed", "static", "off"]),
+    type=click.Choice(["managed", "static"]),
     default="managed",
-    help="Whether the webhook maintains its webhook configuration (managed), only reports differences (static), or does "
-    "neither (off).",
+    help="Whether the webhook maintains its webhook configuration (managed), or only reports differences (static).",
 )
 @click.option(
     "--owner-events",
@@ -94,11 +93,6 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     type=bool,
     default=True,
     help="Whether Events on workloads, such as Deployments, tell that their pods are changed or denied.",
-)
-@click.option(
-    "--sweep",
-    is_flag=True,
-    help="Count every ten minutes the pods that are not as the policy would have them, for a metric.",
 )
 @click.option(
     "--claims",
@@ -148,7 +142,6 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     envvar="VGPU_WEBHOOK_EXTRA_NAME",  # that of the parameter would be in the plural
     help="An additional DNS name or IP address of the server. Repeatable.",
 )
-@click.option("--cluster-domain", metavar="DOMAIN", default="cluster.local", help="The domain of Service names.")
 @click.option(
     "--client-ca-file",
     metavar="FILE",
@@ -160,11 +153,6 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     "--inject-ca-from",
     metavar="NS/NAME",
     help="The Certificate whose CAs cert-manager itself writes into the webhook configuration.",
-)
-@click.option(
-    "--target",
-    metavar="VENDOR",
-    help="The vendor that this cluster runs: requests of its hardware family are translated to it. Overrides the settings.",
 )
 @click.option(
     "--drain-grace",
@@ -192,7 +180,6 @@ def serve(
     standalone: bool,
     mappings: Path | None,
     settings: Path | None,
-    target: str | None,
     namespaces: Path | None,
     playground: bool,
     connections: int,
@@ -219,14 +206,14 @@ def serve(
 
         of_a_cluster = ("kubeconfig", "release_namespace", "url", "service", "inject_ca_from")
         _reject({name: others[name] for name in of_a_cluster}, "--standalone, which needs no cluster")
-        policy = configured_policy(mappings, settings, target)
+        policy = configured_policy(mappings, settings)
         known = load_namespaces(namespaces, policy.settings.opt_in_label)
         with _failures():
             serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
     from webhook.replica.in_cluster import ClusterOptions, serve_clustered
 
-    of_files = {"mappings": mappings, "settings": settings, "target": target, "namespaces": namespaces}
+    of_files = {"mappings": mappings, "settings": settings, "namespaces": namespaces}
     _reject(of_files, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
     with _failures():
         serve_clustered(options, _options(ClusterOptions, others), certificate_options, log_level, _announce)

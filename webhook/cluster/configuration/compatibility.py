@@ -125,7 +125,7 @@ def read_settings(text: str, source: str) -> SettingsRead:
                 return None, (_several(documents),)
             document = documents[0]
             try:
-                return ValidSettings(text, document, settings_of(document, None)), ()
+                return ValidSettings(text, document, settings_of(document)), ()
             except MappingError as error:
                 unsure = any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems)
                 rest = None if unsure else remainder(Settings, document.data, error.problems)

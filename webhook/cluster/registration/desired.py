@@ -35,11 +35,10 @@ from webhook.workloads import workloads_of
 
 
 class RegistrationMode(enum.Enum):
-    """Who maintains the webhook configuration: this program (`MANAGED`) or others. `STATIC` compares it, `OFF` does not."""
+    """Who maintains the webhook configuration: this program (`MANAGED`), or others (`STATIC`: it is only compared)."""
 
     MANAGED = "managed"
     STATIC = "static"
-    OFF = "off"
 
 
 NAME: Final = "00-vgpu-webhook"

@@ -255,7 +255,7 @@ _RESOURCES: Final = """\
   c.?resources.?limits.orValue({{}}),
   c.?resources.?requests.orValue({{}})
 ].exists(amounts, amounts.exists(name,
-  {condition}
+  {test}
 ))"""
 
 _KEYS: Final = """\
@@ -263,7 +263,7 @@ _KEYS: Final = """\
   object.metadata.?labels.orValue({{}}),
   object.metadata.?annotations.orValue({{}})
 ].exists(keys, keys.exists(key,
-  {condition}
+  {test}
 ))"""
 
 _OR: Final = "\n  || "
@@ -291,43 +291,19 @@ def fits(let_through: MatchedNames) -> bool:
 
 def match_expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for pods to let through; the same names make the same text."""
-    return f"{any_container(any_resource(resource_test(let_through)))}\n|| {any_key(let_through)}"
+    resources = _RESOURCES.format(test=_OR.join(_resource_tests(let_through)) or "false")
+    return f"{_CONTAINERS.format(condition=resources)}\n|| {_KEYS.format(test=_key_test(let_through))}"
 
 
 def hide_expression(let_through: MatchedNames) -> str:
     """True for all other pods, and for those with a variable that hides devices: a later webhook may have added a request."""
-    hidden = any_container("c.?env.orValue([]).exists(e, e.?value.orValue('') == 'void')")
+    hidden = _CONTAINERS.format(condition="c.?env.orValue([]).exists(e, e.?value.orValue('') == 'void')")
     return f"!(\n{match_expression(let_through)}\n) || {hidden}"
 
 
 def sent_names(policy: Policy) -> MatchedNames | None:
     """The names of which a pod must have one to be sent; None if every pod is."""
     return None if policy.settings.hide_devices else matched_names_of(policy)
-
-
-def any_container(condition: str) -> str:
-    """A CEL expression that is true for a pod of which a container ``c`` meets a condition."""
-    return _CONTAINERS.format(condition=condition)
-
-
-def any_resource(condition: str) -> str:
-    """A CEL expression that is true for a container ``c`` of which a resource ``name`` of ``amounts`` meets a condition."""
-    return _RESOURCES.format(condition=condition)
-
-
-def resource_test(names: MatchedNames) -> str:
-    """A CEL expression that is true for the ``name`` of one of these resources."""
-    return _OR.join(_resource_tests(names)) or "false"
-
-
-def any_key(names: MatchedNames) -> str:
-    """A CEL expression that is true for a pod with one of these labels or annotations."""
-    return _KEYS.format(condition=key_test(names))
-
-
-def key_test(names: MatchedNames) -> str:
-    """A CEL expression that is true for the ``key`` of one of these labels or annotations."""
-    return _OR.join(_key_tests(names)) or "false"
 
 
 def template_expression(let_through: MatchedNames) -> str:
@@ -360,7 +336,7 @@ request.?subResource.orValue('') == 'ephemeralcontainers' ? (
 {match_expression(let_through)}
 ) : [{pairs}
 ].exists(maps, maps[0].exists(key, !(key in maps[1] && maps[1][key] == maps[0][key]) && (
-  {key_test(changed)}
+  {_key_test(changed)}
 )))"""
 
 
@@ -376,29 +352,33 @@ def conditions(
 
 def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.domains:
-        yield f"name.split('/')[0] in {list_text(let_through.domains)}"
+        yield f"name.split('/')[0] in {_list_text(let_through.domains)}"
     if let_through.names:
-        yield f"name in {list_text(let_through.names)}"
+        yield f"name in {_list_text(let_through.names)}"
     if let_through.prefixes:
-        yield f"{list_text(let_through.prefixes)}.exists(prefix, name.startsWith(prefix))"
+        yield f"{_list_text(let_through.prefixes)}.exists(prefix, name.startsWith(prefix))"
     if let_through.name_patterns:
         yield f"name{_pattern_text(let_through.name_patterns)}"
 
 
+def _key_test(names: MatchedNames) -> str:
+    return _OR.join(_key_tests(names)) or "false"
+
+
 def _key_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.keys:
-        yield f"key in {list_text(let_through.keys)}"
+        yield f"key in {_list_text(let_through.keys)}"
     # A pattern costs its length for every key, and most patterns are only needed below a few domains.
     domains = {glob: glob.partition("/")[0] for glob in let_through.key_patterns}
     below = {glob for glob, domain in domains.items() if domain != glob and "*" not in domain}
     if below:
-        listed = list_text({domains[glob] for glob in below})
+        listed = _list_text({domains[glob] for glob in below})
         yield f"key.split('/')[0] in {listed} && key{_pattern_text(below)}"
     if let_through.key_patterns - below:
         yield f"key{_pattern_text(let_through.key_patterns - below)}"
 
 
-def list_text(values: Iterable[str]) -> str:
+def _list_text(values: Iterable[str]) -> str:
     """A CEL list with one item per line, so that each added or removed item is one line of a diff."""
     items = ",".join(f"\n    '{value}'" for value in sorted(values))
     return f"[{items}\n  ]"

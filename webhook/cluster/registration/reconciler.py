@@ -246,8 +246,6 @@ class Reconciler:
 
         Nothing is raised: failures are reported and retried.
         """
-        if self._mode is RegistrationMode.OFF:
-            return PERIOD
         async with self._pass:
             try:
                 wait = await self._attempt()

@@ -213,15 +213,6 @@ def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[
     return [node, *(found for schema in node.get("anyOf", ()) for found in _resolved(schema, root))]
 
 
-class ListChoice(Strict):
-    """A ConfigMap in which the administrator chooses the value of a variable that the system then writes into pods."""
-
-    env: str
-    config_maps: str = Field(description="label selector of the ConfigMaps")
-    key: str = Field(description="key of the ConfigMap's data, which is YAML")
-    path: list[str] = Field(min_length=1, description="keys that lead to the value")
-
-
 class GuardList(Strict):
     """The variables that a library or container runtime reads: one list for all mappings that use it."""
 
@@ -229,9 +220,6 @@ class GuardList(Strict):
     about: str
     read_by: Long = Field(description="what reads the variables, unless an entry names something else, with the source")
     guard: list[Guard] = Field(min_length=1)
-    chosen: list[ListChoice] = Field(
-        [], description="where `check` looks for values that the setting `guardExceptions` should name"
-    )
 
 
 @cache
