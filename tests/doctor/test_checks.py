@@ -52,13 +52,13 @@ from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DryRun,
     ForeignVariable,
     HandshakeResult,
+    ResourceSlice,
     Scheduler,
     TemplateDryRun,
 )
@@ -148,6 +148,8 @@ VOLCANO = partial(outcome, settings="target: volcano")
 SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
 OF_SLICES = partial(outcome, settings="target: dra-nvidia-mig")
 SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
+DRIVER = "hami-core-gpu.project-hami.io"
+NEWER = [resource_slice(DRIVER, "memory", generation=2)]
 ALIYUN = node("n4", "aliyun.com/gpu-mem")
 CHANGED_POLICIES = [POLICIES[0] | {"spec": POLICIES[0]["spec"] | {"variables": []}}, *POLICIES[1:]]
 MORE = partial(outcome, acme=vendor("acme"))
@@ -218,9 +220,6 @@ def unfinished(**age: float) -> dict[str, Any]:
 def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     """What the URL shows."""
     return [HandshakeResult(ADDRESS, end, "why", leaf)]
-
-
-DRIVER = "hami-core-gpu.project-hami.io"
 
 
 def with_claims(*slices: ResourceSlice, classes: Sequence[str] = (DRIVER,)) -> ClusterFacts:
@@ -467,16 +466,15 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("drivers", ERROR, "", lambda: with_claims(resource_slice("other.example", "memory", "cores"))),
     ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores", shared=False))),
     ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory"))),
+    # The driver has replaced the older ones of a pool.
+    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"), *NEWER)),
     # Slices have one owner each, and a claim of one no capacity.
     ("drivers", OK, "", lambda: replace(with_claims(SLICE, classes=["mig.nvidia.com"]), outcome=OF_SLICES())),
     ("drivers", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
     # More of the next two: test_drivers.py.
     ("feature-gate", OK, "writes no resource claims", HEALTHY),
     ("feature-gate", WARNING, "could not be read", lambda: replace(with_claims(), template_dry_run=REFUSED)),
-    ("devices", OK, "the target writes no resource claims", HEALTHY),
     ("feature-gate", ERROR, "drops the capacities", lambda: replace(with_claims(), template_dry_run=DROPPED)),
-    ("devices", OK, "(0 kinds of claims)", lambda: replace(with_claims(), pods={"team": []})),
-    ("devices", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
@@ -545,7 +543,6 @@ def test_each_check_has_its_ends() -> None:
         "sharing",
         "systems",
         "claims",
-        "devices",
     }
 
 

@@ -151,12 +151,6 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check(
         "feature-gate", "nodes", "`create` `resourceclaimtemplates` of the webhook's namespace", drivers.feature_gate
     ),
-    Check(
-        "devices",
-        "nodes",
-        "`list` `deviceclasses`, `resourceslices`, `resourceclaimtemplates`, `list` `pods` of opted-in namespaces",
-        drivers.devices,
-    ),
     Check("scheduler", "nodes", "`list` `pods` and `leases` everywhere", nodes.scheduler),
     Check("shim", "nodes", "`list` `daemonsets` everywhere, `list` `pods` of their namespaces", nodes.shim),
 )
