@@ -247,15 +247,6 @@ def test_rights_are_the_least(helm: Chart) -> None:
     assert rules(helm.render({**VALUES["off"], **quiet}), names) == always | own_events | secret
 
 
-def test_playground_is_off_until_it_is_wanted(helm: Chart) -> None:
-    """It takes no right, no port and no Service of its own."""
-    off, on = helm.render({}), helm.render({"playground": True})
-    assert [each for each in args(on) if each not in args(off)] == ["--playground"]
-    assert [each for each in on if each["kind"] != "Deployment"] == [
-        each for each in off if each["kind"] != "Deployment"
-    ]
-
-
 def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:
     """What the webhook writes goes with the ClusterRole, whoever gives the rights: else it would stay behind."""
     rendered = helm.render({"rbac": {"create": False}})
