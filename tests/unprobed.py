@@ -22,3 +22,9 @@ def unprobed_policy(documents: Iterable[Document], settings: Document | None = N
 def built_in_policy() -> Policy:
     """The policy without any document or setting; for tests that do not depend on what it remembers."""
     return load_policy()
+
+
+@cache
+def policy_without_settings() -> Policy:
+    """The policy of a cluster without any document or setting, likewise."""
+    return unprobed_policy([], Document("", {"bareDevices": "whole"}, {}))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
-from tests.unprobed import built_in_policy
+from tests.unprobed import built_in_policy, policy_without_settings
 from webhook.cluster.configuration import compatibility
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
@@ -57,14 +57,21 @@ def _probed_once() -> Iterator[None]:
 
 
 def test_without_config_maps() -> None:
-    """The built-in policy; ConfigMaps that are not ours do not count."""
+    """The built-in mappings, and whole devices by a count alone; ConfigMaps that are not ours do not count."""
     strangers = [
         ConfigMap("plain", {MAPPING_KEY: vendor("acme")}, {}),
         ConfigMap("off", {MAPPING_KEY: vendor("acme")}, {"vgpu-webhook.io/mapping": "false"}),
         ConfigMap(LAST_GOOD_NAME, {MAPPING_KEY: vendor("acme")}, LABELS),
     ]
-    found = outcome(*strangers, last_good={"gone": vendor("acme")})
-    assert found.policy.digest == built_in_policy().digest
+    found = outcome(
+        *strangers, last_good={"gone": vendor("acme"), SETTINGS_NAME: "bareDevices: share\ntarget: nvidia\n"}
+    )
+    assert found.policy.digest == policy_without_settings().digest
+    assert (found.has_settings, found.policy.settings.bare_devices, found.policy.settings.target) == (
+        False,
+        "whole",
+        None,
+    )
     assert (found.verdicts, found.accepted, found.marks) == ((), {}, frozenset())
 
 
@@ -84,7 +91,7 @@ def test_a_built_in_is_replaced_and_comes_back() -> None:
     assert abouts(config_maps)["nvidia"] == "ours"
     assert config_maps.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
     gone = outcome(last_good=config_maps.accepted)
-    assert gone.policy.digest == built_in_policy().digest
+    assert gone.policy.digest == policy_without_settings().digest
     assert gone.accepted == {}
 
 
@@ -232,6 +239,25 @@ def test_every_bad_setting_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
+    "text, bare",
+    [
+        ("", None),
+        ("bareDevices: share\n", "share"),
+        ("bareDevices: share\nnodeName: x\n", "share"),
+        ("bareDevices: hole\n", "whole"),
+        ("neverTouched: [b]\nnodeName: x\n", "whole"),
+        ("bareDevices: share\ntarget: [", "whole"),
+        ("bareDevices: share\ntarget: nobody\n", "share"),
+    ],
+)
+def test_what_a_count_alone_requests(text: str, bare: str | None) -> None:
+    """Whole devices, unless the settings in force say something else, or are valid and say nothing."""
+    found = outcome(settings(text))
+    assert found.has_settings
+    assert found.policy.settings.bare_devices == bare
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "neverTouched: [b]\ntarget: [",
@@ -245,7 +271,7 @@ def test_every_bad_setting_is_reported() -> None:
 def test_settings_of_which_nothing_is_certain(text: str) -> None:
     """A text that is not one document of this version sets nothing."""
     found = outcome(settings(text))
-    assert found.policy.digest == built_in_policy().digest
+    assert found.policy.digest == policy_without_settings().digest
     assert rejections(found)[SETTINGS_NAME].endswith("→ the default settings")
 
 

@@ -265,6 +265,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
     ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
     ("mappings", OK, "1 document of gpu", HEALTHY),
+    ("mappings", WARNING, "a count alone requests whole devices", lambda: but(outcome=policy_of([], {}, DocumentCache()))),
     ("mappings", WARNING, "could not be read", lambda: but(outcome=REFUSED)),
     ("mappings", WARNING, "1 document without apiVersion", lambda: but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
