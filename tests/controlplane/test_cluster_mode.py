@@ -1,6 +1,7 @@
 """`serve` in a cluster: it registers itself, follows ConfigMaps and namespaces, and can be missed by whoever has no GPU."""
 
 import json
+import re
 import subprocess
 import threading
 import time
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -18,7 +20,9 @@ from tests.controlplane.in_cluster import serving, unregister
 from tests.controlplane.objects import GPU, mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
+from tests.controlplane.test_doctor import examine
 from tests.depth import one_in
+from webhook.cluster.configuration.config_maps import NO_SETTINGS, SETTINGS_NAME
 from webhook.workloads import known_workloads, pods_in
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -98,6 +102,33 @@ def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: P
     assert memory_of(create(plane.client, "still")) == "8k"
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
     plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default", 5)
+
+
+def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, webhook: Process) -> None:
+    """Log, metric and check say that there are none; with settings again, all is as before."""
+    plain = re.search(r"ready: \S+, (http://\S+) ", webhook.log.read_text())
+    assert plain is not None
+
+    def accepted() -> str:
+        with urlopen(f"{plain[1]}/metrics", timeout=20) as answer:
+            [found] = re.findall(
+                rf'^vgpu_webhook_config_map_accepted.*"{SETTINGS_NAME}".* (\S+)$', answer.read().decode(), re.MULTILINE
+            )
+        return str(found)
+
+    assert (memory_of(create(plane.client, "before")), accepted()) == ("5k", "1.0")
+    plane.client.delete("v1", "configmaps", SETTINGS_NAME, OWN).accepted()
+    try:
+        plane.wait_until(lambda: memory_of(create(plane.client, "alone")) is None, "whole", 10)
+        assert memory_of(create(plane.client, "share", {**GPU, MEMORY: "1000"})) == "1k"
+        assert accepted() == "0.0"
+        assert webhook.log.read_text().count('"settings_missing"') == 1
+        told = examine(plane.kubeconfig, OWN).checks["mappings"]
+        assert (told["level"], told["message"]) == ("warning", NO_SETTINGS)
+    finally:
+        plane.client.create(SETTINGS, OWN).accepted()
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "a share", 10)
+    assert accepted() == "1.0"
 
 
 def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhook: Process) -> None:
