@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
+from webhook.cluster.configuration.config_maps import NO_SETTINGS
 from webhook.labels import MAPPING
 
 POD = """\
@@ -225,7 +226,7 @@ def test_the_policy_in_force(run: Run, tmp_path: Path) -> None:
         assert elsewhere.exit_code == 0
         assert elsewhere.stderr.splitlines()[0].startswith("policy: in force in context here, namespace other (digest ")
         assert elsewhere.stderr.splitlines()[1] == (
-            "warning: namespace other has no ConfigMap of the webhook: name its own with --release-namespace"
+            f"warning: namespace other: {NO_SETTINGS}; --release-namespace names the webhook's own namespace"
         )
         (tmp_path / "config").write_text((tmp_path / "config").read_text().replace("t: gone", "t: here"))
         current = run("mutate", "-f", "-", "--kubeconfig", file, "--release-namespace", "gpu", stdin=POD)

@@ -1,13 +1,18 @@
 """ConfigMaps as tests write them, and what becomes of them."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from webhook import labels
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.load import build_policy
 
 LABELS = {labels.MAPPING: "true"}
+WITHOUT_SETTINGS: Final = build_policy([], Document("", {"bareDevices": "whole"}, {}))
+"""The policy of a cluster without any document or setting."""
 
 
 def mapping(name: str, text: str | None, created: int = 0, version: int = 1) -> ConfigMap:

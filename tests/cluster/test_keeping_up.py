@@ -17,7 +17,14 @@ from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, PolicyFaults
+from webhook.cluster.configuration.config_maps import (
+    LAST_GOOD_NAME,
+    MAPPING_KEY,
+    NO_SETTINGS,
+    SETTINGS_KEY,
+    SETTINGS_NAME,
+    PolicyFaults,
+)
 from webhook.cluster.configuration.last_good import MAX_DATA, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
 from webhook.mapping.model.policy import Policy
@@ -217,6 +224,14 @@ def config_map(name: str, text: str) -> dict[str, Any]:
     return {"metadata": {**metadata, "creationTimestamp": "2026-01-01T00:00:00Z"}, "data": {MAPPING_KEY: text}}
 
 
+def stored_settings(text: str) -> dict[str, Any]:
+    """The settings ConfigMap as it is stored."""
+    return {
+        "metadata": {"name": SETTINGS_NAME, "namespace": PLACE, "uid": "uid-settings"},
+        "data": {SETTINGS_KEY: text},
+    }
+
+
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are short."""
@@ -333,7 +348,9 @@ class Changing(FakeApi):
 
     def __init__(self) -> None:
         super().__init__()
-        self._changes: dict[str, asyncio.Queue[bytes]] = {MAPPINGS: asyncio.Queue(), LAST_GOOD_NAME: asyncio.Queue()}
+        self._changes: dict[str, asyncio.Queue[bytes]] = {
+            name: asyncio.Queue() for name in (MAPPINGS, SETTINGS_NAME, LAST_GOOD_NAME)
+        }
 
     def change(self, watch: str, path: str, body: dict[str, Any]) -> None:
         """Change an object that one of the watches is on."""
@@ -373,6 +390,45 @@ async def test_a_deleted_record_is_reported() -> None:
         await until(lambda: "last_good_restored" in follower.captured.logged)
         await until(lambda: RECORD in api.objects and api.objects[RECORD]["data"]["acme"] == good)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodRestored: {RECORD_GONE}"]
+
+
+async def test_all_is_deleted_at_once() -> None:
+    """That is a deletion, too: told once, until there are settings again."""
+    api = Changing()
+    config_maps = {
+        MAPPINGS: config_map("acme", vendor("acme", about="one")),
+        SETTINGS_NAME: stored_settings("target: acme\n"),
+    }
+    for stored in config_maps.values():
+        api.put(f"{MAPS}/{stored['metadata']['name']}", stored)
+    async with following(api) as follower:
+        await follower.stored(api)
+        assert "settings_missing" not in follower.captured.logged
+        api.remove(LAST_GOOD_NAME, RECORD)
+        for watch, stored in config_maps.items():
+            api.remove(watch, f"{MAPS}/{stored['metadata']['name']}")
+        await until(lambda: "acme" not in follower.policies[-1].vendors and not follower.policies[-1].settings.target)
+        assert follower.policies[-1].settings.bare_devices == "whole"
+        assert follower.live.lines()[1:] == [NO_SETTINGS]
+        await until(lambda: not follower.live._unstored.is_set())  # noqa: SLF001
+        api.change(MAPPINGS, f"{MAPS}/acme", config_maps[MAPPINGS])
+        await until(lambda: "acme" in follower.policies[-1].vendors)
+        assert follower.captured.logged.count("settings_missing") == 1
+        api.change(SETTINGS_NAME, f"{MAPS}/{SETTINGS_NAME}", config_maps[SETTINGS_NAME])
+        await until(lambda: follower.policies[-1].settings.target == "acme")
+        assert NO_SETTINGS not in follower.live.lines()
+        api.remove(SETTINGS_NAME, f"{MAPS}/{SETTINGS_NAME}")
+        await until(lambda: follower.captured.logged.count("settings_missing") == 2)
+
+
+async def test_deleted_while_no_replica_runs() -> None:
+    """Nothing of it is in force or recorded."""
+    api = FakeApi()
+    api.put(RECORD, record(vendor("acme", about="one")))
+    async with following(api) as follower:
+        await until(lambda: api.objects[RECORD]["data"].keys() <= {"_passed"})
+        assert "acme" not in follower.policies[-1].vendors
+    assert follower.captured.logged.count("settings_missing") == 1
 
 
 async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, rejections, settings, vendor
+from tests.cluster.config_maps import LABELS, WITHOUT_SETTINGS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
 from webhook.cluster.configuration import compatibility
 from webhook.cluster.configuration.compatibility import DocumentCache
@@ -58,14 +58,21 @@ def _probed_once() -> Iterator[None]:
 
 
 def test_without_config_maps() -> None:
-    """The built-in policy; ConfigMaps that are not ours do not count."""
+    """The built-in mappings, and whole devices by a count alone; ConfigMaps that are not ours do not count."""
     strangers = [
         ConfigMap("plain", {MAPPING_KEY: vendor("acme")}, {}),
         ConfigMap("off", {MAPPING_KEY: vendor("acme")}, {"vgpu-webhook.io/mapping": "false"}),
         ConfigMap(LAST_GOOD_NAME, {MAPPING_KEY: vendor("acme")}, LABELS),
     ]
-    found = outcome(*strangers, last_good={"gone": vendor("acme")})
-    assert found.policy.digest == BUILT_IN.digest
+    found = outcome(
+        *strangers, last_good={"gone": vendor("acme"), SETTINGS_NAME: "bareDevices: share\ntarget: nvidia\n"}
+    )
+    assert found.policy.digest == WITHOUT_SETTINGS.digest
+    assert (found.has_settings, found.policy.settings.bare_devices, found.policy.settings.target) == (
+        False,
+        "whole",
+        None,
+    )
     assert (found.verdicts, found.accepted, found.marks) == ((), {}, frozenset())
 
 
@@ -85,7 +92,7 @@ def test_a_built_in_is_replaced_and_comes_back() -> None:
     assert abouts(config_maps)["nvidia"] == "ours"
     assert config_maps.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
     gone = outcome(last_good=config_maps.accepted)
-    assert gone.policy.digest == BUILT_IN.digest
+    assert gone.policy.digest == WITHOUT_SETTINGS.digest
     assert gone.accepted == {}
 
 
@@ -233,6 +240,25 @@ def test_every_bad_setting_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
+    "text, bare",
+    [
+        ("", None),
+        ("bareDevices: share\n", "share"),
+        ("bareDevices: share\nnodeName: x\n", "share"),
+        ("bareDevices: hole\n", "whole"),
+        ("neverTouched: [b]\nnodeName: x\n", "whole"),
+        ("bareDevices: share\ntarget: [", "whole"),
+        ("bareDevices: share\ntarget: nobody\n", "share"),
+    ],
+)
+def test_what_a_count_alone_requests(text: str, bare: str | None) -> None:
+    """Whole devices, unless the settings in force say something else, or are valid and say nothing."""
+    found = outcome(settings(text))
+    assert found.has_settings
+    assert found.policy.settings.bare_devices == bare
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "neverTouched: [b]\ntarget: [",
@@ -246,7 +272,7 @@ def test_every_bad_setting_is_reported() -> None:
 def test_settings_of_which_nothing_is_certain(text: str) -> None:
     """A text that is not one document of this version sets nothing."""
     found = outcome(settings(text))
-    assert found.policy.digest == BUILT_IN.digest
+    assert found.policy.digest == WITHOUT_SETTINGS.digest
     assert rejections(found)[SETTINGS_NAME].endswith("→ the default settings")
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -19,7 +19,9 @@ from tests.controlplane.in_cluster import serving, unregister
 from tests.controlplane.objects import GPU, mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
+from tests.controlplane.test_doctor import examine
 from tests.depth import one_in
+from webhook.cluster.configuration.config_maps import NO_SETTINGS, SETTINGS_NAME
 from webhook.workloads import known_workloads, pods_in
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -51,7 +53,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A webhook that has registered itself."""
-    with serving(plane, tmp_path_factory.mktemp("cluster-mode"), *SETTLE, "--playground") as process:
+    with serving(plane, tmp_path_factory.mktemp("cluster-mode"), *SETTLE) as process:
         plane.wait_until(lambda: memory_of(create(plane.client, "probe")) is not None, "called", 10)
         yield process
 
@@ -68,17 +70,6 @@ def memory_of(answer: Answer) -> str | None:
     return found
 
 
-def shown(webhook: Process) -> str:
-    """What the playground of a replica shows as stored, of a pod with a device."""
-    found = re.search(r"ready: \S+, (http://\S+) ", webhook.log.read_text())
-    assert found is not None
-    body = json.dumps({"manifest": json.dumps(pod("shown"))}).encode()
-    headers = {"Content-Type": "application/json"}
-    with urlopen(Request(f"{found[1]}/playground/answer", body, headers), timeout=20) as answer:
-        stored: str = json.load(answer)["objects"][0]["stored"]
-    return stored
-
-
 def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: Process) -> None:
     """A pod created soon after a ConfigMap changed gets the new rules; deleted, the built-in ones are back."""
     assert memory_of(create(plane.client, "before")) == "5k"
@@ -86,13 +77,38 @@ def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: P
     began = time.monotonic()
     plane.wait_until(lambda: memory_of(create(plane.client, "after")) == "8k", "new default", 10)
     assert time.monotonic() - began < 10
-    assert f"{MEMORY}: '8000'" in shown(webhook)
     plane.client.patch("v1", "configmaps", "nvidia", {"data": {"mapping.yaml": "extends: nvidia\nnothing: 1\n"}}, OWN)
     plane.wait_until(lambda: events_about(plane.client, "nvidia"), "an event about the bad document", 10)
     assert memory_of(create(plane.client, "still")) == "8k"
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
     plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default", 5)
-    assert f"{MEMORY}: '5000'" in shown(webhook)
+
+
+def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, webhook: Process) -> None:
+    """Log, metric and check say that there are none; with settings again, all is as before."""
+    plain = re.search(r"ready: \S+, (http://\S+) ", webhook.log.read_text())
+    assert plain is not None
+
+    def accepted() -> str:
+        with urlopen(f"{plain[1]}/metrics", timeout=20) as answer:
+            [found] = re.findall(
+                rf'^vgpu_webhook_config_map_accepted.*"{SETTINGS_NAME}".* (\S+)$', answer.read().decode(), re.MULTILINE
+            )
+        return str(found)
+
+    assert (memory_of(create(plane.client, "before")), accepted()) == ("5k", "1.0")
+    plane.client.delete("v1", "configmaps", SETTINGS_NAME, OWN).accepted()
+    try:
+        plane.wait_until(lambda: memory_of(create(plane.client, "alone")) is None, "whole", 10)
+        assert memory_of(create(plane.client, "share", {**GPU, MEMORY: "1000"})) == "1k"
+        assert accepted() == "0.0"
+        assert webhook.log.read_text().count('"settings_missing"') == 1
+        told = examine(plane.kubeconfig, OWN).checks["mappings"]
+        assert (told["level"], told["message"]) == ("warning", NO_SETTINGS)
+    finally:
+        plane.client.create(SETTINGS, OWN).accepted()
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "a share", 10)
+    assert accepted() == "1.0"
 
 
 def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhook: Process) -> None:

@@ -329,58 +329,13 @@ def test_devices_that_a_pod_selects(plane: ControlPlane) -> None:
     bound(plane, "on-3")
 
 
-def test_check_says_what_no_device_allows(plane: ControlPlane) -> None:
-    """Of pods just created: what it says of each is what the scheduler finds, and what that keeps waiting it does not say."""
-    client = plane.client
-    large = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": (CARD_GIB + 1) * 1024}
-    two = {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 1024}
-    wait = [pod("large", large), pod("two", two)]
-    wait += [pod(f"off-{each}", REQUESTS["nvidia"], annotations=text) for each, text in enumerate(SELECTS_OTHERS)]
-    fit = [pod(f"on-{each}", REQUESTS["nvidia"], annotations=text) for each, text in enumerate(SELECTS[:3])]
-    created = {}
-    for each in (*fit, *wait):
-        name = each["metadata"]["name"]
-        created[name] = client.create(each, TEAM).accepted()
-        if each in fit:
-            bound(plane, name)
-    named = {name: each["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] for name, each in created.items()}
+def test_check_finds_the_driver_and_the_gate(plane: ControlPlane) -> None:
+    """Both are as claims need them."""
     checks = examine(plane.kubeconfig, OWN).checks
-    assert {name: checks[name]["level"] for name in ("drivers", "feature-gate", "devices")} == {
+    assert {name: checks[name]["level"] for name in ("drivers", "feature-gate")} == {
         "drivers": "ok",
         "feature-gate": "ok",
-        "devices": "warning",
     }, checks
-    said = {line.split()[4].rstrip(":"): line for line in checks["devices"]["details"] if " 0 pods " not in line}
-    assert said.keys() == {named[each["metadata"]["name"]] for each in wait}
-    assert said[named["large"]] == (
-        f"{TEAM}: 1 pod of {named['large']}: cores 0, memory {CARD_GIB + 1}Gi: no device of {DRIVER} gives that; "
-        f"the most is cores 100, memory {CARD_GIB}Gi"
-    )
-    for each in wait:
-        wait_pending(plane, each["metadata"]["name"])
-    for each in fit:
-        bound(plane, each["metadata"]["name"])
-
-
-def test_check_before_the_pods_have_claims(plane: ControlPlane) -> None:
-    """Those that are older than the target count as what they would be, created again."""
-    client = plane.client
-    older, like_it = (
-        pod(name, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 100 * 1024}) for name in ("older", "like-it")
-    )
-
-    def claims() -> bool:
-        return "resourceClaims" in client.create(like_it, TEAM, dry_run=True).accepted()["spec"]
-
-    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {OPT_IN: None}}}).accepted()
-    try:
-        plane.wait_until(lambda: not claims(), "opted out")
-        client.create(older, TEAM).accepted()
-    finally:
-        client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {OPT_IN: ENABLED}}}).accepted()
-    plane.wait_until(claims, "opted in")
-    said = examine(plane.kubeconfig, OWN).checks["devices"]["details"]
-    assert any(" 1 pod of " in line and "memory 100Gi" in line for line in said), said
 
 
 TO_NVIDIA = {"annotations": {TARGET: "dra-nvidia"}}

@@ -12,15 +12,20 @@ import pytest
 from click.testing import CliRunner
 
 from tests.captured_log import CapturedLog
-from tests.cluster.config_maps import rejections, vendor
+from tests.cluster.config_maps import WITHOUT_SETTINGS, rejections, vendor
 from tests.waiting import alongside
 from tests.waiting import until_there as until
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.events import EventQueue
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.configuration.config_maps import (
+    LAST_GOOD_NAME,
+    MAPPING_KEY,
+    SETTINGS_KEY,
+    SETTINGS_NAME,
+)
 from webhook.cluster.configuration.live import LivePolicy
-from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.load import builtin
 from webhook.mapping.model.policy import Policy
 
 from .client import Object
@@ -130,7 +135,7 @@ def place(control_plane: ControlPlane) -> Place:
 async def test_follows(place: Place) -> None:
     """What is created, changed and deleted is in force soon after; so are the settings."""
     async with replica(place) as first:
-        assert first.policies[0].digest == load_policy().digest
+        assert first.policies[0].digest == WITHOUT_SETTINGS.digest
         assert await do(place.recorded) == {}
         await do(place.write, "acme", vendor("acme", about="one"))
         await until(lambda: first.about == "one", "created")
@@ -142,9 +147,10 @@ async def test_follows(place: Place) -> None:
         assert first.verdicts == {SETTINGS_NAME: True, "acme": True}
         await do(place.remove, "acme")
         await do(place.remove, SETTINGS_NAME)
-        await until(lambda: first.policies[-1].digest == load_policy().digest, "deleted")
+        await until(lambda: first.policies[-1].digest == WITHOUT_SETTINGS.digest, "deleted")
         await until(lambda: not place.recorded(), "no longer kept")
-        assert not {"mapping_rejected", "config_maps_lost"} & set(first.captured.logged)
+        assert "mapping_rejected" not in first.captured.logged
+        assert first.captured.logged.count("settings_missing") == 2, "at first, and deleted"
 
 
 async def test_rejected_and_repaired(place: Place) -> None:
@@ -170,6 +176,7 @@ async def test_rejected_and_repaired(place: Place) -> None:
             "event",
         )
         assert [event for event in first.captured.logged if event != "policy"] == [
+            "settings_missing",
             "mapping_rejected",
             "mapping_accepted",
         ]

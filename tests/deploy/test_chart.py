@@ -242,15 +242,6 @@ def test_rights_are_the_least(helm: Chart) -> None:
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written
 
 
-def test_playground_is_off_until_it_is_wanted(helm: Chart) -> None:
-    """It takes no right, no port and no Service of its own."""
-    off, on = helm.render({}), helm.render({"playground": True})
-    assert [each for each in args(on) if each not in args(off)] == ["--playground"]
-    assert [each for each in on if each["kind"] != "Deployment"] == [
-        each for each in off if each["kind"] != "Deployment"
-    ]
-
-
 def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:
     """What the webhook writes goes with the ClusterRole, whoever gives the rights: else it would stay behind."""
     rendered = helm.render({"rbac": {"create": False}})
@@ -288,8 +279,7 @@ def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
     assert {each for each in granted if each[1] == "create"} == rights("demo", "create", "pods")
     assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
     claims = [each for each in helm.render({"claims": {"enabled": True}}) if is_test(each)]
-    more = rights("", "list", "resourceslices") | rights("", "list", "resourceclaimtemplates")
-    more |= rights(NAMESPACE, "create", "resourceclaimtemplates")
+    more = rights("", "list", "resourceslices") | rights(NAMESPACE, "create", "resourceclaimtemplates")
     names = {each["metadata"]["name"] for each in hooks}
     assert rules(claims, names) - rules(hooks, names) == more
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.depth import one_in
 from tests.yaml_text import load_yaml_all
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import documents_from, sourced_policy

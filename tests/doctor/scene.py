@@ -26,7 +26,6 @@ from webhook.cluster.registration.desired import (
     registration,
 )
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
 from webhook.doctor.facts import (
     ClusterFacts,
@@ -35,6 +34,7 @@ from webhook.doctor.facts import (
     Item,
     Node,
     ReportedEvent,
+    ResourceSlice,
     Scheduler,
     StoredCertificates,
     Workload,
@@ -119,14 +119,15 @@ def device_class(name: str, resource: str | None = None) -> Item:
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Item)
 
 
-def resource_slice(driver: str, *capacities: str, shared: bool = True) -> ResourceSlice:
+def resource_slice(driver: str, *capacities: str, shared: bool = True, generation: int = 1) -> ResourceSlice:
     """A ResourceSlice with one device."""
     device = {
         "name": "card",
         "allowMultipleAllocations": shared,
         "capacity": {name: {"value": "1"} for name in capacities},
     }
-    return msgspec.convert({"metadata": {"name": "s"}, "spec": {"driver": driver, "devices": [device]}}, ResourceSlice)
+    spec = {"driver": driver, "pool": {"name": "p", "generation": generation}, "devices": [device]}
+    return msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
 
 
 def event(reason: str, kind: str, name: str, message: str, **more: Any) -> ReportedEvent:
@@ -188,7 +189,6 @@ HEALTHY = ClusterFacts(
     placed=PLACED,
     device_classes=[],
     resource_slices=[],
-    templates=[],
     template_dry_run=None,
     reported=[],
 )

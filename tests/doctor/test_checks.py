@@ -51,12 +51,12 @@ from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.facts import (
     Backend,
     ClusterFacts,
     DryRun,
     HandshakeResult,
+    ResourceSlice,
     Scheduler,
     TemplateDryRun,
 )
@@ -138,6 +138,8 @@ VOLCANO = partial(outcome, settings="target: volcano")
 SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
 OF_SLICES = partial(outcome, settings="target: dra-nvidia-mig")
 SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
+DRIVER = "hami-core-gpu.project-hami.io"
+NEWER = [resource_slice(DRIVER, "memory", generation=2)]
 ALIYUN = node("n4", "aliyun.com/gpu-mem")
 MORE = partial(outcome, acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
@@ -207,9 +209,6 @@ def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     return [HandshakeResult(ADDRESS, end, "why", leaf)]
 
 
-DRIVER = "hami-core-gpu.project-hami.io"
-
-
 def with_claims(*slices: ResourceSlice, classes: Sequence[str] = (DRIVER,)) -> ClusterFacts:
     """A cluster whose target writes claims."""
     return but(
@@ -253,6 +252,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
     ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
     ("mappings", OK, "1 document of gpu", HEALTHY),
+    ("mappings", WARNING, "a count alone requests whole devices", lambda: but(outcome=policy_of([], {}, DocumentCache()))),
     ("mappings", WARNING, "could not be read", lambda: but(outcome=REFUSED)),
     ("mappings", WARNING, "1 document without apiVersion", lambda: but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
@@ -431,16 +431,15 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("drivers", ERROR, "", lambda: with_claims(resource_slice("other.example", "memory", "cores"))),
     ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores", shared=False))),
     ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory"))),
+    # The driver has replaced the older ones of a pool.
+    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"), *NEWER)),
     # Slices have one owner each, and a claim of one no capacity.
     ("drivers", OK, "", lambda: replace(with_claims(SLICE, classes=["mig.nvidia.com"]), outcome=OF_SLICES())),
     ("drivers", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
     # More of the next two: test_drivers.py.
     ("feature-gate", OK, "writes no resource claims", HEALTHY),
     ("feature-gate", WARNING, "could not be read", lambda: replace(with_claims(), template_dry_run=REFUSED)),
-    ("devices", OK, "the target writes no resource claims", HEALTHY),
     ("feature-gate", ERROR, "drops the capacities", lambda: replace(with_claims(), template_dry_run=DROPPED)),
-    ("devices", OK, "(0 kinds of claims)", lambda: replace(with_claims(), pods={"team": []})),
-    ("devices", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
@@ -507,7 +506,6 @@ def test_each_check_has_its_ends() -> None:
         "sharing",
         "systems",
         "claims",
-        "devices",
     }
 
 

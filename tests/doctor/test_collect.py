@@ -23,7 +23,7 @@ from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.collect import collect_facts, handshake
 from webhook.doctor.facts import INSTALLER, Backend, HandshakeResult, Scheduler, StoredCertificates, TemplateDryRun
 from webhook.doctor.result import Missing
-from webhook.labels import CLAIM, TARGET
+from webhook.labels import TARGET
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
 LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
@@ -418,34 +418,29 @@ def test_types_that_are_met_for_the_first_time_at_once() -> None:
 
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-TEMPLATES = "/apis/resource.k8s.io/v1/resourceclaimtemplates"
 TRIED = "/apis/resource.k8s.io/v1/namespaces/gpu/resourceclaimtemplates"
 
 
 async def test_claims_are_read_for_targets_with_claims_only() -> None:
-    """Also those of a namespace: slices, our templates by their label, and a dry run in the webhook's own namespace."""
+    """Also those of a namespace: slices, and a dry run in the webhook's own namespace."""
     answers: dict[str, Any] = {
         "/api/v1/namespaces": [{"metadata": TEAM}],
         "/api/v1/nodes": [],
         SLICES: [{"metadata": {"name": "s"}, "spec": {"driver": "gpu.example"}}],
-        TEMPLATES: [{"metadata": {"name": "vgpu-1", "namespace": "team"}, "spec": {"spec": {}}}],
         TRIED: {"metadata": {"name": "x"}, "spec": {"spec": {"dropped": True}}},
     }
     api = reading(answers)
     facts = await collect_facts(api, "gpu", NOW)
-    assert (facts.resource_slices, facts.templates, facts.template_dry_run) == ([], [], None)
-    assert not [path for _, path, _ in api.requests if path in {SLICES, TEMPLATES, TRIED}]
+    assert (facts.resource_slices, facts.template_dry_run) == ([], None)
+    assert not [path for _, path, _ in api.requests if path in {SLICES, TRIED}]
     api.answers["/api/v1/namespaces"] = [{"metadata": {**TEAM, "annotations": {TARGET: "dra-hami"}}}]
     facts = await collect_facts(api, "gpu", NOW)
     assert not isinstance(facts.resource_slices, Missing)
     assert [each.spec.driver for each in facts.resource_slices] == ["gpu.example"]
-    assert not isinstance(facts.templates, Missing)
-    assert [each.metadata.name for each in facts.templates] == ["vgpu-1"]
     tried = facts.template_dry_run
     assert isinstance(tried, TemplateDryRun)
     assert (tried.vendor, tried.status, tried.spec) == ("dra-hami", 201, {"spec": {"dropped": True}})
     queries = {(method, path): query for method, path, query in api.requests}
-    assert queries["GET", TEMPLATES]["labelSelector"] == CLAIM
     assert queries["POST", TRIED] == {"dryRun": "All"}
     api.answers[TRIED] = 403
     tried = (await collect_facts(api, "gpu", NOW)).template_dry_run

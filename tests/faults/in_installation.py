@@ -6,9 +6,8 @@ import datetime as dt
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,7 @@ from tests.controlplane.client import Object
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack
 
-from .scene import LAST_GOOD, OWN, SECRET, SETTINGS, Replica, Scene
-
-TIMEOUT = 7
-"""Seconds: what the settings say, and no default."""
+from .scene import OWN, SECRET, SETTINGS, Scene
 
 STATE = "state"
 DISK = 256 * 1024
@@ -29,19 +25,16 @@ DISK = 256 * 1024
 
 
 @contextmanager
-def settings(scene: Scene) -> Iterator[None]:
-    """There are settings to lose; they are written again by a person."""
-    text = {"settings.yaml": f"timeoutSeconds: {TIMEOUT}\n"}
-    scene.config_map(SETTINGS, text)
-    scene.plane.wait_until(lambda: SETTINGS in _last_good(scene), "the settings are kept", 60)
+def settings_again(scene: Scene) -> Iterator[None]:
+    """The settings are written again by a person."""
     yield
-    scene.config_map(SETTINGS, text)
+    scene.settings()
 
 
 @contextmanager
-def settings_and_controllers(scene: Scene) -> Iterator[None]:
+def settings_again_and_controllers(scene: Scene) -> Iterator[None]:
     """The same, and somebody who ends namespaces."""
-    with settings(scene):
+    with settings_again(scene):
         scene.plane.start_controller_manager()
         yield
         scene.plane.stop_component("kube-controller-manager")
@@ -53,19 +46,16 @@ def namespace_lost(scene: Scene) -> None:
     client.delete("v1", "namespaces", OWN).accepted()
     plane.wait_until(lambda: client.get("v1", "namespaces", OWN).status == 404, "the namespace is gone", 120)
     plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN}})
-    _still_in_force(scene, scene.replicas)
+    plane.wait_until(lambda: scene.rejected(SETTINGS), "no settings", 120)
     scene.restart(0)
     plane.wait_until(scene.ready, "ready after the loss", 180)
-    _still_in_force(scene, scene.replicas[1:])
+    plane.wait_until(lambda: scene.rejected(SETTINGS), "no settings either", 120)
 
 
-def config_maps_lost(scene: Scene) -> None:
+def config_maps_deleted(scene: Scene) -> None:
     """Everything is deleted at once."""
     scene.client.call("DELETE", f"/api/v1/namespaces/{OWN}/configmaps").accepted()
-    _still_in_force(scene, scene.replicas)
-    found = scene.configuration()
-    assert found is not None
-    assert {webhook["timeoutSeconds"] for webhook in found["webhooks"]} == {TIMEOUT}
+    scene.plane.wait_until(lambda: scene.rejected(SETTINGS), "no settings", 120)
 
 
 def strangers_bundle(scene: Scene) -> None:
@@ -134,23 +124,6 @@ def version_before(scene: Scene) -> Iterator[None]:
     scene.plane.wait_until(scene.ready, "ready beside the version before", 60)
     yield
     scene.restart(0)
-
-
-def _last_good(scene: Scene) -> Object:
-    data: Object = scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
-    return data
-
-
-def _counts_loss(scene: Scene, replica: Replica) -> bool:
-    return "vgpu_webhook_config_maps_lost 1.0" in scene.get(replica, "/metrics")[1]
-
-
-def _still_in_force(scene: Scene, replicas: Sequence[Replica]) -> None:
-    """The lost settings are in force in some replicas, which count them and keep the only copy of them in the record."""
-    wait = scene.plane.wait_until
-    for replica in replicas:
-        wait(partial(_counts_loss, scene, replica), "counted", 120)
-    wait(lambda: SETTINGS in _last_good(scene), "the settings are kept", 120)
 
 
 @contextmanager

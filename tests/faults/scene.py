@@ -84,6 +84,7 @@ class Scene:
         for name, labels in ((OWN, {}), (TEAM, OPTED_IN), (LATE, {})):
             metadata = {"name": name, "labels": labels}
             self.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.settings()
         config = json.loads(self.plane.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.ways.relay_port}"
         self.kubeconfig.write_text(json.dumps(config))
@@ -248,6 +249,10 @@ class Scene:
         }
         if self.client.create(manifest).status == 409:
             self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
+
+    def settings(self) -> None:
+        """Write the settings."""
+        self.config_map(SETTINGS, {"settings.yaml": "bareDevices: share\n"})
 
     def rejects(self) -> bool:
         """Whether all replicas have rejected a document, whichever."""

@@ -65,8 +65,11 @@ REJECTED: Final = replace(
     ),
     checks=(Finding("mappings", "not in force"),),
 )
-LOST: Final = _told(
-    "config_maps_lost", "ConfigMapsLost", "configmap/", "vgpu_webhook_config_maps_lost", "VgpuWebhookConfigMapsLost"
+NO_SETTINGS: Final = Signs(
+    log=("settings_missing",),
+    metrics=REJECTED.metrics,
+    alerts=REJECTED.alerts,
+    checks=(Finding("mappings", "a count alone requests whole devices"),),
 )
 IDLE: Final = Fault(
     "200 idle connections to a replica that permits 64",
@@ -245,14 +248,16 @@ FAULTS: Final = (
     Fault(
         "the webhook's namespace is deleted and created again",
         in_installation.namespace_lost,
-        LOST,
-        before=in_installation.settings_and_controllers,
+        NO_SETTINGS,
+        silent={"events": NO_OBJECT},
+        before=in_installation.settings_again_and_controllers,
     ),
     Fault(
         "all ConfigMaps of the webhook are deleted at once",
-        in_installation.config_maps_lost,
-        LOST,
-        before=in_installation.settings,
+        in_installation.config_maps_deleted,
+        NO_SETTINGS,
+        silent={"events": NO_OBJECT},
+        before=in_installation.settings_again,
     ),
     Fault(
         "a mapping is added while one replica has the previous version",

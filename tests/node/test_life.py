@@ -1,11 +1,7 @@
 """The release's life on a real node, while pods are created all the time: none is left untreated, and none refused."""
 
-import json
 import os
-import re
 import signal
-import subprocess
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -37,37 +33,6 @@ def test_installed_as_the_chart_says(release: Release) -> None:
     registration = release.registration()
     assert registration is not None
     assert {each["clientConfig"]["service"]["name"] for each in registration["webhooks"]} == {RELEASE}
-
-
-def test_playground_is_for_port_forward_only(release: Release) -> None:
-    """Switched on, `kubectl port-forward` reaches it over the policy in force, and nobody else who can reach the port."""
-    cluster = release.plane
-    release.run("upgrade", "--reset-then-reuse-values", "--set", "playground=true")
-    release.settled()
-    kubectl = [str(cluster.binaries.path("kubectl")), "--kubeconfig", str(cluster.kubeconfig)]
-    command = [*kubectl, "--namespace", NAMESPACE, "port-forward", f"deploy/{RELEASE}", ":8080"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
-        try:
-            assert forward.stdout is not None
-            found = re.match(r"Forwarding from 127\.0\.0\.1:(\d+) ", forward.stdout.readline())
-            assert found is not None
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [share()]}}
-            body = json.dumps({"manifest": json.dumps(pod)}).encode()
-            headers = {"Content-Type": "application/json"}
-            address = f"http://127.0.0.1:{found[1]}/playground/answer"
-            with urlopen(Request(address, body, headers), timeout=30) as answer:
-                shown = json.load(answer)
-            assert shown["policy"]["title"] == "in force"
-            assert shown["objects"][0]["outcome"] == "changed"
-        finally:
-            forward.terminate()
-    name = release.ready()[0]
-    proxied = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:8080/proxy"
-    assert cluster.client.call("GET", f"{proxied}/healthz").status == 200
-    refused = cluster.client.call("GET", f"{proxied}/playground/")
-    assert (refused.status, "kubectl port-forward" in refused.message) == (403, True)
-    release.run("upgrade", "--reset-then-reuse-values", "--set", "playground=false")
-    release.settled()
 
 
 def test_helm_test_passes(release: Release) -> None:

@@ -35,13 +35,13 @@ def started(program: str) -> Iterator[Browser]:
 
 
 @contextmanager
-def served(*arguments: str, ready: str = r"ready: (http://\S+/playground/)") -> Iterator[str]:
-    """Start the program with these arguments, and yield what its line has where `ready` has a group."""
+def served(*arguments: str) -> Iterator[str]:
+    """Start the program with these arguments, and yield the address in its line."""
     command = [sys.executable, "-m", "webhook", *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
-            found = next(filter(None, (re.search(ready, line) for line in process.stdout)))
+            found = next(filter(None, (re.search(r"ready: (http://\S+/playground/)", line) for line in process.stdout)))
             yield found[1]
         finally:
             process.terminate()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SOURCED = sourced_policy(PolicyOptions())
-PAGE = Playground(lambda: SOURCED)
+PAGE = Playground(SOURCED)
 EXAMPLES: list[dict[str, str]] = PAGE.start()["examples"]
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, resources: {limits: {KEY: 1}}}]}\n"
 SHARE, WRONG = POD.replace("KEY", "nvidia.com/gpu"), POD.replace("KEY", "nvidia.com/gpumemory")
@@ -103,26 +103,6 @@ def test_a_denial_has_its_remedy() -> None:
 def test_mistakes_have_their_place(texts: dict[str, str], told: str) -> None:
     """The tab, and the line where there is one."""
     assert told in problems(**texts)[0]
-
-
-def test_in_a_cluster_the_policy_stays() -> None:
-    """Other mappings or settings are rejected, also for the matrix."""
-    page = Playground(lambda: SOURCED, read_only=True)
-    assert page.start()["readOnly"]
-    for state in (PageState(SHARE, settings="bareDevices: whole"), PageState(SHARE, mappings="extends: nvidia")):
-        assert "the policy in force is not changed here" in page.answer(state)["problems"][0]["text"]
-        with pytest.raises(MappingError, match="the policy in force"):
-            page.cell(state, "vcuda", "nvidia")
-    assert page.answer(PageState(SHARE))["objects"][0]["outcome"] == "changed"
-
-
-def test_the_policy_may_be_replaced() -> None:
-    """The next answer is by the next policy."""
-    sourced = [SOURCED]
-    page = Playground(lambda: sourced[0], read_only=True)
-    before = page.answer(PageState(SHARE))["policy"]["digest"]
-    sourced[0] = sourced_policy(PolicyOptions(values=(ROOT / "examples/values/hami.yaml",)))
-    assert page.answer(PageState(SHARE))["policy"]["digest"] == sourced[0].policy.digest != before
 
 
 PAIRS = [("vcuda", "nvidia"), ("neuron", "nvidia"), ("neutral", "volcano"), ("aliyun", "gpushare"), ("nvidia", "kai")]
@@ -230,7 +210,7 @@ def test_many_objects_and_lines_are_bounded() -> None:
 def test_cells_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most so many are remembered, and the same one is derived once."""
     monkeypatch.setattr(answers, "MAX_CELLS", 2)
-    page = Playground(lambda: SOURCED)
+    page = Playground(SOURCED)
     first = page.cell(PageState(), "neuron", "whole")
     assert page.cell(PageState(), "neuron", "whole") is first
     for target in ("mps", "timeslicing"):

@@ -336,19 +336,3 @@ def test_hostile_texts_are_shown_as_texts(page: Page, text: str) -> None:
     expect(page.locator("#problems")).to_contain_text(text[:10])
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.querySelectorAll('script, img, svg').length") == before
-
-
-def test_over_the_policy_in_force(browser: Browser, tmp_path: Path) -> None:
-    """The page of a server shows its policy, and lets nobody write mappings or settings, not even by a link."""
-    ports = ("--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0", "--state-dir", str(tmp_path))
-    ready = r"ready: \S+, (http://\S+)"
-    with served("serve", "--standalone", *ports, "--playground", ready=ready) as url, browser.new_context() as context:
-        page = context.new_page()
-        page.on("pageerror", lambda error: pytest.fail(str(error)))
-        opened(page, f"{url}/playground/")
-        expect(page.locator("#policy")).to_contain_text("policy: in force")
-        expect(page.get_by_role("tab")).to_have_count(2)
-        page.locator("#settings").evaluate("element => { element.value = 'bareDevices: whole'; }")
-        page.get_by_label("Translate to").select_option("nvidia")
-        expect(page.locator("#problems")).to_contain_text("the policy in force is not changed here")
-        assert violations(page) == []

@@ -12,25 +12,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import pytest
 import structlog
-from aiohttp import web
 from click.testing import CliRunner
-from multidict import CIMultiDict
 
-from tests.server.process import started
 from webhook.cli import main
 from webhook.cli.playground import pages
 from webhook.cli.playground.answers import PageState, Playground
-from webhook.cli.playground.pages import PATH, Pages, check_caller
+from webhook.cli.playground.pages import PATH, Pages
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.server.listener import Endpoint, dispatcher, listening
-from webhook.server.protocol import HttpError, Limits, Watchdog
+from webhook.server.protocol import Limits, Watchdog
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +43,7 @@ async def serving(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of the pages, with their address as its base."""
     limits = limits or Limits()
-    handler = dispatcher(Pages(playground or Playground(lambda: SOURCED), limits).routes(), limits)
+    handler = dispatcher(Pages(playground or Playground(SOURCED), limits).routes(), limits)
     watchdog, log = Watchdog(limits, limits.plain_connections), structlog.get_logger()
     async with (
         listening(handler, Endpoint("127.0.0.1", 0), watchdog, log) as endpoint,
@@ -126,31 +122,6 @@ async def test_only_json_is_taken(media_type: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "peer, allowed",
-    [
-        (("127.0.0.1", 1), True),
-        (("127.0.0.6", 1), False),
-        (("::ffff:127.0.0.6", 1, 0, 0), False),
-        (("::1", 1, 0, 0), True),
-        (("::ffff:127.0.0.1", 1, 0, 0), True),
-        (("10.0.0.1", 1), False),
-        (("::ffff:10.0.0.1", 1, 0, 0), False),
-        (("fe80::1%eth0", 1, 0, 2), False),
-        (None, False),
-    ],
-)
-def test_only_callers_on_this_machine(peer: Any, *, allowed: bool) -> None:
-    """Whatever they call it: in a pod the port is open to others, too, some through a mesh's sidecar (127.0.0.6)."""
-    transport = SimpleNamespace(get_extra_info=lambda _: peer)
-    request = SimpleNamespace(transport=transport, headers=CIMultiDict({"Host": "localhost:8080"}), method="GET")
-    if allowed:
-        check_caller(cast("web.BaseRequest", request))
-        return
-    with pytest.raises(HttpError, match="kubectl port-forward"):
-        check_caller(cast("web.BaseRequest", request))
-
-
-@pytest.mark.parametrize(
     "body, status",
     [
         (b"{", 400),
@@ -193,7 +164,7 @@ class Slow(Playground):
     """Answers once it is released."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: SOURCED)
+        super().__init__(SOURCED)
         self.released = threading.Event()
         self.running = self.most = 0
 
@@ -236,7 +207,7 @@ class Steady(Playground):
 async def test_waiting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for others and the answer have one time together."""
     monkeypatch.setattr(pages, "ANSWER_TIME", 2.0)
-    async with serving(Steady(lambda: SOURCED)) as client:
+    async with serving(Steady(SOURCED)) as client:
         found = await asyncio.gather(*(client.post(f"{PATH}answer", json={}) for _ in range(2)))
         assert sorted(answer.status for answer in found) == [200, 503]
         assert ["took longer than 2 s" in await answer.text() for answer in found].count(True) == 1
@@ -254,17 +225,6 @@ async def test_cells() -> None:
         for wrong in ({"source": "x"}, {"target": "x"}, {"state": {"settings": "x: 1"}}):
             async with client.post(f"{PATH}cell", json={**pair, **wrong}) as answer:
                 assert answer.status == 400
-
-
-async def test_in_a_server(tmp_path: Path) -> None:
-    """With the option the plain port has it, and still answers probes; without it not: tests/server/test_serve.py."""
-    async with started(tmp_path, "--playground") as server:
-        assert (await server.get("/healthz")).status == 200
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.plain.port}") as client:
-            async with client.get(f"{PATH}start") as answer:
-                assert (await answer.json())["readOnly"] is True
-            async with client.post(f"{PATH}answer", json={}) as answer:
-                assert (await answer.json())["policy"]["title"] == "in force"
 
 
 async def test_the_command() -> None:

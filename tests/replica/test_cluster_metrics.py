@@ -2,7 +2,8 @@
 
 import pytest
 
-from webhook.cluster.configuration.config_maps import PolicyFaults
+from tests.cluster.config_maps import outcome, settings
+from webhook.cluster.configuration.config_maps import SETTINGS_NAME, ConfigMap, PolicyFaults
 from webhook.replica.in_cluster import policy_metrics
 
 
@@ -10,7 +11,6 @@ from webhook.replica.in_cluster import policy_metrics
     "faults, changed",
     [
         (PolicyFaults(), {}),
-        (PolicyFaults(lost=2), {"vgpu_webhook_config_maps_lost": 2}),
         (PolicyFaults(left_out=3), {"vgpu_webhook_last_good_left_out": 3}),
         (PolicyFaults(invalid=frozenset("abcd")), {"vgpu_webhook_last_good_invalid": 4}),
         (PolicyFaults(not_compiled=True), {"vgpu_webhook_policy_compiled": 0}),
@@ -19,10 +19,20 @@ from webhook.replica.in_cluster import policy_metrics
 def test_faults_of_the_policy(faults: PolicyFaults, changed: dict[str, float]) -> None:
     """Each fault changes its own metric, and no other; without one there is a sample of each."""
     usual = {
-        "vgpu_webhook_config_maps_lost": 0,
         "vgpu_webhook_policy_compiled": 1,
         "vgpu_webhook_last_good_left_out": 0,
         "vgpu_webhook_last_good_invalid": 0,
     }
-    samples = [sample for metric in policy_metrics((), faults) for sample in metric.samples]
+    samples = [sample for metric in policy_metrics(None, faults) for sample in metric.samples]
     assert {sample.name: sample.value for sample in samples} == usual | changed
+
+
+@pytest.mark.parametrize(
+    "config_maps, accepted", [((), 0), ((settings("target: nvidia"),), 1), ((settings("a: ["),), 0)]
+)
+def test_settings_are_counted_also_if_there_are_none(config_maps: tuple[ConfigMap, ...], accepted: float) -> None:
+    """Their sample is 0 then, as for those that are not in force."""
+    samples = [sample for metric in policy_metrics(outcome(*config_maps), PolicyFaults()) for sample in metric.samples]
+    name = "vgpu_webhook_config_map_accepted"
+    found = {sample.labels["config_map"]: sample.value for sample in samples if sample.name == name}
+    assert found == {SETTINGS_NAME: accepted}

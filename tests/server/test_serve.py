@@ -201,7 +201,6 @@ async def test_standalone_serves(tmp_path: Path) -> None:
     authorities, events = [], []
     for _ in range(2):
         async with started(tmp_path / "state", "--drain-grace", "0") as server:
-            assert (await server.get("/playground/")).status == 404
             answer = await server.call(request(review(obj=GPU_POD)))
             assert answer.status == 200
             assert answer.json["response"]["patchType"] == "JSONPatch"

@@ -131,14 +131,15 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
         Failure: the cluster cannot be read.
     """
     from webhook.cluster.client.connection import current_context, release_namespace_of
+    from webhook.cluster.configuration.config_maps import NO_SETTINGS
     from webhook.cluster.configuration.policies import policy_now
 
     outcome = in_cluster(options, policy_now)
     namespace = release_namespace_of(options.release_namespace)
     named = options.context or current_context(options.kubeconfig)
     problems = [line for verdict in outcome.verdicts if not verdict.accepted for line in verdict.lines()]
-    if not outcome.verdicts:
-        problems.append(f"namespace {namespace} has no ConfigMap of the webhook: name its own with --release-namespace")
+    if not outcome.has_settings:
+        problems.append(f"namespace {namespace}: {NO_SETTINGS}; --release-namespace names the webhook's own namespace")
     warnings = (f"warning: {line}" for line in problems)
     cluster = "the pod's own cluster" if named is None else f"context {named}"
     title = f"in force in {cluster}, namespace {namespace} (digest {outcome.policy.digest})"

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from webhook.cluster.client.events import COMPONENT, MAX_MESSAGE, shortened
+from webhook.cluster.configuration.config_maps import NO_SETTINGS
 from webhook.doctor import certificates, drivers, nodes, pods, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
@@ -37,7 +38,7 @@ def server(facts: ClusterFacts) -> Result:
 
 
 def mappings(facts: ClusterFacts) -> Result:
-    """Are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read?"""
+    """Are there settings, are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read?"""
     if isinstance(facts.outcome, Missing):
         result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")
         return warning(
@@ -50,6 +51,8 @@ def mappings(facts: ClusterFacts) -> Result:
             *(line for verdict in rejected for line in verdict.lines()),
             hint=f"kubectl edit --namespace {facts.release} {rejected[0].name}",
         )
+    if not facts.outcome.has_settings:
+        return warning(NO_SETTINGS, hint=f"create it in {facts.release}, for instance by helm upgrade")
     unread_vendors = list(unreadable(facts.policy.vendors.values()))
     if unread_vendors:
         return warning(
@@ -64,11 +67,8 @@ def mappings(facts: ClusterFacts) -> Result:
             *headless,
             hint=f"write apiVersion: {API_VERSION} and kind: Mapping, or Settings, into each",
         )
-    number = len(facts.outcome.verdicts)
-    own = (
-        f"{counted(number, 'document')} of {facts.release} in force" if number else "the built-in mappings are in force"
-    )
-    return ok(f"{own}, policy {facts.policy.digest}")
+    number = counted(len(facts.outcome.verdicts), "document")
+    return ok(f"{number} of {facts.release} in force, policy {facts.policy.digest}")
 
 
 CLUSTER_WIDE: Final = "default"
@@ -142,12 +142,6 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("drivers", "nodes", "`list` `deviceclasses`, `resourceslices`", drivers.drivers),
     Check(
         "feature-gate", "nodes", "`create` `resourceclaimtemplates` of the webhook's namespace", drivers.feature_gate
-    ),
-    Check(
-        "devices",
-        "nodes",
-        "`list` `deviceclasses`, `resourceslices`, `resourceclaimtemplates`, `list` `pods` of opted-in namespaces",
-        drivers.devices,
     ),
     Check("scheduler", "nodes", "`list` `pods` and `leases` everywhere", nodes.scheduler),
     Check("shim", "nodes", "`list` `daemonsets` everywhere, `list` `pods` of their namespaces", nodes.shim),

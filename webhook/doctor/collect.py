@@ -17,7 +17,6 @@ from cryptography import x509
 
 from webhook.admission.decision import Namespace
 from webhook.cluster.claim_templates import GROUP, RESOURCE
-from webhook.cluster.claim_templates import SELECTOR as TEMPLATES
 from webhook.cluster.client.api import (
     LIST_SECONDS,
     Api,
@@ -33,7 +32,6 @@ from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VAL
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
-from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.drivers import claiming, trial_manifest, trial_template
 from webhook.doctor.facts import (
     HTTPS,
@@ -45,6 +43,7 @@ from webhook.doctor.facts import (
     Node,
     PlacedPod,
     ReportedEvent,
+    ResourceSlice,
     Scheduler,
     StoredCertificates,
     StoredPod,
@@ -145,10 +144,9 @@ async def _read_dependent(api: Api, seen: ClusterFacts) -> ClusterFacts:
     )
     seen = dataclasses.replace(ready, backend=backend, handshakes=shown, pods=pods, **others)
     if not claiming(seen):
-        return dataclasses.replace(seen, resource_slices=[], templates=[], template_dry_run=None)
+        return dataclasses.replace(seen, resource_slices=[], template_dry_run=None)
     of_claims: dict[str, Awaitable[Any]] = {
         "resource_slices": _of_claims(api, "resourceslices", ResourceSlice),
-        "templates": list_objects(api, f"{GROUP}/{RESOURCE}", Item, TEMPLATES),
         "template_dry_run": _template_trial(api, seen),
     }
     return dataclasses.replace(seen, **await _all(of_claims))

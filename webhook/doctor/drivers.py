@@ -1,23 +1,19 @@
-"""Checks of resource claims: what drivers offer, whether the API server keeps capacities, which claims no device allows."""
+"""Checks of resource claims: what drivers offer, and whether the API server keeps capacities."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
-from webhook.admission.claims import own_claims
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.match_conditions import carries_name, matched_names_of
-from webhook.doctor.devices import Demand, ResourceSlice, obstacle, offers
-from webhook.doctor.facts import ClusterFacts, each_at, found_at
+from webhook.doctor.facts import ClusterFacts, Device, ResourceSlice
 from webhook.doctor.nodes import targets
-from webhook.doctor.pods import all_pods, decision_again, opted_in_of, require_pods
-from webhook.doctor.result import Missing, Result, counted, error, first_of, known, listed, ok, warning
+from webhook.doctor.pods import all_pods
+from webhook.doctor.result import Missing, Result, error, known, listed, ok, warning
 from webhook.labels import TARGET
 from webhook.mapping.model.vendor import COUNT, Vendor
-from webhook.mapping.requests.templates import REQUEST, ClaimRead, DeviceRequest, claim_text, read_template, template_of
+from webhook.mapping.requests.templates import REQUEST, DeviceRequest, claim_text, template_of
 from webhook.mapping.requests.values import KeyValue
-from webhook.request import CLAIM_API, CLAIM_PREFIX, ClaimTemplate, template_name
+from webhook.request import CLAIM_API, ClaimTemplate, template_name
 
 GATE: Final = "the feature gate DRAConsumableCapacity"
 NEEDS: Final = "docs/dra.md: what a cluster needs for claims"
@@ -58,7 +54,7 @@ def _lacking(vendor: Vendor, classes: Collection[str], slices: Iterable[Resource
     for name in dict.fromkeys(filter(None, (claim.device_class, claim.whole_class))):
         if name not in classes:
             yield f"there is no DeviceClass {name}"
-    devices = [each.device for each in offers(slices, claim.driver)]
+    devices = _offered(slices, claim.driver)
     shared = [device for device in devices if device.allow_multiple_allocations]
     needed = {key.document.claim for key in vendor.keys.values() if key.capacity}
     if not devices:
@@ -70,6 +66,15 @@ def _lacking(vendor: Vendor, classes: Collection[str], slices: Iterable[Resource
         )
     elif needed and not any(needed <= (device.capacity or {}).keys() for device in shared):
         yield f"no shared device of {claim.driver} has the capacities {listed(sorted(map(str, needed)))}"
+
+
+def _offered(slices: Iterable[ResourceSlice], driver: str) -> list[Device]:
+    """The devices of a driver: those of a pool's newest generation, the only one that the scheduler looks at."""
+    own = [each.spec for each in slices if each.spec.driver == driver]
+    newest: dict[str, int] = {}
+    for spec in own:
+        newest[spec.pool.name] = max(spec.pool.generation, newest.get(spec.pool.name, 0))
+    return [device for spec in own if spec.pool.generation == newest[spec.pool.name] for device in spec.devices or ()]
 
 
 def _without_partitions(vendor: Vendor, facts: ClusterFacts, classes: Collection[str]) -> Iterator[str]:
@@ -122,88 +127,3 @@ def feature_gate(facts: ClusterFacts) -> Result:
             "the API server refuses what resource claims need", trial.message, f"it may lack {GATE}", hint=hint
         )
     return warning("no resource claim could be tried", trial.message, hint=f"needed for this check: {needs}")
-
-
-def devices(facts: ClusterFacts) -> Result:
-    """Does some device allow what the resource claims of each namespace need, regardless of what is free now?"""
-    classes = known(facts.device_classes, "the DeviceClasses", "list deviceclasses")
-    slices = known(facts.resource_slices, "the ResourceSlices", "list resourceslices")
-    if not claiming(facts):
-        return ok("the target writes no resource claims")
-    expressions = {
-        each.metadata.name: [
-            found_at(selector, str, "cel", "expression") or "" for selector in each_at(each.spec, "selectors")
-        ]
-        for each in classes
-    }
-    needed, waiting = _needed(facts)
-    vendors = [vendor for vendor in facts.policy.vendors.values() if vendor.claim is not None]
-    offered = {
-        name: offers(slices, name) for name in {vendor.claim.driver for vendor in vendors if vendor.claim is not None}
-    }
-    why: dict[str, str | None] = {}
-    for name, spec in {name: spec for (_, name), spec in needed.items()}.items():
-        read = read_template(spec, vendors)
-        if read is None:  # of an earlier mapping
-            continue
-        claim = read.vendor.claim
-        assert claim is not None  # noqa: S101  (it was read)
-        why[name] = obstacle(_demands(spec, read), claim.driver, claim.distinct, offered[claim.driver], expressions)
-    lines = [
-        f"{namespace}: {counted(waiting[namespace, name], 'pod')} of {name}: {reason}"
-        for namespace, name in sorted(needed)
-        if (reason := why.get(name))
-    ]
-    if lines:
-        return warning(
-            f"{counted(len(lines), 'resource claim')} that no device allows: pods would stay Pending",
-            *first_of(lines),
-            hint="request less, or add devices; a node group of size 0 shows none",
-        )
-    require_pods(facts)
-    known(facts.templates, "the ResourceClaimTemplates", "list resourceclaimtemplates")
-    return ok(f"some device allows what resource claims need ({counted(len(why), 'kind')} of claims)")
-
-
-def _needed(facts: ClusterFacts) -> tuple[dict[tuple[str, str], Mapping[str, Any]], Counter[tuple[str, str]]]:
-    """The templates that there are, and those that pods need, by namespace and name; and the pods of each."""
-    spaces = {space.name: space for space in opted_in_of(facts)}
-    templates = () if isinstance(facts.templates, Missing) else facts.templates
-    needed: dict[tuple[str, str], Mapping[str, Any]] = {
-        (each.metadata.namespace, each.metadata.name): each.spec
-        for each in templates
-        if each.metadata.namespace in spaces
-    }
-    pods: Counter[tuple[str, str]] = Counter()
-    let_through = matched_names_of(facts.policy)
-    for namespace, pod in all_pods(facts):
-        if namespace not in spaces:
-            continue
-        claims = [each.resource_claim_template_name or "" for each in pod.spec.resource_claims or ()]
-        if any(name.startswith(CLAIM_PREFIX) for name in claims):
-            found = [claim.template for claim in own_claims(pod, facts.policy).values()]
-            names = {name for name in claims if name.startswith(CLAIM_PREFIX)}
-        elif carries_name(pod, let_through):
-            found = list(decision_again(pod, spaces[namespace], facts.policy).objects)
-            names = {each.name for each in found}
-        else:
-            continue
-        for template in found:
-            needed.setdefault((namespace, template.name), template.spec)
-        pods.update((namespace, name) for name in names)
-    return needed, pods
-
-
-def _demands(spec: Mapping[str, Any], read: ClaimRead) -> Sequence[Demand]:
-    """The requests of a claim; `read` has what its selectors say."""
-    demands = []
-    for request in spec["spec"]["devices"]["requests"]:
-        exactly = request["exactly"]
-        texts = [
-            (read.vendor.keys[entry.key_name], entry.text)
-            for entry in read.requests[request["name"]]
-            if read.vendor.keys[entry.key_name].kind == "text"
-        ]
-        capacities = {name: str(text) for name, text in exactly.get("capacity", {}).get("requests", {}).items()}
-        demands.append(Demand(exactly["deviceClassName"], exactly.get("count", 1), capacities, texts))
-    return demands

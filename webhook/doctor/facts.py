@@ -19,7 +19,6 @@ from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import ApiError, Object, ObjectMetadata, StatusError
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference
-from webhook.doctor.devices import ResourceSlice
 from webhook.doctor.result import NOT_TRIED, Missing, T
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -201,6 +200,30 @@ class Workload(View, frozen=True):
         return any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in self.host_paths)
 
 
+class Device(View, frozen=True):
+    """A device of a ResourceSlice."""
+
+    allow_multiple_allocations: bool | None = None
+    capacity: dict[str, Any] | None = None
+
+
+class _Pool(View, frozen=True):
+    name: str = ""
+    generation: int = 0
+
+
+class _SliceSpec(View, frozen=True):
+    driver: str = ""
+    pool: _Pool = _Pool()
+    devices: list[Device] | None = None
+
+
+class ResourceSlice(View, frozen=True):
+    """A ResourceSlice: devices that a driver offers."""
+
+    spec: _SliceSpec = _SliceSpec()
+
+
 class _SecretData(View, frozen=True):
     serving_certificate: str = msgspec.field(default="", name="tls.crt")
     cas: str = msgspec.field(default="", name="ca.crt")
@@ -335,8 +358,7 @@ class ClusterFacts:
         daemon_sets: device plugins and installers of the shim.
         placed: the nodes of their pods, by the name of the DaemonSet.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
-        resource_slices: all ResourceSlices, likewise; read only for targets that write resource claims, as the next two.
-        templates: the webhook's ResourceClaimTemplates.
+        resource_slices: all ResourceSlices, likewise; read only for targets that write resource claims, as the next.
         template_dry_run: of a template of such a target; None if their claims have no capacity.
         reported: the webhook's Warning Events of the last hour, the newest first.
     """
@@ -361,7 +383,6 @@ class ClusterFacts:
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     device_classes: Sequence[Item] | Missing = NOT_TRIED
     resource_slices: Sequence[ResourceSlice] | Missing = NOT_TRIED
-    templates: Sequence[Item] | Missing = NOT_TRIED
     template_dry_run: TemplateDryRun | Missing | None = NOT_TRIED
     reported: Sequence[ReportedEvent] | Missing = NOT_TRIED
     reachable: bool = True

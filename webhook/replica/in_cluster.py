@@ -36,11 +36,11 @@ from webhook.cluster.configuration.config_maps import (
     ConfigMap,
     PolicyFaults,
     StoredConfigMap,
-    Verdict,
     config_map,
     of_other_version,
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
+from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.registration.desired import (
@@ -95,13 +95,14 @@ from webhook.server.metrics import counter, gauge
 from webhook.server.mutate import Current, NotNowError
 
 
-def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterator[Metric]:
+def policy_metrics(outcome: PolicyOutcome | None, faults: PolicyFaults) -> Iterator[Metric]:
     """The ConfigMaps whose documents are in force, and what is wrong beside them."""
-    accepted = ((verdict.config_map.name, float(verdict.accepted)) for verdict in verdicts)
-    what = "1 if the document in a ConfigMap is in force, 0 if it was rejected."
-    yield gauge("vgpu_webhook_config_map_accepted", what, ("config_map",), accepted)
-    what = "ConfigMaps that vanished without a deletion; their last good documents stay in force."
-    yield GaugeMetricFamily("vgpu_webhook_config_maps_lost", what, value=faults.lost)
+    accepted: dict[str, float] = {}
+    if outcome is not None:
+        found = {verdict.config_map.name: float(verdict.accepted) for verdict in outcome.verdicts}
+        accepted = {SETTINGS_NAME: 0.0, **found}
+    what = "1 if the document in a ConfigMap is in force, 0 if it was rejected, or if there are no settings."
+    yield gauge("vgpu_webhook_config_map_accepted", what, ("config_map",), accepted.items())
     what = "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1."
     yield GaugeMetricFamily("vgpu_webhook_policy_compiled", what, value=float(not faults.not_compiled))
     what = "Documents in force for which the record of last good documents has no space."
@@ -397,8 +398,7 @@ class InCluster:
         known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)
         what = "Since the API server was last heard of a kind."
         yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
-        outcome = self._live.outcome
-        yield from policy_metrics(() if outcome is None else outcome.verdicts, self._live.faults)
+        yield from policy_metrics(self._live.outcome, self._live.faults)
         what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
         yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
         yield from registration_metrics(self._reconcilers)

@@ -32,7 +32,6 @@ from webhook.server.listener import (
     VALIDATE,
     Endpoint,
     ReadyCheck,
-    Routes,
     dispatcher,
     failures,
     listening,
@@ -178,14 +177,13 @@ several of these intervals (``benchmarks/compiling.py``)."""
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a server; `pages` makes further routes of the plain port, from the policy in force."""
+    """The options of a server."""
 
     listen: Endpoint
     plain_listen: Endpoint
     drain_grace: float = DRAIN_GRACE
     reuse_port: bool = False
     limits: Limits = field(default_factory=Limits)
-    pages: Callable[[Current, Limits], Routes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +253,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
     reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
-    pages = {} if options.pages is None else options.pages(service.current, limits)
-    plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks), **pages}, limits)
+    plain = dispatcher(plain_routes(service.lifecycle, metrics, checks), limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))
     metrics.also(log_metric)

@@ -70,7 +70,7 @@
 {{- $values := dict
   "listen" "containerPorts.webhook" "plain-listen" "containerPorts.metrics" "url" "registration.url"
   "service" "fullnameOverride" "registration" "registration.mode" "drain-grace" "drain.graceSeconds" "log-level" "logLevel"
-  "owner-events" "ownerEvents" "claims" "claims.enabled" "playground" "playground"
+  "owner-events" "ownerEvents" "claims" "claims.enabled"
   "certificate-dir" "certificates.mode" "ca-settle" "certificates.caSettleSeconds"
   "extra-name" "certificates.extraNames" "client-ca-file" "certificates.clientCaConfigMap" "settings" "settings"
   "mappings" "mappings" -}}

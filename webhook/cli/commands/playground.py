@@ -38,7 +38,7 @@ def playground(*, source: PolicyOptions, port: int) -> None:
 
     sourced = sourced_policy(source)
     try:
-        asyncio.run(_serve(Pages(Playground(lambda: sourced), Limits()), sourced.line, port))
+        asyncio.run(_serve(Pages(Playground(sourced), Limits()), sourced.line, port))
     except OSError as error:
         raise Failure([f"--port {port}: {error.strerror or error}"]) from error
 

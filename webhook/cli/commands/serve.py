@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,9 +14,7 @@ from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
     from webhook.replica.run import Addresses
-    from webhook.server.listener import Endpoint, Routes
-    from webhook.server.mutate import Current
-    from webhook.server.protocol import Limits
+    from webhook.server.listener import Endpoint
 
 MAX_PORT: Final = 65535
 
@@ -48,11 +46,10 @@ _Kind = TypeVar("_Kind")
     context_settings={"auto_envvar_prefix": "VGPU_WEBHOOK", "show_default": True},
     epilog="""\b
 Endpoints:
-  https://LISTEN/mutate            AdmissionReview v1, for the API server
-  http://PLAIN-LISTEN/healthz      liveness
-  http://PLAIN-LISTEN/readyz       ready for reviews
-  http://PLAIN-LISTEN/metrics      for Prometheus
-  http://PLAIN-LISTEN/playground/  with --playground, for kubectl port-forward
+  https://LISTEN/mutate         AdmissionReview v1, for the API server
+  http://PLAIN-LISTEN/healthz   liveness
+  http://PLAIN-LISTEN/readyz    ready for reviews
+  http://PLAIN-LISTEN/metrics   for Prometheus
 
 SIGTERM ends the server after --drain-grace, during which it still answers. Ctrl-C, or a second SIGTERM, ends it as
 soon as the requests in flight are answered.
@@ -98,12 +95,6 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     "--claims",
     is_flag=True,
     help="Create the ResourceClaimTemplates of pods whose target writes resource claims; without it they are denied.",
-)
-@click.option(
-    "--playground",
-    is_flag=True,
-    help="Serve the page of `vgpu-webhook playground` on the plain port, over the policy in force, to callers on the same "
-    "machine or in the same pod only, such as kubectl port-forward.",
 )
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
@@ -181,7 +172,6 @@ def serve(
     mappings: Path | None,
     settings: Path | None,
     namespaces: Path | None,
-    playground: bool,
     connections: int,
     log_level: str,
     **others: Any,
@@ -199,7 +189,7 @@ def serve(
     with _failures():
         certificate_options.check()
     limits = Limits(connections=connections)
-    options = _options(Options, others, limits=limits, pages=_playground() if playground else None)
+    options = _options(Options, others, limits=limits)
     if standalone:
         from webhook.cli.manifests.simulate import load_namespaces
         from webhook.replica.run import serve_standalone
@@ -223,18 +213,6 @@ def _options(kind: type[_Kind], values: Mapping[str, Any], **more: Any) -> _Kind
     """Make options of the values that are called like its parameters."""
     names = signature(kind).parameters.keys() - more.keys()
     return kind(**{name: values[name] for name in names}, **more)
-
-
-def _playground() -> "Callable[[Current, Limits], Routes]":
-    """Return what makes the routes of the playground; its files are read now."""
-    from webhook.cli.playground.answers import Playground
-    from webhook.cli.playground.pages import Pages
-    from webhook.cli.policy_source import SourcedPolicy
-
-    def routes(current: "Current", limits: "Limits") -> "Routes":
-        return Pages(Playground(lambda: SourcedPolicy("in force", current.policy), read_only=True), limits).routes()
-
-    return routes
 
 
 def _announce(addresses: "Addresses", trusted: str) -> None:

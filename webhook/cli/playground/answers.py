@@ -11,7 +11,7 @@ An answer is data for JSON:
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
 from typing import Any, Final
@@ -36,7 +36,7 @@ from webhook.text import without_middle
 from webhook.workloads import children
 
 MAX_TEXT: Final = 256 * 1024
-"""Most characters of all texts together: five hundred pods. More would take the memory that a replica has for reviews."""
+"""Most characters of all texts together: five hundred pods."""
 
 MAX_VALUES: Final = 100_000
 """Most values of one document with its aliases expanded: an object of etcd's size does not have more."""
@@ -57,7 +57,6 @@ MAX_CELLS: Final = 3000
 """Most cells that are remembered: those of two policies."""
 
 _CONTAINER: Final = "main"
-_READ_ONLY: Final = "the policy in force is not changed here: `vgpu-webhook playground` on your machine can try another"
 
 
 class PageState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,16 +81,10 @@ EXAMPLES: Final = json.loads((resources.files(__package__) / "examples.json").re
 
 
 class Playground:
-    """Answers what the page asks, under a policy that may be replaced meanwhile.
+    """Answers what the page asks, under a policy that the page may change."""
 
-    Args:
-        sourced: returns the policy.
-        read_only: whether other mappings and settings are rejected.
-    """
-
-    def __init__(self, sourced: Callable[[], SourcedPolicy], *, read_only: bool = False) -> None:
+    def __init__(self, sourced: SourcedPolicy) -> None:
         self._sourced = sourced
-        self._read_only = read_only
         # The last ones: a page asks for the same again and again.
         self._policy: tuple[tuple[str, ...], Policy] | None = None
         self._cells: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -103,15 +96,15 @@ class Playground:
             for key in labels.KEYS
             if key.kind == "namespace"
         ]
-        return {"readOnly": self._read_only, "examples": EXAMPLES, "keys": keys}
+        return {"examples": EXAMPLES, "keys": keys}
 
     def answer(self, state: PageState) -> dict[str, Any]:
         """Return what becomes of the manifest, as described above."""
-        sourced = self._sourced()
+        sourced = self._sourced
         head = {"policy": {"title": sourced.title, "digest": sourced.policy.digest}, "targets": [], "sources": []}
         try:
             _check_length(state)
-            policy = self._policy_of(sourced, state)
+            policy = self._policy_of(state)
             _check_target(state.target, policy)
         except MappingError as error:
             return {**head, "problems": list(map(_problem, error.problems)), "objects": []}
@@ -130,7 +123,7 @@ class Playground:
             MappingError: the documents are invalid, or there is no such pair.
         """
         _check_length(state)
-        policy = self._policy_of(self._sourced(), state)
+        policy = self._policy_of(state)
         place = policy.digest, source, target
         if place not in self._cells:
             # A new one for each cell: what it remembers for others would take hundreds of megabytes.
@@ -149,18 +142,16 @@ class Playground:
             }
         return self._cells[place]
 
-    def _policy_of(self, sourced: SourcedPolicy, state: PageState) -> Policy:
-        texts = (sourced.policy.digest, state.mappings, state.settings)
+    def _policy_of(self, state: PageState) -> Policy:
+        texts = (state.mappings, state.settings)
         if not (state.mappings.strip() or state.settings.strip()):
-            return sourced.policy
-        if self._read_only:
-            raise MappingError([Problem(_READ_ONLY, source="mappings" if state.mappings.strip() else "settings")])
+            return self._sourced.policy
         if self._policy is None or self._policy[0] != texts:
             settings = parse(state.settings, "settings")
             if len(settings) > 1:
                 raise MappingError([Problem("more than one document", source="settings")])
             mappings = parse(state.mappings, "mappings")
-            self._policy = texts, sourced.with_documents(mappings, next(iter(settings), None), partial=False)
+            self._policy = texts, self._sourced.with_documents(mappings, next(iter(settings), None), partial=False)
         return self._policy[1]
 
 

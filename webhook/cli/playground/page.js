@@ -350,10 +350,9 @@ function takeExample() {
   write(mapping ? { ...state(), mappings: chosen.mappings } : { ...state(), namespace: undefined, target: "", ...chosen });
 }
 
-function offerExamples(readOnly) {
+function offerExamples() {
   const groups = Map.groupBy(examples.entries(), ([, each]) => each.group);
   for (const [group, entries] of groups) {
-    if (group === "mappings" && readOnly) continue;
     const made = element("optgroup", { label: group });
     made.append(...entries.map(([at, { name }]) => new Option(name.replace(/^\d+-/, "").replaceAll("-", " "), at)));
     byId("example").append(made);
@@ -361,10 +360,9 @@ function offerExamples(readOnly) {
 }
 
 async function start() {
-  const { readOnly, examples: found, keys } = await ask("start");
+  const { examples: found, keys } = await ask("start");
   examples = found;
-  offerExamples(readOnly);
-  for (const tab of TABS.slice(2)) byId(`tab-${tab}`).hidden = readOnly;
+  offerExamples();
   byId("keys").append(...keys.flatMap(({ name, place, values, purpose }) => [
     element("dt", {}, name), element("dd", {}, `${place}: ${purpose}; ${values.join(", ")}`),
   ]));

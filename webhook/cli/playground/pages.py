@@ -1,8 +1,8 @@
-"""The routes of the playground: its files and its answers, for callers on this machine and pages of its own only.
+"""The routes of the playground: its files and its answers, for pages of its own only.
 
 Whoever can reach the port must not be able to use it through somebody's browser: a foreign page can send requests to this
 machine, and with a name of its own that points here (DNS rebinding) read the answers. So the name in ``Host``, the origin and
-the media type are checked. In a pod, `kubectl port-forward` comes from the pod's own loopback address, and nobody else does.
+the media type are checked.
 """
 
 import asyncio
@@ -43,8 +43,6 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_ADDRESSES: Final = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
-"""Those of callers on this machine; not all of 127.0.0.0/8: the sidecar of a mesh forwards callers from 127.0.0.6 (Istio)."""
 
 _Found = TypeVar("_Found")
 _Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
@@ -149,7 +147,7 @@ def _json(data: Any) -> web.Response:
 
 
 def _guarded(handler: _Respond) -> Handler:
-    """Answer only callers on this machine, and pages of this server; with the headers that bind the page."""
+    """Answer only pages of this server; with the headers that bind the page."""
 
     async def guard(request: web.BaseRequest) -> web.Response:
         try:
@@ -164,14 +162,11 @@ def _guarded(handler: _Respond) -> Handler:
 
 
 def check_caller(request: web.BaseRequest) -> None:
-    """Check that a request is from this machine, and not from a foreign page.
+    """Check that a request calls this machine by its own name, and is not from a foreign page.
 
     Raises:
         HttpError: it is not.
     """
-    peer = None if request.transport is None else request.transport.get_extra_info("peername")
-    if not (isinstance(peer, tuple) and peer[0] in _ADDRESSES):
-        raise HttpError(HTTPStatus.FORBIDDEN, "only callers on this machine are answered: use kubectl port-forward")
     host = request.headers.get(hdrs.HOST, "").lower()
     name, colon, port = host.rpartition(":")
     if (name if colon and port.isdecimal() else host) not in _NAMES:

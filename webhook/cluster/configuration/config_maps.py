@@ -19,6 +19,10 @@ SETTINGS_NAME: Final = labels.SETTINGS_NAME
 LAST_GOOD_NAME: Final = "vgpu-webhook-last-good"
 """The ConfigMap that stores accepted documents."""
 
+NO_SETTINGS: Final = (
+    f"there is no ConfigMap {SETTINGS_NAME}, so there is no target, and a count alone requests whole devices"
+)
+
 SELECTORS: Final = (
     {"labelSelector": f"{MAPPING}=true"},
     {"fieldSelector": f"metadata.name={SETTINGS_NAME}"},
@@ -80,11 +84,6 @@ def config_map(stored: StoredConfigMap) -> ConfigMap:
     )
 
 
-def document_key(name: str) -> str:
-    """The data key of the document in the ConfigMap of that name."""
-    return SETTINGS_KEY if name == SETTINGS_NAME else MAPPING_KEY
-
-
 decode_stored: Final = msgspec.json.Decoder(StoredConfigMap).decode
 """Decodes a ConfigMap from its JSON; raises `msgspec.DecodeError`."""
 
@@ -134,13 +133,11 @@ class PolicyFaults:
     """What is wrong beside the documents in ConfigMaps, for metrics.
 
     Attributes:
-        lost: the number of ConfigMaps that vanished without a deletion.
         left_out: the number of documents in force that the record of last good documents has no space for.
         invalid: the documents in that record that are invalid, while a replica remembers a valid one.
         not_compiled: a bug keeps changed ConfigMaps from being compiled.
     """
 
-    lost: int = 0
     left_out: int = 0
     invalid: frozenset[str] = frozenset()
     not_compiled: bool = False

@@ -3,18 +3,11 @@
 Every replica writes what it has accepted, against the version that it has read; if nothing differs, nothing is written.
 For a ConfigMap whose current document is invalid, the stored text takes precedence over a replica's memory, so that all
 replicas agree.
-
-ConfigMaps that vanished without being deleted on purpose: together with the record, as all do with their namespace.
-
-A user who deletes a single ConfigMap wants its document to be no longer in force. A namespace that is lost says nothing
-about the policy: the documents stay in force in the running replicas until a ConfigMap of that name is created.
 """
 
-import asyncio
-import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -22,7 +15,6 @@ import msgspec
 
 from webhook.cluster.client.api import (
     Api,
-    ApiError,
     Object,
     StatusError,
     UnreachableError,
@@ -36,7 +28,6 @@ from webhook.cluster.configuration.config_maps import (
     ConfigMap,
     config_map,
     decode_stored,
-    document_key,
 )
 
 MAX_DATA: Final = 1024 * 1024
@@ -176,109 +167,3 @@ def _read(body: bytes) -> Record:
         return record_of(config_map(decode_stored(body)))
     except msgspec.DecodeError as error:
         raise UnreachableError(f"configmap/{LAST_GOOD_NAME}: {error}") from error
-
-
-TOGETHER: Final = 5.0
-"""Seconds within which the deletions of the record and of another ConfigMap count as one event."""
-
-DELAY: Final = 1.0
-"""Seconds to wait after a deletion for others that may follow."""
-
-_UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
-"""Statuses that reveal nothing about the object, and that a retry would not change."""
-
-
-class VanishedConfigMaps:
-    """The ConfigMaps that vanished from one namespace, and stay in force.
-
-    Args:
-        api: the API server.
-        namespace: the namespace of the ConfigMaps.
-        report: called with the names of all of them, whenever they change.
-        clock: monotonic seconds.
-        delay: `DELAY`, for tests.
-
-    Attributes:
-        config_maps: all of them by name, each with the document that was accepted last.
-        undecided: whether the API server's answers did not allow a decision; call `completed` again.
-    """
-
-    def __init__(
-        self,
-        api: Api,
-        namespace: str,
-        report: Callable[[Collection[str]], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        delay: float = DELAY,
-    ) -> None:
-        self.config_maps: Mapping[str, ConfigMap] = {}
-        self.undecided = False
-        self._api = api
-        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{LAST_GOOD_NAME}"
-        self._report = report
-        self._clock = clock
-        self._delay = delay
-        self._present: Mapping[str, ConfigMap] = {}
-        self._record_uid = ""
-        self._record_ended: float | None = None
-        self._gone_since: float | None = None
-
-    def record(self, stored: ConfigMap | None) -> None:
-        """Note the current record; None if there is none."""
-        uid = "" if stored is None else stored.uid
-        if self._record_uid and uid != self._record_uid:
-            self._record_ended = self._clock()
-        self._record_uid = uid
-
-    async def completed(
-        self, present: Callable[[], Sequence[ConfigMap]], accepted: Mapping[str, str]
-    ) -> list[ConfigMap]:
-        """The current ConfigMaps, and the vanished ones with their last good documents.
-
-        Args:
-            present: returns the current ConfigMaps.
-            accepted: the texts that were accepted last, by name.
-        """
-        current = _by_name(present())
-        if self._present.keys() - current.keys():
-            await asyncio.sleep(self._delay)
-            current = _by_name(present())
-        gone = {
-            name: replace(config_map, data={document_key(name): accepted[name]})
-            for name, config_map in self._present.items()
-            if name not in current and name in accepted
-        }
-        kept = {
-            name: config_map
-            for name, config_map in self.config_maps.items()
-            if name not in current and name not in gone
-        }
-        before, self.undecided = self.config_maps.keys(), False
-        if gone:
-            self._gone_since = self._gone_since or self._clock()
-            if not await self._deleted_on_purpose(self._gone_since):
-                kept |= gone
-        # What is not decided yet stays known, to be decided later.
-        self._present = {**gone, **current} if self.undecided else current
-        self._gone_since = self._gone_since if self.undecided else None
-        self.config_maps = kept
-        if before != kept.keys():
-            self._report(sorted(kept))
-        return [*current.values(), *kept.values()]
-
-    async def _deleted_on_purpose(self, since: float) -> bool:
-        """Whether the record is still there; it is read, because its watch may be late."""
-        try:
-            answer = await self._api.request("GET", self._path)
-            if answer.status not in _UNKNOWN:
-                missing = answer.status == HTTPStatus.NOT_FOUND
-                self.record(None if missing else config_map(decode_stored(answer.accepted())))
-        except (ApiError, msgspec.DecodeError):
-            self.undecided = True
-            return False
-        return self._record_ended is None or since - self._record_ended > TOGETHER
-
-
-def _by_name(config_maps: Sequence[ConfigMap]) -> dict[str, ConfigMap]:
-    return {config_map.name: config_map for config_map in config_maps if config_map.name != LAST_GOOD_NAME}

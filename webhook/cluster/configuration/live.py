@@ -28,7 +28,7 @@ from webhook.cluster.configuration.config_maps import (
     Verdict,
     config_map,
 )
-from webhook.cluster.configuration.last_good import NOTHING, LastGood, Record, VanishedConfigMaps
+from webhook.cluster.configuration.last_good import NOTHING, LastGood, Record
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document, policy_of
 from webhook.mapping.model.policy import Policy
 
@@ -149,9 +149,6 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
 MAX_JUDGING: Final = 2
 """Documents that are judged beside all others at once."""
 
-RECHECK_PAUSE: Final = 5.0
-"""Seconds until the next check whether missing ConfigMaps were deleted on purpose."""
-
 NOT_COMPILED: Final = (
     "A bug in vgpu-webhook: the changed ConfigMaps could not be compiled, and the previous policy stays in force. "
     "See its log"
@@ -161,11 +158,6 @@ RECORD_FULL: Final = (
 )
 
 RECORD_GONE: Final = "This record was deleted. A replica writes again what it knows of it"
-
-MAPS_LOST: Final = (
-    "These ConfigMaps vanished without a deletion. Create them again: their last good documents, in this ConfigMap, stay "
-    "in force in the running replicas, but not in one that starts"
-)
 
 INVALID_RECORD: Final = (
     "This record contains invalid documents, written by hand or by another version. The previous ones stay in force. "
@@ -196,6 +188,7 @@ class LivePolicy:
         ready: set once the policy of the initial ConfigMaps is in force.
         outcome: the last outcome; None before the first compilation.
         compilations: their number so far.
+        faults: what is wrong now beside the documents in ConfigMaps.
     """
 
     def __init__(
@@ -216,7 +209,6 @@ class LivePolicy:
         self._reporter = VerdictReporter(events, namespace, log)
         self._notice = partial(events.put, Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", ""))
         self._unstored = asyncio.Event()
-        self._lost = VanishedConfigMaps(api, namespace, self._report_lost)
         self._lasting: Reporter[str] = Reporter(lambda told: self._notice(*told))
         self._log = log
         self._in_force = in_force
@@ -224,7 +216,7 @@ class LivePolicy:
         self._compiling = asyncio.Lock()
         self._judging = 0
         self._last_good: Mapping[str, str] = {}
-        self._faults = PolicyFaults()
+        self.faults = PolicyFaults()
         self._adopted = NOTHING
         self._changes = 0
         self._dirty = asyncio.Event()
@@ -237,16 +229,6 @@ class LivePolicy:
             await self._load()
             tasks.create_task(self._compile_repeatedly())
             tasks.create_task(self._store_repeatedly())
-
-    @property
-    def lost(self) -> Collection[str]:
-        """The ConfigMaps that vanished without being deleted on purpose."""
-        return self._lost.config_maps.keys()
-
-    @property
-    def faults(self) -> PolicyFaults:
-        """What is wrong now beside the documents in ConfigMaps."""
-        return replace(self._faults, lost=len(self.lost))
 
     async def judge(self, candidate: ConfigMap) -> tuple[DocumentProblems, DocumentProblems]:
         """Judge a ConfigMap that is about to be stored; see `judge_document`.
@@ -276,7 +258,6 @@ class LivePolicy:
     def _take_record(self) -> None:
         """Take a changed record, which another replica has written, or somebody has deleted."""
         stored = self.sources.record()
-        self._lost.record(stored)
         record = self._record.seen(stored)
         if stored is None:
             if self.outcome is not None and self.outcome.accepted:
@@ -285,9 +266,6 @@ class LivePolicy:
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
-            if set(self.lost) - record.texts.keys():
-                # Written by a replica that started after the loss. There may be no other copy of these documents.
-                self._unstored.set()
 
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
@@ -322,29 +300,21 @@ class LivePolicy:
                     self._report_invalid(invalid)
                 valid = {name: text for name, text in adopted.items() if name not in invalid}
                 self._last_good = {**self._last_good, **valid}
-                present = await self._lost.completed(self.sources.all, self._last_good)
-                if self._lost.undecided:
-                    asyncio.get_running_loop().call_later(RECHECK_PAUSE, self._compile_again)
+                present = self.sources.all()
                 async with self._compiling:
                     outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
-                self._faults = replace(self._faults, not_compiled=True)
+                self.faults = replace(self.faults, not_compiled=True)
                 self._lasting.report_once("PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._activate(outcome)
 
     def _report_invalid(self, names: frozenset[str]) -> None:
-        self._faults = replace(self._faults, invalid=names)
+        self.faults = replace(self.faults, invalid=names)
         if names:
             self._log.warning("last_good_invalid", config_maps=sorted(names))
         self._lasting.report_while(names, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
-
-    def _report_lost(self, names: Collection[str]) -> None:
-        if names:
-            self._log.error("config_maps_lost", config_maps=list(names))
-        else:
-            self._log.info("config_maps_restored")
 
     async def _debounced(self) -> None:
         """Return when nothing has changed for a while, at the latest some time after the first change."""
@@ -358,17 +328,19 @@ class LivePolicy:
         before, self.outcome = self.outcome, outcome
         self.compilations += 1
         self._last_good = outcome.accepted
-        self._faults = replace(self._faults, not_compiled=False)
+        self.faults = replace(self.faults, not_compiled=False)
         self._lasting.forget("PolicyNotCompiled")
         if before is None or before.policy.digest != outcome.policy.digest:
             self._in_force(outcome.policy)
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
             self._log.info("policy", digest=outcome.policy.digest, config_maps=len(outcome.verdicts), rejected=rejected)
+        if not outcome.has_settings and (before is None or before.has_settings):
+            self._log.warning("settings_missing", bare_devices="whole")
         self.ready.set()
         self._reporter.take(outcome.verdicts)
-        valid_again = self._faults.invalid & outcome.in_force
+        valid_again = self.faults.invalid & outcome.in_force
         changed = before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks)
-        if valid_again or changed or self.lost:
+        if valid_again or changed:
             self._unstored.set()
 
     async def _store_repeatedly(self) -> None:
@@ -385,19 +357,14 @@ class LivePolicy:
         outcome = self.outcome
         record = await self._record.write(outcome.accepted, outcome.in_force, outcome.marks)
         left_out = outcome.accepted.keys() - record.texts.keys()
-        self._faults = replace(self._faults, left_out=len(left_out))
+        self.faults = replace(self.faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
         self._lasting.report_while(left_out, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
-        # An Event cannot be written before its namespace exists again, and neither can the record.
-        self._lasting.report_while(self.lost, "ConfigMapsLost", f"{MAPS_LOST}: {', '.join(sorted(self.lost))}")
         return record
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:
-        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change.
-
-        While ConfigMaps are lost, their namespace may be, too: it, and the rights in it, may come back.
-        """
+        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change."""
         backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
@@ -405,6 +372,6 @@ class LivePolicy:
             except ApiError as error:
                 if backoff.failures == 0:
                     self._log.error(event, error=str(error))
-                if not is_temporary(error) and not self.lost:
+                if not is_temporary(error):
                     return None
             await asyncio.sleep(backoff.failed())

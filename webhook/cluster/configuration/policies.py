@@ -5,7 +5,7 @@ and what is in force instead: its last good version, or else the built-in mappin
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from webhook.cluster.client.api import Api, list_objects
@@ -44,8 +44,9 @@ from webhook.mapping.load import Prepared, combine, vendors_with
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN
 
-DEFAULT: Final = ValidSettings("", Document(SETTINGS, {}, {}), Settings())
-"""The settings without a settings document."""
+WHOLE: Final = Settings(bareDevices="whole")
+DEFAULT: Final = ValidSettings("", Document(SETTINGS, {}, {}), WHOLE)
+"""The settings without a settings document: pods that were written for whole devices must not shrink by its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,12 @@ def with_settings(
     problems = (*invalid, *(contradictions or displaced))
     # Nothing is better known than the part that applies, unless it would put a mapping out of force.
     keeps = not displaced and (before is None or not problems)
-    return (effective if keeps else unchanged), problems
+    chosen = effective if keeps else unchanged
+    if problems and before is None:
+        # The invalid part may be what the document says of it.
+        bare = {"bare_devices": chosen.applied.bare_devices or "whole"}
+        chosen = replace(chosen, applied=chosen.applied.model_copy(update=bare))
+    return chosen, problems
 
 
 def _contradictions(effective: EffectivePolicy) -> DocumentProblems:
@@ -169,6 +175,11 @@ class PolicyOutcome:
     marks: frozenset[str]
     mappings: tuple[Document, ...] = ()
     settings: Document = DEFAULT.document
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether there is a settings document."""
+        return any(verdict.kind == "settings" for verdict in self.verdicts)
 
     @property
     def in_force(self) -> frozenset[str]:

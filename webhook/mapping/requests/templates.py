@@ -129,18 +129,6 @@ def selectors_of(driver: str, key: Key, text: str) -> list[str]:
     return [*([any_of(wanted)] if wanted else []), *([f"!({any_of(others)})"] if others else [])]
 
 
-def selects_value(key: Key, text: str, value: str) -> bool:
-    """Return whether the expressions of `selectors_of` hold for a device whose attribute has a value."""
-    if key.document.selects is None:
-        return value == _replaced(key, text)
-
-    def any_of(values: list[str]) -> bool:
-        return value in values if key.document.selects == "uuid" else any(part in value.lower() for part in values)
-
-    wanted, others = _wanted_and_others(key, text)
-    return (not wanted or any_of(wanted)) and not any_of(others)
-
-
 def _wanted_and_others(key: Key, text: str) -> tuple[list[str], list[str]]:
     """The values that a list selects, and those that it excludes, as the driver spells them."""
     values = text.split(",")
