@@ -5,7 +5,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from cryptography import x509
 from prometheus_client.metrics_core import Metric
@@ -16,13 +16,8 @@ from certs.plan import Rules
 from certs.report import COUNTED, Report, ReportKind
 from certs.rotator import Rotator, spread
 from certs.serving import ClientCAs, ProvidedPair, Serving
-from certs.state import fingerprint
 from certs.store import Directory, Store
 from webhook.server.metrics import counter, gauge
-
-SHOWN: Final = 16
-"""Digits of a fingerprint in lines for people: 64 bits."""
-
 
 Upkeep: TypeAlias = Rotator | ProvidedPair
 """What renews the certificate."""
@@ -60,7 +55,6 @@ class Certificates:
         self._failures = dict.fromkeys(COUNTED, 0)
         self._trouble = ""
         self._clients: ClientCAs | None = None
-        self._clients_trouble = ""
         self._served_before = False
         self._ca: x509.Certificate | None = None
 
@@ -82,7 +76,7 @@ class Certificates:
 
     def follow_clients(self, file: Path) -> None:
         """Require client certificates under the CAs in a file, and follow the file."""
-        self._clients = ClientCAs(file, self.tls, report=self._report_clients)
+        self._clients = ClientCAs(file, self.tls, report=self._log_and_count)
 
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Note the CAs (DER) of each webhook of the webhook configuration; None if there is no configuration."""
@@ -112,18 +106,6 @@ class Certificates:
         found = self.tls.failure(_now())
         return found if found is None or not self._trouble else f"{found}; {self._trouble}"
 
-    def lines(self) -> list[str]:
-        """The certificates in use, and current problems, for people."""
-        now = _now()
-        lines = [
-            f"certificate: {kind} {fingerprint(certificate)[:SHOWN]}, valid until {end:%Y-%m-%d %H:%M} UTC, "
-            f"for {(end - now).days} days more"
-            for kind, certificate in self._shown()
-            for end in (certificate.not_valid_after_utc,)
-        ]
-        states = {"certificate": self._trouble, "certificates of clients": self._clients_trouble}
-        return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
-
     def metrics(self) -> Iterator[Metric]:
         """The certificates in use, rotations and failures, for Prometheus."""
         shown = list(self._shown())
@@ -152,10 +134,6 @@ class Certificates:
             self.bundle = bundle
             self.published.set()
             self.republished(bundle)
-
-    def _report_clients(self, report: Report[ReportKind]) -> None:
-        self._clients_trouble = report.message if report.kind.failure else ""
-        self._log_and_count(report)
 
     def _report(self, report: Report[ReportKind]) -> None:
         if report.kind is ReportKind.SERVED:

@@ -392,11 +392,6 @@ class InCluster:
             message = f"{lead}{'; '.join(fitting(found, MAX_MESSAGE - len(lead) - len('…'.encode()), len('; ')))}"
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
-    def lines(self) -> list[str]:
-        """What is in force and in contact, for people."""
-        ages = [f"{what}: last contact {age:.0f} s ago" for what, age in self._ages() if age is not None]
-        return [*self._live.lines(), *ages]
-
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
         known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)

@@ -254,12 +254,9 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         metrics.also(cluster.metrics)
     metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
-    def verbose() -> list[str]:
-        return [*([] if cluster is None else cluster.lines()), *certificates.lines()]
-
     reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
     pages = {} if options.pages is None else options.pages(service.current, limits)
-    plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks, verbose), **pages}, limits)
+    plain = dispatcher({**plain_routes(service.lifecycle, metrics, checks), **pages}, limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))
     metrics.also(log_metric)

@@ -252,26 +252,22 @@ def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str
     return found
 
 
-def plain_routes(
-    lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck], details: Callable[[], list[str]]
-) -> Routes:
+def plain_routes(lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck]) -> Routes:
     """The routes for probes and Prometheus.
 
     Args:
         lifecycle: the server is not ready once it is about to end.
         metrics: the metrics to show.
         checks: the conditions of readiness, by name.
-        details: lines for people, shown by ``/readyz?verbose``.
     """
 
     async def healthz(_request: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def readyz(request: web.BaseRequest) -> web.Response:
+    async def readyz(_request: web.BaseRequest) -> web.Response:
         found = failures(lifecycle, checks)
         status = HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK
-        lines = [*(found or ["ok"]), *(details() if "verbose" in request.query else ())]
-        return web.Response(status=status, text="".join(f"{line}\n" for line in lines))
+        return web.Response(status=status, text="".join(f"{line}\n" for line in found or ["ok"]))
 
     async def prometheus(_request: web.BaseRequest) -> web.Response:
         return web.Response(body=metrics.text(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})

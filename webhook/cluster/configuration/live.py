@@ -263,15 +263,6 @@ class LivePolicy:
         finally:
             self._judging -= 1
 
-    def lines(self) -> list[str]:
-        """What is in force and what is not: a line for each ConfigMap and each problem."""
-        if self.outcome is None:
-            return ["policy: none yet"]
-        policy = self.outcome.policy
-        first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
-        lost = [f"configmap/{name}: vanished without a deletion; still in force" for name in sorted(self.lost)]
-        return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
-
     def _changed(self, names: Collection[str]) -> None:
         if LAST_GOOD_NAME in names:
             self._take_record()
