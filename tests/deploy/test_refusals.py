@@ -122,11 +122,6 @@ def test_options_are_reported_once(helm: Chart, option: tuple[str, str]) -> None
         assert "remove it" in refusal(helm, values)
 
 
-def test_the_target_is_a_setting(helm: Chart) -> None:
-    """The server takes the option only without a cluster, and would end at once in a pod."""
-    assert "remove it, and set settings.target" in refusal(helm, {"extraArgs": ["--target=nvidia"]})
-
-
 @pytest.mark.parametrize("argument", ["-h", "--help"])
 def test_pods_are_no_help(helm: Chart, argument: str) -> None:
     """They would end at once, again and again."""

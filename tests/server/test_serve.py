@@ -244,9 +244,10 @@ async def test_environment_variables_count(tmp_path: Path) -> None:
         assert (await server.logged("review"))["reason"] == "not_opted_in"
 
 
-async def test_target_and_settings(tmp_path: Path) -> None:
-    """An unknown target stops the start."""
-    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--target", "nobody")
+def test_a_target_that_is_unknown(tmp_path: Path) -> None:
+    """It stops the start."""
+    (tmp_path / "settings.yaml").write_text("target: nobody\n")
+    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--settings", str(tmp_path / "settings.yaml"))
     assert result.exit_code == 1
     assert "nobody" in result.stderr
 

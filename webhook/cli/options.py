@@ -173,8 +173,8 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
         raise Failure([str(error)]) from error
 
 
-def configured_policy(mappings: Path | None, settings: Path | None, target: str | None = None) -> "Policy":
-    """Load the policy of these options; `target` overrides that of the settings.
+def configured_policy(mappings: Path | None, settings: Path | None) -> "Policy":
+    """Load the policy of these options.
 
     Raises:
         Failure: a document cannot be read, or is invalid.
@@ -183,7 +183,7 @@ def configured_policy(mappings: Path | None, settings: Path | None, target: str 
     from webhook.mapping.load import load_policy
 
     try:
-        return load_policy(mappings, settings, target)
+        return load_policy(mappings, settings)
     except MappingError as error:
         raise Failure(map(str, error.problems)) from error
     except OSError as error:

@@ -73,7 +73,7 @@
   "owner-events" "ownerEvents" "sweep" "sweep" "claims" "claims.enabled"
   "cluster-domain" "clusterDomain" "certificate-dir" "certificates.mode" "ca-settle" "certificates.caSettleSeconds"
   "extra-name" "certificates.extraNames" "client-ca-file" "certificates.clientCaConfigMap" "settings" "settings"
-  "mappings" "mappings" "target" "settings.target" -}}
+  "mappings" "mappings" -}}
 {{- $without := list "standalone" "namespaces" "kubeconfig" "release-namespace" "state-dir" "version" "help" "h" -}}
 {{- $found := list -}}
 {{- range .Values.extraArgs -}}

@@ -153,11 +153,6 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     help="The Certificate whose CAs cert-manager itself writes into the webhook configuration.",
 )
 @click.option(
-    "--target",
-    metavar="VENDOR",
-    help="The vendor that this cluster runs: requests of its hardware family are translated to it. Overrides the settings.",
-)
-@click.option(
     "--drain-grace",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
@@ -183,7 +178,6 @@ def serve(
     standalone: bool,
     mappings: Path | None,
     settings: Path | None,
-    target: str | None,
     namespaces: Path | None,
     connections: int,
     log_level: str,
@@ -209,14 +203,14 @@ def serve(
 
         of_a_cluster = ("kubeconfig", "release_namespace", "url", "service", "inject_ca_from")
         _reject({name: others[name] for name in of_a_cluster}, "--standalone, which needs no cluster")
-        policy = configured_policy(mappings, settings, target)
+        policy = configured_policy(mappings, settings)
         known = load_namespaces(namespaces, policy.settings.opt_in_label)
         with _failures():
             serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
     from webhook.replica.in_cluster import ClusterOptions, serve_clustered
 
-    of_files = {"mappings": mappings, "settings": settings, "target": target, "namespaces": namespaces}
+    of_files = {"mappings": mappings, "settings": settings, "namespaces": namespaces}
     _reject(of_files, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
     with _failures():
         serve_clustered(options, _options(ClusterOptions, others), certificate_options, log_level, _announce)
