@@ -242,6 +242,14 @@ async def test_environment_variables_count(tmp_path: Path) -> None:
         assert (await server.logged("review"))["reason"] == "not_opted_in"
 
 
+def test_a_target_that_is_unknown(tmp_path: Path) -> None:
+    """It stops the start."""
+    (tmp_path / "settings.yaml").write_text("target: nobody\n")
+    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--settings", str(tmp_path / "settings.yaml"))
+    assert result.exit_code == 1
+    assert "nobody" in result.stderr
+
+
 def test_nothing_heavy_is_imported() -> None:
     """The start pays for no Kubernetes client and no JSON Patch."""
     code = "import sys, webhook.replica.run, certs.rotator; print(*sys.modules)"
