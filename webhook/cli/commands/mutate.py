@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
-from webhook.cli.manifests.simulate import Simulated, simulate
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.terminal import json_text
@@ -105,7 +105,7 @@ def as_patch(outcome: Simulated) -> str:
 
 def as_diff(outcome: Simulated) -> str:
     """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
-    return "".join(line for each in outcome.objects for line in unified(each.title, each.before, each.after))
+    return "".join(line for each in outcome.objects for line in _unified(each))
 
 
 FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
@@ -116,14 +116,9 @@ FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
 }
 
 
-def unified(
-    title: str,
-    before: dict[str, Any],
-    after: dict[str, Any] | None,
-    named: tuple[str, str] = ("as written", "as stored"),
-) -> Iterator[str]:
-    """Yield the lines of a unified difference of an object, in YAML and in color; none without one."""
-    for number, line in enumerate(difference(title, before, after, named)):
+def _unified(simulated: SimulatedObject) -> Iterator[str]:
+    """Yield the lines of a unified difference of an object, in YAML and in color."""
+    for number, line in enumerate(difference(simulated.title, simulated.before, simulated.after)):
         if number < 2:  # noqa: PLR2004  (the two lines of the heading)
             yield click.style(line, bold=True) + "\n"
         else:
