@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-node test-systems test-faults check-translations coverage fuzz mutants check bench \
+.PHONY: help run test test-fast test-deep test-node test-systems test-faults coverage fuzz mutants check bench \
 	bench-memory vendors-check docs site manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
@@ -54,9 +54,6 @@ test-systems: $(INSTALLED) ## other systems, built from source, place the pods t
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: twenty minutes
 	$(BIN)/pytest tests/faults
 
-check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of the matrix
-	$(BIN)/pytest tests/decisions/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
-
 # PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores
 	$(BIN)/python -m tests.fuzz $(foreach name,SEED MINUTES PODS FROM,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
@@ -85,7 +82,6 @@ vendors-check: $(INSTALLED) ## the source of each mapping, with version and date
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
-	$(BIN)/vgpu-webhook vendors --matrix --markdown > tests/cli/golden/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m tests.systems.page
 	$(BIN)/python -m deploy.generate

@@ -10,10 +10,8 @@ from click.testing import CliRunner
 
 from webhook.cli import main
 from webhook.cli.options import PolicyOptions
-from webhook.cli.playground import answers
 from webhook.cli.playground.answers import MAX_ANSWER, MAX_LINES, MAX_OBJECTS, MAX_TEXT, PageState, Playground
 from webhook.cli.policy_source import sourced_policy
-from webhook.mapping.document.problem import MappingError
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +69,7 @@ def test_namespace_target_mappings_and_settings() -> None:
     assert "gpumem" not in whole["stored"]
     mapping = (ROOT / "examples/mappings/acme.yaml").read_text()
     found = answered(manifest=POD.replace("KEY", "acme.example/vgpu-memory"), mappings=mapping)
-    assert "acme" in found["sources"]
+    assert "acme" in found["targets"]
     assert found["policy"]["digest"] != SOURCED.policy.digest
     assert "acme.example/vgpu: '1'" in found["objects"][0]["stored"]
     (translated,) = answered(manifest=POD.replace("KEY", "aliyun.com/gpu-mem"), target="nvidia")["objects"]
@@ -106,13 +104,11 @@ def test_mistakes_have_their_place(texts: dict[str, str], told: str) -> None:
 
 
 def test_in_a_cluster_the_policy_stays() -> None:
-    """Other mappings or settings are rejected, also for the matrix."""
+    """Other mappings or settings are rejected."""
     page = Playground(lambda: SOURCED, read_only=True)
     assert page.start()["readOnly"]
     for state in (PageState(SHARE, settings="bareDevices: whole"), PageState(SHARE, mappings="extends: nvidia")):
         assert "the policy in force is not changed here" in page.answer(state)["problems"][0]["text"]
-        with pytest.raises(MappingError, match="the policy in force"):
-            page.cell(state, "vcuda", "nvidia")
     assert page.answer(PageState(SHARE))["objects"][0]["outcome"] == "changed"
 
 
@@ -123,33 +119,6 @@ def test_the_policy_may_be_replaced() -> None:
     before = page.answer(PageState(SHARE))["policy"]["digest"]
     sourced[0] = sourced_policy(PolicyOptions(values=(ROOT / "examples/values/hami.yaml",)))
     assert page.answer(PageState(SHARE))["policy"]["digest"] == sourced[0].policy.digest != before
-
-
-PAIRS = [("vcuda", "nvidia"), ("neuron", "nvidia"), ("neutral", "volcano"), ("aliyun", "gpushare"), ("nvidia", "kai")]
-
-
-@pytest.mark.parametrize("source, target", [*PAIRS, ("kai", "nvidia"), ("vcuda", "gpushare"), ("vcuda", "dra-hami")])
-def test_a_cell_is_what_its_request_gets(source: str, target: str) -> None:
-    """The pod of a cell is in the source's keys, and stored in the target's unless the whole cell is denied."""
-    cell = PAGE.cell(PageState(), source, target)
-    (found,) = answered(manifest=cell["manifest"])["objects"]
-    assert (found["outcome"] == "denied") == (cell["outcome"] == "denied")
-    assert f"in the keys of {source}" in json.dumps(found["pods"])
-    if cell["outcome"] == "denied":
-        assert cell["why"]
-    else:
-        assert [f"target  {target}"] == [
-            f"target  {row[0]}" for each in found["pods"][0]["containers"] for row in each["rows"]["target"]
-        ]
-
-
-def test_cells_that_do_not_exist() -> None:
-    """An unknown vendor is named, with the one that was meant; a source without a request has no pod."""
-    with pytest.raises(MappingError, match=r"no vendor is called 'vcud' \(did you mean `vcuda`"):
-        PAGE.cell(PageState(), "vcud", "nvidia")
-    with pytest.raises(MappingError, match="dra-hami"):
-        PAGE.cell(PageState(), "dra-hami", "nvidia")
-    assert PAGE.cell(PageState(), "mig-single", "nvidia")["manifest"] is None
 
 
 def test_a_small_pod_takes_less_than_50_ms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,14 +194,3 @@ def test_many_objects_and_lines_are_bounded() -> None:
     long = SHARE + "data: [" + "1, " * MAX_LINES + "1]\n"
     (pod,) = answered(manifest=long)["objects"]
     assert (pod["outcome"], pod["diff"]) == ("changed", [])
-
-
-def test_cells_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most so many are remembered, and the same one is derived once."""
-    monkeypatch.setattr(answers, "MAX_CELLS", 2)
-    page = Playground(lambda: SOURCED)
-    first = page.cell(PageState(), "neuron", "whole")
-    assert page.cell(PageState(), "neuron", "whole") is first
-    for target in ("mps", "timeslicing"):
-        page.cell(PageState(), "neuron", target)
-    assert page.cell(PageState(), "neuron", "whole") is not first

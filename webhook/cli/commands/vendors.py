@@ -12,6 +12,7 @@ import click
 
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
+from webhook.cli.matrix import matrix_table, pairs
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned, columns, json_text, terminal_width
@@ -32,18 +33,9 @@ from webhook.reasons import Denied
 @click.option(
     "--matrix",
     is_flag=True,
-    help="Show how each vendor's requests translate to each other vendor; all pairs take half a minute.",
+    help="Show whether each vendor's requests, or NAME's, can be written for each other vendor: probes of them are tried.",
 )
-@click.option(
-    "--to",
-    metavar="TARGET",
-    help="With NAME and --matrix: which of NAME's requests have which outcome, for one target.",
-)
-@click.option(
-    "--markdown",
-    is_flag=True,
-    help="With --guards or --matrix of all vendors: print a page of Markdown; of guards it is docs/guards.md.",
-)
+@click.option("--markdown", is_flag=True, help="With --guards: print them as a page of Markdown, docs/guards.md.")
 @click.option(
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
 )
@@ -66,7 +58,6 @@ def vendors(
     name: str | None,
     source: PolicyOptions,
     matrix: bool,
-    to: str | None,
     markdown: bool,
     sources: bool,
     guards: bool,
@@ -77,26 +68,23 @@ def vendors(
     The second table has the names that several vendors use, with the active and the inactive vendors of each.
 
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
-    With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
     policy = sourced_policy(source).policy
-    if to is not None and not (name and matrix):
-        raise click.UsageError("--to needs NAME and --matrix")
     what = _what(name, matrix=matrix, sources=sources, guards=guards)
-    if markdown and (name or what not in {"guards", "matrix"}):
-        raise click.UsageError("--markdown needs --guards or --matrix, of all vendors")
+    if markdown and what != "guards":
+        raise click.UsageError("--markdown needs --guards")
     if output == "json":
-        if markdown or to:
-            raise click.UsageError(f"-o json and {'--markdown' if markdown else '--to'} are different: remove one")
+        if markdown:
+            raise click.UsageError("-o json and --markdown are different: remove one")
         click.echo(json_text(_data_of(policy, what, None if name is None else _called(policy, name))), nl=False)
+        return
+    if matrix:
+        click.echo(matrix_table(policy, None if name is None else _called(policy, name).name), nl=False)
         return
     if name is None:
         click.echo(_of_all(policy, what, markdown=markdown, origin=source.in_cluster), nl=False)
         return
     vendor = _called(policy, name)
-    if matrix:
-        click.echo(_pairs(policy, vendor.name, to), nl=False)
-        return
     click.echo(as_document(vendor, list(names_shared_by(policy, vendor.name))), nl=False)
 
 
@@ -116,9 +104,7 @@ def _called(policy: Policy, name: str) -> Vendor:
 def _data_of(policy: Policy, what: str, vendor: Vendor | None) -> list[dict[str, Any]]:
     """Return what is printed as JSON: whole documents with where they are from, or the rows of another table."""
     if what == "matrix":
-        from webhook.cli.matrix_pages import matrix_data
-
-        return matrix_data(policy, None if vendor is None else vendor.name)
+        return [pair._asdict() for pair in sorted(pairs(policy, None if vendor is None else vendor.name))]
     if what != "vendors":
         headings, rows = (
             (_GUARD_HEADINGS, _guard_cells(policy)) if what == "guards" else (_SOURCE_HEADINGS, _source_cells(policy))
@@ -154,24 +140,7 @@ def _of_all(policy: Policy, what: str, *, markdown: bool, origin: bool) -> str:
         return guards_page(policy) if markdown else columns([_GUARD_HEADINGS, *_guard_cells(policy)])
     if what == "sources":
         return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
-    if what == "matrix":
-        from webhook.cli.matrix_pages import matrix_page, matrix_table
-
-        return matrix_page(policy) if markdown else matrix_table(policy)
     return keys_table(policy, origin=origin, width=terminal_width())
-
-
-def _pairs(policy: Policy, source: str, to: str | None) -> str:
-    """Format how a vendor's requests translate to all others, or to one of them."""
-    from webhook.cli.matrix_pages import cell_table, row_table
-
-    if to is None:
-        return row_table(policy, source)
-    targets = [vendor.name for vendor in policy.vendors.values() if vendor.target and vendor.name != source]
-    if to not in targets:
-        hint = nearest_known(to, targets)
-        raise click.BadParameter(f"{to!r} is not another vendor that can be a target: {hint}", param_hint="--to")
-    return cell_table(policy, source, to)
 
 
 _INACTIVE: Final = " (inactive)"

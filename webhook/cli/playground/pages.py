@@ -15,7 +15,6 @@ import msgspec
 from aiohttp import hdrs, web
 
 from webhook.cli.playground.answers import PageState, Playground
-from webhook.mapping.document.problem import MappingError
 from webhook.server.listener import Handler, Routes
 from webhook.server.mutate import arrived_body, read_body
 from webhook.server.protocol import JSON, RETRY_AFTER, HttpError, InFlight, Limits, error_response
@@ -50,14 +49,6 @@ _Found = TypeVar("_Found")
 _Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 
-class _Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cell of the matrix that is asked for, under the documents of a state."""
-
-    source: str
-    target: str
-    state: PageState
-
-
 class Pages:
     """The playground's routes.
 
@@ -70,15 +61,14 @@ class Pages:
         self._playground = playground
         self.limits = limits
         self._in_flight = InFlight()
-        # A cell of the matrix may take a second; what is typed does not wait for it.
-        self._answers, self._cells = asyncio.Lock(), asyncio.Lock()
+        self._answers = asyncio.Lock()
 
     def routes(self) -> Routes:
         """Return the routes: path → method and handler."""
         get: dict[str, _Respond] = {f"{PATH}{path}": _file(*file) for path, file in _FILES.items()}
         get[PATH.removesuffix("/")] = self._redirect
         get[f"{PATH}start"] = self._start
-        post: dict[str, _Respond] = {f"{PATH}answer": self._answer, f"{PATH}cell": self._cell}
+        post: dict[str, _Respond] = {f"{PATH}answer": self._answer}
         return {
             **{path: (hdrs.METH_GET, _guarded(handler)) for path, handler in get.items()},
             **{path: (hdrs.METH_POST, _guarded(handler)) for path, handler in post.items()},
@@ -93,15 +83,6 @@ class Pages:
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         state = await self._decoded(request, PageState)
         return _json(await self._made(self._answers, lambda: self._playground.answer(state)))
-
-    async def _cell(self, request: web.BaseRequest) -> web.Response:
-        pair = await self._decoded(request, _Pair)
-        try:
-            return _json(
-                await self._made(self._cells, lambda: self._playground.cell(pair.state, pair.source, pair.target))
-            )
-        except MappingError as error:
-            raise HttpError(HTTPStatus.BAD_REQUEST, str(error.problems[0])) from error
 
     async def _decoded(self, request: web.BaseRequest, kind: type[_Found]) -> _Found:
         """Read a request as the server reads a review.
