@@ -1,13 +1,11 @@
-"""The page of guards is that of the built-in mappings, and the terminal shows the same; sources, and pairs of vendors."""
+"""``vendors --sources`` and ``--matrix``: what was read of each vendor, and what translates into what."""
 
 import json
 from pathlib import Path
 
-import webhook
 from tests.cli.conftest import Run
 from webhook.mapping.load import load_policy
 
-DOCS = Path(webhook.__file__).parent.parent / "docs"
 POLICY = load_policy()
 
 
@@ -17,34 +15,12 @@ def test_each_mapping_names_its_sources(run: Run) -> None:
     assert POLICY.vendors.keys() - {each["vendor"] for each in sources} == {"neutral"}
 
 
-def test_the_page_of_guards_is_generated(run: Run) -> None:
-    """It is what the documents say: of each mapping what is guarded or why nothing is, and of each entry what reads it."""
-    page = (DOCS / "guards.md").read_text()
-    assert page == run("vendors", "--guards", "--markdown").stdout
-    rows = [line.removeprefix("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+def test_each_mapping_says_what_is_guarded() -> None:
+    """Or why nothing is; and of each entry what reads it."""
     for name, vendor in POLICY.vendors.items():
         document = vendor.document
         assert document.guard or document.unguarded, name
         assert all(guard.named or guard.read_by for guard in document.guard), name
-        for guard in document.guard:
-            shown = [row for row in rows if row[0] == (guard.named or f"`{name}`")]
-            assert shown, name
-            users = {f"`{name}`", f"all of the family `{vendor.family}`"}
-            assert guard.named is None or any(user in row[1] for row in shown for user in users), name
-        if document.unguarded:
-            assert f"\n| `{name}` | {' '.join(document.unguarded.split())} |\n" in page
-    assert all(row[-1].removesuffix(" |") for row in rows)
-    readers = {guard.read_by for vendor in POLICY.vendors.values() for guard in vendor.document.guard if guard.read_by}
-    assert all(f" | {reader.partition(': ')[0]} |" in page for reader in readers)
-
-
-def test_guards_for_a_terminal(run: Run) -> None:
-    """A line for each entry; of one vendor they stand in its document."""
-    printed = [line.split() for line in run("vendors", "--guards").stdout.splitlines()]
-    assert ["vgpu-manager", "annotation", "nvidia.com/vgpu-compute-policy", "none", "denied", "shares"] in printed
-    assert ["vastai", "VASTAI_VISIBLE_DEVICES"] in [line[:2] for line in printed]
-    assert run("vendors", "vastai", "--guards").exit_code != 0
-    assert run("vendors", "--matrix", "--guards").exit_code != 0
 
 
 def test_sources_for_whoever_looks_for_newer_versions(run: Run) -> None:
@@ -74,3 +50,11 @@ def test_what_translates_into_what(run: Run) -> None:
     shared = run("vendors", "gpushare", "--matrix").stdout
     assert "gpushare  only one is active  aliyun\n" in shared.replace("  " * 6, "  ")
     assert run("vendors", "vcuad", "--matrix").exit_code == 1
+
+
+def test_what_a_mapping_permits_to_drop_is_written(run: Run, tmp_path: Path) -> None:
+    """As the webhook does it: without cores vcuda's sizes can be written for gpushare, and its whole devices still not."""
+    (tmp_path / "own.yaml").write_text("extends: gpushare\ndrop: [cores]\n")
+    for options, outcome in (([], "denied"), (["--mappings", str(tmp_path)], "depends on the amount")):
+        data = json.loads(run("vendors", "vcuda", "--matrix", "-o", "json", *options).stdout)
+        assert {"source": "vcuda", "outcome": outcome, "target": "gpushare"} in data
