@@ -299,7 +299,7 @@ def settle(
     """
     source = container.vendor
     target, other_family = target_of(source, overrides, policy)
-    target = target if target.claim is None else of_partitions(container, target, policy)
+    target = target if target.claim is None else _of_partitions(container, target, policy)
     if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
         return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
@@ -325,7 +325,7 @@ def settle(
     return settled
 
 
-def of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
+def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
     """The vendor of a target's partitions if the container's keys name one; else the target."""
     partitions = None if target.claim is None else policy.vendors.get(target.claim.partitions or "")
     return target if partitions is None or not named_row(container, partitions) else partitions

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import defaults_for
-from webhook.admission.settle import ceilings, named_row, of_partitions
+from webhook.admission.settle import ceilings, named_row
 from webhook.admission.survey import ContainerKeys
 from webhook.cli.terminal import columns
 from webhook.mapping.compile.probes import combinations
@@ -28,7 +28,7 @@ Each vendor's probes were tried, not every amount: `vgpu-webhook explain` shows 
 Of two vendors that read one resource name, only one is active."""
 
 
-class Pair(NamedTuple):
+class VendorPair(NamedTuple):
     """Two vendors, and what becomes of the requests of the source in the keys of the target."""
 
     source: str
@@ -57,7 +57,7 @@ def probes(source: Vendor, defaults: Defaults, largest_card: int) -> Iterator[tu
             yield container, request
 
 
-def pairs(policy: Policy, only: str | None = None) -> Iterator[Pair]:
+def pairs(policy: Policy, only: str | None = None) -> Iterator[VendorPair]:
     """Yield the pairs of each source, or of `only` one, and each target, as if both were active."""
 
     @cache
@@ -80,13 +80,12 @@ def pairs(policy: Policy, only: str | None = None) -> Iterator[Pair]:
         if source.claim is not None or not target.target or only not in {None, source.name}:
             continue
         found = {
-            written(vendor.name, request, named_row(container, vendor))
+            written(target.name, request, named_row(container, target))
             for container, request in tried(source.name, tuple(defaults_for(source, target, {})[0]))
-            for vendor in [of_partitions(container, target, policy)]
         }
         outcome = "depends on the amount" if len(found) > 1 else "written" if True in found else "denied"
         names = [index([each], "resource").exact.keys() for each in (source, target)]
-        yield Pair(source.name, outcome if names[0].isdisjoint(names[1]) else "only one is active", target.name)
+        yield VendorPair(source.name, outcome if names[0].isdisjoint(names[1]) else "only one is active", target.name)
 
 
 def matrix_table(policy: Policy, only: str | None = None) -> str:
