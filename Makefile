@@ -114,8 +114,6 @@ vendors-check: $(INSTALLED) ## the source of each mapping, with version and date
 
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
-	$(BIN)/vgpu-webhook vendors --guards --markdown > docs/guards.md
-	$(BIN)/vgpu-webhook vendors --matrix --markdown > tests/cli/golden/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m tests.systems.page
 	$(BIN)/python -m deploy.generate

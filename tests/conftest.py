@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -14,8 +13,6 @@ from blockbuster import blockbuster_ctx
 from tests.sharing import ByCluster, in_order
 
 pytest_plugins = ["tests.controlplane.fixtures", "tests.remembering"]
-
-MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(
@@ -34,9 +31,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that rewrites golden files, and the number of requests for each pair of vendors."""
+    """Add the option that rewrites golden files."""
     parser.addoption("--update-golden", action="store_true", help="write what the code does now as what is expected")
-    parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
 
 
 def pytest_configure() -> None:
@@ -72,27 +68,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster | 
 def update_golden(pytestconfig: pytest.Config) -> bool:
     """Whether golden files are to be rewritten instead of compared."""
     return bool(pytestconfig.getoption("--update-golden"))
-
-
-@pytest.fixture(scope="session")
-def requests_per_pair(pytestconfig: pytest.Config) -> int:
-    """How many requests of each vendor are written for each other."""
-    return int(pytestconfig.getoption("--requests-per-pair"))
-
-
-@pytest.fixture(scope="session")
-def matrix_counts(pytestconfig: pytest.Config) -> Counter[str]:
-    """What became of the requests from any vendor to any other, for the end of the run."""
-    return pytestconfig.stash.setdefault(MATRIX_COUNTS, Counter())
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print how many requests were written, and how many were denied as the matrix says."""
-    counts = config.stash.get(MATRIX_COUNTS, Counter())
-    if counts:
-        terminalreporter.write_line(
-            f"from any vendor to any other: {', '.join(f'{n:,} {what}' for what, n in counts.items())}"
-        )
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
-_WHOLE: Final = frozenset(
-    f"tests/{name}.py" for name in ("project/test_docs", "cli/test_vendor_pages", "doctor/test_checks")
-)
-"""Files whose tests share what takes long besides: the commands of all pages, which are run once, a matrix, policies."""
+_WHOLE: Final = frozenset(f"tests/{name}.py" for name in ("project/test_docs", "doctor/test_checks"))
+"""Files whose tests share what takes long besides: the commands of all pages, which are run once, policies."""
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]

@@ -94,7 +94,6 @@ def _build_parts(source: Source, dist: Path) -> None:
     documents.write_notes(source, dist)
     documents.write_site(source, dist)
     documents.write_schemas(source, dist)
-    documents.write_matrix(source, dist)
     wheel = python_packages.build(source, dist)
     sbom.of_wheel(source, wheel)
     chart.build(source, dist, os.environ.get("IMAGE_REPOSITORY", ""))

@@ -1,4 +1,4 @@
-"""What a release has in words: its pages as a site, notes from the changelog, the matrix of vendors, schemas of documents."""
+"""What a release has in words: its pages as a site, notes from the changelog, schemas of documents."""
 
 import re
 import subprocess
@@ -32,13 +32,6 @@ def write_schemas(source: Source, dist: Path) -> None:
         command = [sys.executable, "-m", "webhook", "schema", kind]
         printed = subprocess.run(command, cwd=source.folder, capture_output=True, check=True).stdout  # noqa: S603
         (dist / f"{kind}.schema.json").write_bytes(printed)
-
-
-def write_matrix(source: Source, dist: Path) -> None:
-    """Write what each vendor's requests become in each other's keys, as the released code derives it."""
-    command = [sys.executable, "-m", "webhook", "vendors", "--matrix", "--markdown"]
-    page = subprocess.run(command, cwd=source.folder, capture_output=True, check=True).stdout  # noqa: S603
-    (dist / "matrix.md").write_bytes(page)
 
 
 def write_notes(source: Source, dist: Path) -> None:

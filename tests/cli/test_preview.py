@@ -1,6 +1,7 @@
 """``preview`` of files: what the next pods of workloads would be, under which policy, and in which format."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cluster.fake_api import FakeApi, reading
-from webhook.cli.manifests.preview import preview_of
+from webhook.cli.manifests.preview import compared, pods_of
 from webhook.mapping.load import load_policy
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +55,7 @@ spec: {containers: [{name: main, image: i, resources: {limits: {cpu: 1}}}]}
 """
 
 
-def preview_objects(run: Run, *options: str) -> dict[str, Any]:
+def previewed(run: Run, *options: str) -> dict[str, Any]:
     """The output as data."""
     result = run("preview", "-f", "-", "-o", "json", *options, stdin=WORKLOADS)
     printed: dict[str, Any] = json.loads(result.stdout)
@@ -64,13 +65,13 @@ def preview_objects(run: Run, *options: str) -> dict[str, Any]:
 
 def test_under_another_setting(run: Run) -> None:
     """``--set`` shows what another value would make of them; who is left to its own system is listed, too."""
-    printed = preview_objects(run, "--set", "bareDevices=whole")
+    printed = previewed(run, "--set", "bareDevices=whole")
     outcomes = {(pod["namespace"], pod["workload"]): pod["outcome"] for pod in printed["pods"]}
     assert outcomes["team", "deployment/train"] == outcomes["whole", "deployment/train"]
     assert "VGW101" not in printed["codes"]
     assert "default filled" not in printed["effects"]
     assert printed["policy"].endswith(", bareDevices=whole")
-    served = preview_objects(run, "--set", "target=kai", "--set", "bareDevices=whole")
+    served = previewed(run, "--set", "target=kai", "--set", "bareDevices=whole")
     left = {(pod["namespace"], pod["workload"]): (pod["outcome"], pod["text"]) for pod in served["pods"]}
     assert left["team", "deployment/train"] == ("unchanged", "left to its own system")
 
@@ -83,8 +84,8 @@ def test_what_may_not_be_read_is_named() -> None:
     template = {"spec": {"containers": [CONTAINER]}}
     pages = [{"metadata": {"name": name, "namespace": "team"}, "spec": {"template": template}} for name in "ab"]
     api = reading({"/apis/apps/v1/namespaces/team/deployments": pages})
-    found, unread = asyncio.run(preview_of(api, load_policy(), "team"))
-    assert [pod.workload for pod in found.pods] == ["deployment/a", "deployment/b"]
+    (found,), unread = asyncio.run(pods_of(api, [load_policy()], "team"))
+    assert [pod.workload for pod in found] == ["deployment/a", "deployment/b"]
     assert unread[0].startswith("namespaces could not be read, so their annotations are unknown: 403")
     assert unread[1].startswith("API groups could not be read, so other kinds are unknown: 403")
     assert [line.partition(" could")[0] for line in unread[2:]] == [
@@ -116,9 +117,9 @@ def test_kinds_of_other_systems() -> None:
             ],
         }
     )
-    found, unread = asyncio.run(preview_of(api, load_policy(), None))
+    (found,), unread = asyncio.run(pods_of(api, [load_policy()], None))
     assert unread == ()
-    assert [pod.workload for pod in found.pods] == ["pod/of InferenceService a", "raycluster/a"]
+    assert sorted(pod.workload for pod in found) == ["pod/of InferenceService a", "raycluster/a"]
     asked = {path for _, path, _ in api.requests if path.startswith(("/apis/r", "/apis/s", "/apis/e"))}
     assert asked == {"/apis/ray.io/v1", "/apis/ray.io/v1/rayclusters"}
 
@@ -129,6 +130,66 @@ def test_what_becomes_of_workloads(run: Run, golden: Callable[[str, str], None],
     result = run("preview", "-f", "-", "-o", output, stdin=WORKLOADS)
     assert result.exit_code == 2
     golden(f"preview.{ending}", result.stdout)
+
+
+def values(folder: Path, settings: str, shim: str = "{mode: inject}") -> str:
+    """A file of values for the chart."""
+    file = folder / "values.yaml"
+    file.write_text(f"{{shim: {shim}, settings: {settings}}}\n")
+    return str(file)
+
+
+def test_what_other_values_would_change(run: Run, tmp_path: Path) -> None:
+    """What each template is and what it would be, in every format; those that stay are counted."""
+    other = values(tmp_path, "{target: volcano, bareDevices: share}")
+    printed = {
+        output: run("preview", "-f", "-", "-o", output, "--compare", other, stdin=WORKLOADS)
+        for output in ("table", "markdown", "json")
+    }
+    assert {result.exit_code for result in printed.values()} == {2}
+    for output in ("table", "markdown"):
+        is_now, then = next(
+            (line, after)
+            for line, after in itertools.pairwise(printed[output].stdout.splitlines())
+            if "job/sized" in line
+        )
+        assert " shim " in is_now
+        assert "→ then" in then
+        assert "scheduler: volcano" in then
+        assert "wrong" not in printed[output].stdout
+    assert "\n3 templates that would change: 0 unchanged, 3 changed, 0 denied\nothers: 2\n" in printed["table"].stdout
+    data = json.loads(printed["json"].stdout)
+    assert data["policy"].endswith(f"; then policy: {other} over the chart's values")
+    first = data["pods"][0]
+    assert first["before"]["effects"] == ["default filled", "other scheduler", "shim"]
+    assert first["effects"] == ["default filled", "translated", "other scheduler"]
+
+
+def test_nothing_would_change(run: Run, tmp_path: Path) -> None:
+    """Another digest alone is no change."""
+    other = values(tmp_path, "{bareDevices: share, timeoutSeconds: 7}")
+    result = run("preview", "-f", "-", "--compare", other, stdin=WORKLOADS)
+    assert result.exit_code == 0
+    assert result.stdout.endswith("\n0 templates that would change: 0 unchanged, 0 changed, 0 denied\nothers: 5\n")
+
+
+def test_what_only_the_stored_pod_shows(run: Run, tmp_path: Path) -> None:
+    """Of a change that no summary has, that there is one."""
+    mapping = "{extends: nvidia, place: {labels: {team.example/gpu: 'yes'}}}"
+    other = values(tmp_path, f"{{bareDevices: share}}, mappings: {{own: {mapping}}}")
+    result = run("preview", "-f", "-", "-o", "json", "--compare", other, stdin=WORKLOADS)
+    sized = json.loads(result.stdout)["pods"][1]
+    assert sized["text"] == f"{sized['before']['text']}; stored otherwise"
+
+
+def test_one_reading_for_both_policies() -> None:
+    """A pod that is created meanwhile is no change; a kind that only one policy knows has nothing to compare with."""
+    pod = {"metadata": {"name": "a", "namespace": "team"}, "spec": {"containers": [CONTAINER]}}
+    api = reading({"/api/v1/pods": [pod]})
+    (now, then), _ = asyncio.run(pods_of(api, [load_policy(), load_policy(target="volcano")], None))
+    assert [path for _, path, _ in api.requests].count("/api/v1/pods") == 1
+    assert [pod.workload for pod in compared(now, then).pods] == ["pod/a"]
+    assert compared([], then).pods == ()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.naming import each_of
 from webhook import labels
 from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest, read_stream
-from webhook.cli.manifests.preview import NextPod, preview_objects
+from webhook.cli.manifests.preview import NextPod, next_pods, preview_pods
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.policy_source import documents_from
 from webhook.mapping.document.strict_yaml import Document
@@ -97,7 +97,7 @@ def becomes(file: Path, name: str) -> tuple[Becomes, ...]:
         outcome = simulate([manifest], policy)
         found += [Becomes("?", (), 0, (f"not read: {error.message}",)) for error in outcome.errors]
         for each in outcome.objects:
-            shown = preview_objects([each], policy)
+            shown = preview_pods([*next_pods([each], policy)])
             found.append(Becomes(each.title, shown.pods, shown.others, each.unjudged))
     return tuple(found)
 
@@ -195,7 +195,7 @@ def objects(file: Path, name: str) -> Iterator[tuple[Manifest, Simulated]]:
 
 def shown_of(each: SimulatedObject, name: str) -> Iterator[Pod]:
     """The pods of an object that a preview shows."""
-    shown = {pod.workload for pod in preview_objects([each], policy_of(name)).pods}
+    shown = {pod.workload for pod in next_pods([each], policy_of(name)) if pod.listed}
     for part in each.pods:
         if (f"{each.title}, {part.path}" if len(each.pods) > 1 else each.title) in shown:
             yield part.pod

@@ -11,6 +11,7 @@ from tests.decisions.test_any_to_any import (
     CONFIGURED,
     DOCUMENTS,
     REASONS,
+    REQUESTS,
     SOURCES,
     STANDBY,
     VENDORS,
@@ -61,15 +62,15 @@ def _policy_with_cards(source: str) -> Policy:
 @pytest.mark.timeout(3600)
 @few_or_all
 @pytest.mark.parametrize("source", SOURCES)
-def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: int) -> None:
+def test_any_to_any_on_a_known_card(source: str, most: int) -> None:
     """Only a unit that the target lacks is converted, to the least number that is enough and valid there."""
     policy = policy_with_cards(source)
     converted_any = False
     for target in (*partners(source, VENDORS, max(most, 2)), "parts"):
         # Of few requests for whoever has no sizes, none may be for a size.
-        count = max(120, requests_per_pair) if target == "parts" else requests_per_pair
+        count = 120 if target == "parts" else REQUESTS
         for number, (pod, requested) in enumerate(requests(source, target, policy, count)):
-            if most < len(VENDORS) and converted_any and number >= requests_per_pair:
+            if most < len(VENDORS) and converted_any and number >= REQUESTS:
                 break
             card = sorted(CARDS)[number % 2]
             _, without = translated(pod, target, policy)
@@ -113,12 +114,12 @@ def in_the_other_unit(requested: Request, card: int) -> Request:
     return replace(requested, memory=Size(Fraction(memory.value) * card / 100))
 
 
-def test_some_requests_need_the_card(requests_per_pair: int) -> None:
+def test_some_requests_need_the_card() -> None:
     """Both ways are taken."""
     for source, target in (("nvidia", "aliyun"), ("aliyun", "parts")):
         policy = policy_with_cards(source)
         converted = 0
-        for pod, _ in requests(source, target, policy, max(requests_per_pair, 20)):
+        for pod, _ in requests(source, target, policy, 20):
             pod["spec"]["nodeSelector"] = {LABEL: "big"}
             _, decision = translated(pod, target, policy)
             converted += any(finding.reason is Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings)

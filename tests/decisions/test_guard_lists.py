@@ -110,7 +110,7 @@ def denied_by(vendor: str, place: GuardPlace, *, whole: bool) -> Iterator[tuple[
 
 @each_of("vendor", SHARES)
 def test_what_lifts_is_denied(vendor: str) -> None:
-    """Whatever a list or a mapping has (docs/guards.md), under every vendor with it: by its value and by a reference."""
+    """Whatever a list or a mapping has, under every vendor with it: by its value and by a reference."""
     under = policy("owners: {aliyun.com/gpu-mem: gpushare}\n" if vendor == "gpushare" else "")
     assert decided(sent_for(vendor, SHARES[vendor]), under).allowed
     for _, name, value in denied_by(vendor, "env", whole=False):

@@ -50,7 +50,7 @@ _LONG = (
 )
 """A few tests that would take half of the time, for what others show as well."""
 
-_ELSEWHERE = ("bounds", "extends", "json_schema", "load", "matrix", "numbers", "pattern", "strict_yaml", "template")
+_ELSEWHERE = ("bounds", "extends", "json_schema", "load", "numbers", "pattern", "strict_yaml", "template")
 """What tests of mappings are about that is none of the mutated packages, or takes as long."""
 
 DECISIONS = (

@@ -37,7 +37,6 @@ PARTS = {
     "test.schema.json",
     f"kubectl-vgpu-{VERSION}.zip",
     "vgpu.yaml",
-    "matrix.md",
     "SHA256SUMS",
 }
 

@@ -10,10 +10,8 @@ from click.testing import CliRunner
 
 from webhook.cli import main
 from webhook.cli.options import PolicyOptions
-from webhook.cli.playground import answers
 from webhook.cli.playground.answers import MAX_ANSWER, MAX_LINES, MAX_OBJECTS, MAX_TEXT, PageState, Playground
 from webhook.cli.policy_source import sourced_policy
-from webhook.mapping.document.problem import MappingError
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +69,7 @@ def test_namespace_target_mappings_and_settings() -> None:
     assert "gpumem" not in whole["stored"]
     mapping = (ROOT / "examples/mappings/acme.yaml").read_text()
     found = answered(manifest=POD.replace("KEY", "acme.example/vgpu-memory"), mappings=mapping)
-    assert "acme" in found["sources"]
+    assert "acme" in found["targets"]
     assert found["policy"]["digest"] != SOURCED.policy.digest
     assert "acme.example/vgpu: '1'" in found["objects"][0]["stored"]
     (translated,) = answered(manifest=POD.replace("KEY", "aliyun.com/gpu-mem"), target="nvidia")["objects"]
@@ -103,33 +101,6 @@ def test_a_denial_has_its_remedy() -> None:
 def test_mistakes_have_their_place(texts: dict[str, str], told: str) -> None:
     """The tab, and the line where there is one."""
     assert told in problems(**texts)[0]
-
-
-PAIRS = [("vcuda", "nvidia"), ("neuron", "nvidia"), ("neutral", "volcano"), ("aliyun", "gpushare"), ("nvidia", "kai")]
-
-
-@pytest.mark.parametrize("source, target", [*PAIRS, ("kai", "nvidia"), ("vcuda", "gpushare"), ("vcuda", "dra-hami")])
-def test_a_cell_is_what_its_request_gets(source: str, target: str) -> None:
-    """The pod of a cell is in the source's keys, and stored in the target's unless the whole cell is denied."""
-    cell = PAGE.cell(PageState(), source, target)
-    (found,) = answered(manifest=cell["manifest"])["objects"]
-    assert (found["outcome"] == "denied") == (cell["outcome"] == "denied")
-    assert f"in the keys of {source}" in json.dumps(found["pods"])
-    if cell["outcome"] == "denied":
-        assert cell["why"]
-    else:
-        assert [f"target  {target}"] == [
-            f"target  {row[0]}" for each in found["pods"][0]["containers"] for row in each["rows"]["target"]
-        ]
-
-
-def test_cells_that_do_not_exist() -> None:
-    """An unknown vendor is named, with the one that was meant; a source without a request has no pod."""
-    with pytest.raises(MappingError, match=r"no vendor is called 'vcud' \(did you mean `vcuda`"):
-        PAGE.cell(PageState(), "vcud", "nvidia")
-    with pytest.raises(MappingError, match="dra-hami"):
-        PAGE.cell(PageState(), "dra-hami", "nvidia")
-    assert PAGE.cell(PageState(), "mig-single", "nvidia")["manifest"] is None
 
 
 def test_a_small_pod_takes_less_than_50_ms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,14 +176,3 @@ def test_many_objects_and_lines_are_bounded() -> None:
     long = SHARE + "data: [" + "1, " * MAX_LINES + "1]\n"
     (pod,) = answered(manifest=long)["objects"]
     assert (pod["outcome"], pod["diff"]) == ("changed", [])
-
-
-def test_cells_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most so many are remembered, and the same one is derived once."""
-    monkeypatch.setattr(answers, "MAX_CELLS", 2)
-    page = Playground(SOURCED)
-    first = page.cell(PageState(), "neuron", "whole")
-    assert page.cell(PageState(), "neuron", "whole") is first
-    for target in ("mps", "timeslicing"):
-        page.cell(PageState(), "neuron", target)
-    assert page.cell(PageState(), "neuron", "whole") is not first

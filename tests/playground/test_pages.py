@@ -60,12 +60,11 @@ async def test_what_binds_the_page() -> None:
             async with client.get(PATH + path) as answer:
                 assert answer.status == 200
                 checked_headers(answer.headers)
-        for path in ("answer", "cell"):
-            async with client.post(PATH + path, json={}) as answer:
-                assert answer.status == (200 if path == "answer" else 400)
-                checked_headers(answer.headers)
-            async with client.get(PATH + path) as answer:
-                assert answer.status == 405
+        async with client.post(f"{PATH}answer", json={}) as answer:
+            assert answer.status == 200
+            checked_headers(answer.headers)
+        async with client.get(f"{PATH}answer") as answer:
+            assert answer.status == 405
         async with client.get(PATH, headers={"Host": "evil.example"}) as answer:
             checked_headers(answer.headers)
         async with client.get(PATH.removesuffix("/"), allow_redirects=False) as answer:
@@ -178,7 +177,7 @@ class Slow(Playground):
 
 
 async def test_one_answer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others wait for it, and not for long; the page itself, and the matrix, do not wait."""
+    """Others wait for it, and not for long; the page itself does not wait."""
     monkeypatch.setattr(pages, "ANSWER_TIME", 0.3)
     slow = Slow()
     async with serving(slow) as client:
@@ -214,17 +213,6 @@ async def test_waiting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pages, "ANSWER_TIME", 15.0)
         async with client.post(f"{PATH}answer", json={}) as answer:
             assert answer.status == 200
-
-
-async def test_cells() -> None:
-    """A cell of the matrix, and what is none."""
-    async with serving() as client:
-        pair: dict[str, Any] = {"source": "neuron", "target": "whole", "state": {}}
-        async with client.post(f"{PATH}cell", json=pair) as answer:
-            assert set(await answer.json()) == {"sign", "outcome", "why", "manifest"}
-        for wrong in ({"source": "x"}, {"target": "x"}, {"state": {"settings": "x: 1"}}):
-            async with client.post(f"{PATH}cell", json={**pair, **wrong}) as answer:
-                assert answer.status == 400
 
 
 async def test_the_command() -> None:

@@ -328,10 +328,10 @@ def settle(
 def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
     """The vendor of a target's partitions if the container's keys name one; else the target."""
     partitions = None if target.claim is None else policy.vendors.get(target.claim.partitions or "")
-    return target if partitions is None or not _named(container, partitions) else partitions
+    return target if partitions is None or not named_row(container, partitions) else partitions
 
 
-def _named(container: ContainerRequest, target: Vendor) -> Binding:
+def named_row(container: ContainerRequest, target: Vendor) -> Binding:
     """The value of a variable in the container's keys that has a row in a target with claims; of another target nothing."""
     if target.claim is None:
         return ()
@@ -414,7 +414,7 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
     for each in (container, copy):
         if each is None:
             continue
-        for low, high in (*each.unequal_twins, *_ceilings(each)):
+        for low, high in (*each.unequal_twins, *ceilings(each)):
             key = each.vendor.keys[high.key_name]
             if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
                 message = f"the request {high} exceeds the limit {low}"
@@ -423,7 +423,7 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
             raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
 
 
-def _ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
+def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
     """Yield each requested key with the key that allows another amount than requested."""
     for entry in container.key_values.values():
         ceiling = container.vendor.keys[entry.key_name].ceiling
@@ -674,7 +674,7 @@ class _Settler:
             NoEquivalent: no form of the target can express it.
         """
         target, largest, name = self._target, self._policy.largest_card, self._container.name
-        named = _named(self._container, target)
+        named = named_row(self._container, target)
         try:
             return request, write(target, request, defaults, largest, name, named=named)
         except NoEquivalent as error:

@@ -27,7 +27,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "explain": "Explain what becomes of manifests, or what a key means.",
     "test": "Test a policy with manifests and what is expected of them.",
     "playground": "Show on a page what becomes of what you write.",
-    "diff": "Show what another policy would treat differently.",
     "schema": "Print the JSON Schema of what people write.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",

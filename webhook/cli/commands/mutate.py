@@ -2,20 +2,16 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
-from webhook.cli.manifests.simulate import NOTE, Simulated, simulate
+from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
-from webhook.cli.reports import REPORTS, CommandReport, ReportLine, TestCase
 from webhook.cli.terminal import json_text
 from webhook.cluster.registration.match_conditions import sent_names
-from webhook.doctor.result import FileLine, Level
-from webhook.reasons import BY_CODE
 
 
 @click.command()
@@ -24,11 +20,10 @@ from webhook.reasons import BY_CODE
     "-o",
     "--output",
     "output",
-    type=click.Choice(["yaml", "json", "patch", "diff", *REPORTS]),
+    type=click.Choice(["yaml", "json", "patch", "diff"]),
     default="yaml",
     show_default=True,
-    help="patch: one JSON Patch per object, each on a line; diff: unified differences. Reports of what stderr shows "
-    "otherwise: junit, each object a test case; github, annotations; sarif, for code scanning.",
+    help="patch: one JSON Patch per object, each on a line; diff: unified differences.",
 )
 def mutate(
     *,
@@ -76,11 +71,8 @@ def mutate(
     )
     for line in (sourced.line, *sourced.warnings):
         click.echo(line, err=True)
-    if output in REPORTS:
-        click.echo(REPORTS[output](_report_of(outcome, strict=strict)), nl=False)
-    else:
-        click.echo(FORMATS[output](outcome), nl=False)
-        _print_messages(outcome)
+    click.echo(FORMATS[output](outcome), nl=False)
+    _print_messages(outcome)
     end(outcome, denied=outcome.denied, strict=strict)
 
 
@@ -113,7 +105,7 @@ def as_patch(outcome: Simulated) -> str:
 
 def as_diff(outcome: Simulated) -> str:
     """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
-    return "".join(line for each in outcome.objects for line in unified(each.title, each.before, each.after))
+    return "".join(line for each in outcome.objects for line in _unified(each))
 
 
 FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
@@ -124,46 +116,9 @@ FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
 }
 
 
-NOT_READ: Final = "not-read"
-NOT_JUDGED: Final = "not-judged"
-OTHERS: Final = {
-    NOT_READ: "documents that cannot be read",
-    NOT_JUDGED: "requests for a GPU that are in no pod",
-    NOTE: "what only this command reports",
-}
-"""The rules of a report beside the reason codes."""
-
-
-def _report_of(outcome: Simulated, *, strict: bool) -> CommandReport:
-    """Return a report: each object is a test case, which fails if it is denied; each reason is a rule.
-
-    Args:
-        outcome: the result for all documents.
-        strict: whether a request that nothing judges is an error.
-    """
-    cases: list[TestCase] = [(each.source, NOT_READ, [str(each)], ()) for each in outcome.errors]
-    lines = [ReportLine(NOT_READ, Level.ERROR, str(each), FileLine(each.source, each.line)) for each in outcome.errors]
-    for each in outcome.objects:
-        beyond = [
-            ReportLine(NOT_JUDGED, Level.ERROR if strict else Level.WARNING, text, each.at) for text in each.unjudged
-        ]
-        told = [*each.messages, *beyond]
-        failures = [line.text for line in told if line.level is Level.ERROR]
-        cases.append((each.at.file, each.title, failures, [line.text for line in told]))
-        lines += [replace(line, text=f"{each.title}: {line.text}") for line in told]
-    codes = dict.fromkeys(line.rule for line in lines)
-    rules = {rule: OTHERS.get(rule) or BY_CODE[rule].explanation.title for rule in codes}
-    return CommandReport("mutate", rules, cases, lines)
-
-
-def unified(
-    title: str,
-    before: dict[str, Any],
-    after: dict[str, Any] | None,
-    named: tuple[str, str] = ("as written", "as stored"),
-) -> Iterator[str]:
-    """Yield the lines of a unified difference of an object, in YAML and in color; none without one."""
-    for number, line in enumerate(difference(title, before, after, named)):
+def _unified(simulated: SimulatedObject) -> Iterator[str]:
+    """Yield the lines of a unified difference of an object, in YAML and in color."""
+    for number, line in enumerate(difference(simulated.title, simulated.before, simulated.after)):
         if number < 2:  # noqa: PLR2004  (the two lines of the heading)
             yield click.style(line, bold=True) + "\n"
         else:

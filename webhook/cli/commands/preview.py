@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
@@ -10,7 +11,16 @@ import msgspec
 
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
-from webhook.cli.manifests.preview import NextPod, Preview, outcomes, preview_objects, preview_of, readiness_of
+from webhook.cli.manifests.preview import (
+    NextPod,
+    Preview,
+    compared,
+    next_pods,
+    outcomes,
+    pods_of,
+    preview_pods,
+    readiness_of,
+)
 from webhook.cli.options import DENIED, PolicyOptions, in_cluster, policy_options
 from webhook.cli.terminal import Failure, columns, json_text
 from webhook.doctor.result import Check, Level, Result, counted
@@ -28,6 +38,14 @@ if TYPE_CHECKING:
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="All namespaces of the cluster.")
 @policy_options
 @click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change a setting: bareDevices=whole.")
+@click.option(
+    "--compare",
+    "other_values",
+    metavar="OTHER-VALUES",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Only what would change with these values of the chart instead. Repeatable.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "markdown", "json"]), default="table", show_default=True)
 def preview(
     *,
@@ -36,6 +54,7 @@ def preview(
     everywhere: bool,
     source: PolicyOptions,
     changes: tuple[str, ...],
+    other_values: tuple[Path, ...],
     output: str,
 ) -> None:
     """Show what the next pods of workloads would be if their namespaces had opted in and enforced the policy.
@@ -45,16 +64,19 @@ def preview(
     namespace's own annotations apply. The policy is the one in force in the cluster, or that of --values, or of --mappings
     and --settings, with the changes of --set. At the end: whether the cluster's nodes, scheduler and device plugins fit it.
 
+    With --compare: of the workloads whose next pods would change, what they are and what they would be.
+
     \b
     Exit codes: 0 done
                 1 usage, or input or a part of a cluster that cannot be read; the rest is shown
-                2 something would be denied
+                2 something would be denied; with --compare: something would change
 
     \b
     Examples:
       vgpu-webhook preview -A
       vgpu-webhook preview -n team --set bareDevices=whole
       vgpu-webhook preview -f manifests/ -o markdown
+      vgpu-webhook preview -A --values values.yaml --compare new-values.yaml
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook.cli.policy_source import sourced_policy
 
@@ -65,18 +87,18 @@ def preview(
     # The cluster's workloads may be previewed under the policy of files.
     own = replace(source, context=None, kubeconfig=None, release_namespace=None)
     base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
-    policy = _changed(base, changes)
-    checked: Checked = ()
-    unread: tuple[str, ...] = ()
-    if files:
-        found, unread = _of_files(files, namespace, policy)
-    else:
-        found, unread, checked = _of_cluster(source, policy, namespace)
+    policies = [_changed(base, changes)]
     line = ", ".join([base.line, *changes])
+    if other_values:
+        other = sourced_policy(PolicyOptions(values=other_values))
+        policies.append(other.policy)
+        line = f"{line}; then {other.line}"
+    pods, unread, checked = _of_files(files, namespace, policies) if files else _of_cluster(source, policies, namespace)
+    found = compared(*pods) if other_values else preview_pods(pods[0])
     click.echo(preview_text(found, line, checked, output), nl=False)
     if unread:
         raise Failure(unread)
-    if outcomes(found.pods)["denied"]:
+    if found.pods and (other_values or outcomes(found.pods)["denied"]):
         sys.exit(DENIED)
 
 
@@ -107,23 +129,24 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
         raise click.BadParameter("; ".join(str(problem) for problem in error.problems), param_hint="--set") from error
 
 
-def _of_files(files: tuple[str, ...], namespace: str | None, policy: "Policy") -> tuple[Preview, tuple[str, ...]]:
+Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]
+Read: TypeAlias = tuple[Sequence[Sequence[NextPod]], Sequence[str], Checked]
+"""The pods under each policy, what could not be read, and whether the cluster can run the pods of the last one."""
+
+
+def _of_files(files: tuple[str, ...], namespace: str | None, policies: Sequence["Policy"]) -> Read:
     from webhook.cli.manifests.simulate import simulate
 
     manifests, problems = manifests_in(files)
-    outcome = simulate(manifests, policy, problems=problems, namespace=namespace)
-    return preview_objects(outcome.objects, policy), (*map(str, outcome.errors), *outcome.unjudged)
+    found = [simulate(manifests, policy, problems=problems, namespace=namespace) for policy in policies]
+    pods = [[*next_pods(each.objects, policy)] for each, policy in zip(found, policies, strict=True)]
+    return pods, tuple(dict.fromkeys(text for each in found for text in (*map(str, each.errors), *each.unjudged))), ()
 
 
-Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]
-
-
-def _of_cluster(
-    source: PolicyOptions, policy: "Policy", namespace: str | None
-) -> tuple[Preview, tuple[str, ...], Checked]:
-    async def read(api: "Api", release: str) -> tuple[Preview, tuple[str, ...], Checked]:
-        found, unread = await preview_of(api, policy, namespace)
-        return found, unread, await readiness_of(api, policy, release)
+def _of_cluster(source: PolicyOptions, policies: Sequence["Policy"], namespace: str | None) -> Read:
+    async def read(api: "Api", release: str) -> Read:
+        pods, unread = await pods_of(api, policies, namespace)
+        return pods, unread, await readiness_of(api, policies[-1], release)
 
     return in_cluster(source, read)
 
@@ -150,23 +173,29 @@ def preview_text(found: Preview, source: str, checked: Checked, output: str) -> 
 def _data(found: Preview, source: str, checked: Checked) -> dict[str, Any]:
     return {
         "policy": source,
-        "pods": [msgspec.to_builtins(pod) for pod in found.pods],
+        "pods": [_pod_data(pod) for pod in found.pods],
         "outcomes": outcomes(found.pods),
         "effects": found.effects,
         "codes": found.codes,
         "namespaces": found.namespaces,
-        "withoutRequest": found.others,
+        "others" if found.compared else "withoutRequest": found.others,
         "cluster": [{"name": check.name, **msgspec.to_builtins(result)} for check, result in checked],
     }
+
+
+def _pod_data(pod: NextPod) -> dict[str, Any]:
+    data = {name: getattr(pod, name) for name in ("namespace", "workload", "outcome", "effects", "codes", "text")}
+    return data if pod.before is None else {**data, "before": _pod_data(pod.before)}
 
 
 def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     yield f"as if every namespace had opted in and enforced; {source}"
     yield ""
     if found.pods:
-        yield columns([HEADINGS, *map(_cells, found.pods)])
-    yield f"{counted(len(found.pods), 'template')} with a GPU request: {_counts(outcomes(found.pods))}"
-    yield f"without one: {found.others}"
+        yield columns([HEADINGS, *(row for pod in found.pods for row in _rows(pod))])
+    which, others = ("that would change", "others") if found.compared else ("with a GPU request", "without one")
+    yield f"{counted(len(found.pods), 'template')} {which}: {_counts(outcomes(found.pods))}"
+    yield f"{others}: {found.others}"
     for what, counts in (("effects", found.effects), ("codes", found.codes)):
         if counts:
             yield f"{what}: {_counts(counts)}"
@@ -186,14 +215,24 @@ def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     yield f"| **all** | {' | '.join(map(str, outcomes(found.pods).values()))} |"
     yield ""
     yield f"| {' | '.join(heading.lower() for heading in HEADINGS)} |\n|---|---|---|---|"
-    for pod in found.pods:
-        cells = (cell.replace("|", "\\|") for cell in _cells(pod))
+    for row in (row for pod in found.pods for row in _rows(pod)):
+        cells = (cell.replace("|", "\\|") for cell in row)
         yield f"| {' | '.join(cells)} |"
     yield ""
     for check, result in checked:
         yield f"- {check.name}, {result.level.value}: {' '.join((result.message, *result.details))}"
     if any(result.level is not Level.OK for _, result in checked):
         yield ""
+
+
+def _rows(pod: NextPod) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the row of a pod; of a comparison one with what it is, and one with what it would be."""
+    cells = _cells(pod)
+    if pod.before is None:
+        yield cells
+    else:
+        yield _cells(pod.before)
+        yield "", "→ then", *cells[2:]
 
 
 def _cells(pod: NextPod) -> tuple[str, str, str, str]:

@@ -1,24 +1,23 @@
 """``vgpu-webhook vendors``: prints the mappings in force, or a whole one.
 
-Keys, guards and sources, for a terminal or as a page; documents as YAML.
+Keys, sources and pairs as tables; documents as YAML.
 """
 
-import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
+from webhook.cli.matrix import matrix_table, pairs
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned, columns, json_text, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
-from webhook.mapping.document.schema import CheckedSource, Guard, texts
+from webhook.mapping.document.schema import CheckedSource
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.policy import Policy, shared_names
 from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.requests.values import unconfigured_size
@@ -32,29 +31,18 @@ from webhook.reasons import Denied
 @click.option(
     "--matrix",
     is_flag=True,
-    help="Show how each vendor's requests translate to each other vendor; all pairs take half a minute.",
-)
-@click.option(
-    "--to",
-    metavar="TARGET",
-    help="With NAME and --matrix: which of NAME's requests have which outcome, for one target.",
-)
-@click.option(
-    "--markdown",
-    is_flag=True,
-    help="With --guards or --matrix of all vendors: print a page of Markdown; of guards it is docs/guards.md.",
+    help="Show whether each vendor's requests, or NAME's, can be written for each other vendor: probes of them are tried.",
 )
 @click.option(
     "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
 )
-@click.option("--guards", is_flag=True, help="Show what the guard of each mapping watches, and what is done about it.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json: whole documents; with --matrix, --sources or --guards, what the table has.",
+    help="json: whole documents; with --matrix or --sources, what the table has.",
 )
 @click.option(
     "--cluster",
@@ -66,10 +54,7 @@ def vendors(
     name: str | None,
     source: PolicyOptions,
     matrix: bool,
-    to: str | None,
-    markdown: bool,
     sources: bool,
-    guards: bool,
     output: str,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
@@ -77,27 +62,28 @@ def vendors(
     The second table has the names that several vendors use, with the active and the inactive vendors of each.
 
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
-    With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
     policy = sourced_policy(source).policy
-    if to is not None and not (name and matrix):
-        raise click.UsageError("--to needs NAME and --matrix")
-    what = _what(name, matrix=matrix, sources=sources, guards=guards)
-    if markdown and (name or what not in {"guards", "matrix"}):
-        raise click.UsageError("--markdown needs --guards or --matrix, of all vendors")
+    if sources and (name or matrix):
+        raise click.UsageError("--sources applies to all vendors: for one, see `sources` in its document")
+    vendor = None if name is None else _called(policy, name)
+    only = None if vendor is None else vendor.name
     if output == "json":
-        if markdown or to:
-            raise click.UsageError(f"-o json and {'--markdown' if markdown else '--to'} are different: remove one")
-        click.echo(json_text(_data_of(policy, what, None if name is None else _called(policy, name))), nl=False)
-        return
-    if name is None:
-        click.echo(_of_all(policy, what, markdown=markdown, origin=source.in_cluster), nl=False)
-        return
-    vendor = _called(policy, name)
-    if matrix:
-        click.echo(_pairs(policy, vendor.name, to), nl=False)
-        return
-    click.echo(as_document(vendor, list(names_shared_by(policy, vendor.name))), nl=False)
+        data = (
+            [pair._asdict() for pair in sorted(pairs(policy, only))]
+            if matrix
+            else _data_of(policy, vendor, sources=sources)
+        )
+        text = json_text(data)
+    elif matrix:
+        text = matrix_table(policy, only)
+    elif sources:
+        text = columns([_SOURCE_HEADINGS, *_source_cells(policy)])
+    elif vendor is None:
+        text = keys_table(policy, origin=source.in_cluster, width=terminal_width())
+    else:
+        text = as_document(vendor, list(names_shared_by(policy, vendor.name)))
+    click.echo(text, nl=False)
 
 
 def _called(policy: Policy, name: str) -> Vendor:
@@ -113,65 +99,17 @@ def _called(policy: Policy, name: str) -> Vendor:
     return vendor
 
 
-def _data_of(policy: Policy, what: str, vendor: Vendor | None) -> list[dict[str, Any]]:
-    """Return what is printed as JSON: whole documents with where they are from, or the rows of another table."""
-    if what == "matrix":
-        from webhook.cli.matrix_pages import matrix_data
-
-        return matrix_data(policy, None if vendor is None else vendor.name)
-    if what != "vendors":
-        headings, rows = (
-            (_GUARD_HEADINGS, _guard_cells(policy)) if what == "guards" else (_SOURCE_HEADINGS, _source_cells(policy))
-        )
-        keys = [heading.lower().replace(" ", "_") for heading in headings]
-        return [dict(zip(keys, row, strict=True)) for row in rows]
+def _data_of(policy: Policy, vendor: Vendor | None, *, sources: bool) -> list[dict[str, Any]]:
+    """Return what is printed as JSON: whole documents with where they are from, or the rows of the sources."""
+    if sources:
+        keys = [heading.lower().replace(" ", "_") for heading in _SOURCE_HEADINGS]
+        return [dict(zip(keys, row, strict=True)) for row in _source_cells(policy)]
     found = policy.vendors.values() if vendor is None else [vendor]
     return [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
 
 
 def _data(vendor: Vendor) -> dict[str, Any]:
     return vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def _what(name: str | None, *, matrix: bool, sources: bool, guards: bool) -> str:
-    """Return what to show of all vendors.
-
-    Raises:
-        click.UsageError: that cannot be shown of one vendor, or beside something else.
-    """
-    for asked, option, key in ((sources, "sources", "sources"), (guards, "guards", "guard")):
-        if not asked:
-            continue
-        if name or matrix:
-            raise click.UsageError(f"--{option} applies to all vendors: for one, see `{key}` in its document")
-        return option
-    return "matrix" if matrix else "vendors"
-
-
-def _of_all(policy: Policy, what: str, *, markdown: bool, origin: bool) -> str:
-    """Format all vendors: a page of the documentation, or a table for a terminal."""
-    if what == "guards":
-        return guards_page(policy) if markdown else columns([_GUARD_HEADINGS, *_guard_cells(policy)])
-    if what == "sources":
-        return columns([_SOURCE_HEADINGS, *_source_cells(policy)])
-    if what == "matrix":
-        from webhook.cli.matrix_pages import matrix_page, matrix_table
-
-        return matrix_page(policy) if markdown else matrix_table(policy)
-    return keys_table(policy, origin=origin, width=terminal_width())
-
-
-def _pairs(policy: Policy, source: str, to: str | None) -> str:
-    """Format how a vendor's requests translate to all others, or to one of them."""
-    from webhook.cli.matrix_pages import cell_table, row_table
-
-    if to is None:
-        return row_table(policy, source)
-    targets = [vendor.name for vendor in policy.vendors.values() if vendor.target and vendor.name != source]
-    if to not in targets:
-        hint = nearest_known(to, targets)
-        raise click.BadParameter(f"{to!r} is not another vendor that can be a target: {hint}", param_hint="--to")
-    return cell_table(policy, source, to)
 
 
 _INACTIVE: Final = " (inactive)"
@@ -276,145 +214,6 @@ def _unit(vendor: Vendor, key: Key) -> str:
         return f"to be configured{together}"
     unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} %"
     return f"{unit}{together}" if key.values is None else f"{unit}{together}; {key.values}"
-
-
-_GUARD_HEADINGS: Final = ("VENDOR", "GUARDED", "VALUES", "EFFECT", "CONTAINERS")
-_GUARD_PLACES: Final = ("env", "annotation", "label", "mount", "field", "hostPath")
-_EFFECTS: Final = {"deny": "denied", "strip": "removed", "warn": "reported", "allow": "permitted"}
-_GUARD_PAGE: Final = """\
-# Guarded variables
-
-<!-- Generated from `webhook/mapping/builtin` by `make docs`. -->
-
-What lifts the limit of a share or shows the devices of others, and what reads it: variables, annotations, labels, fields,
-mounts (in a container) and hostPaths (on the node); `*` is any text. [behavior.md](behavior.md#guarding) explains the rules;
-`vgpu-webhook vendors NAME` prints the sources.
-
-In containers with a share, each is denied with any value but the shim's own. After a colon are the only denied values,
-or another rule:
-
-- *all containers*: also those with whole devices, and those that stay unchanged.
-- *any container*: also others beside one with a share.
-- *devices*: all but `void`, `none` and empty, in all containers. These three hide the container's own devices (*hides*), which
-  is reported, or undone if the request is translated.
-- *reported*, *permitted*: instead of denied.
-
-The first match decides; a mapping's own rows come before its lists. A variable that only selects among the container's
-devices, such as `CUDA_VISIBLE_DEVICES`, is not guarded.
-
-"""
-_DEVICES: Final = ("all but `void`, `none`, empty", "denied, hides", "all")
-
-
-class _Entry(NamedTuple):
-    """One entry of a guard, as texts; of a reference to a list, only its name."""
-
-    guarded: str
-    values: str = ""
-    effect: str = ""
-    containers: str = ""
-    read_by: str = ""
-    named: str = ""
-
-
-def _guard_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
-    yield from (
-        (name, *(text.replace("`", "") for text in entry[: len(_GUARD_HEADINGS) - 1]))
-        for name, entries, _ in _vendors(policy)
-        for entry in entries
-    )
-
-
-def guards_page(policy: Policy) -> str:
-    """Format the page of guards: vendors, lists with the vendors that share them, and what is not guarded."""
-    vendors = list(_vendors(policy))
-    lists = [
-        (
-            name,
-            [vendor for vendor, entries, _ in vendors if any(each.named == name for each in entries)],
-            [_entry(each, found.read_by) for each in found.guard],
-        )
-        for name, found in guard_lists().items()
-    ]
-    return "".join(
-        [
-            _GUARD_PAGE,
-            "## Mappings\n\n| mapping | guarded | read by |\n|---|---|---|\n",
-            *(row for name, entries, _ in vendors for row in _guard_rows(name, entries)),
-            "\n## Lists\n\n| list | of mappings |\n|---|---|\n",
-            *(f"| {name} | {_users(policy, users)} |\n" for name, users, _ in lists),
-            "\n| list | guarded | read by |\n|---|---|---|\n",
-            *(row for name, _, entries in lists for row in _guard_rows(name, entries)),
-            "\n## Not guarded\n\n| mapping | why |\n|---|---|\n",
-            *(f"| `{name}` | {why} |\n" for name, _, why in vendors if why),
-        ]
-    )
-
-
-def _users(policy: Policy, users: list[str]) -> str:
-    """Name the vendors that share a list; a whole family by its own name."""
-    family = policy.vendors[users[0]].family
-    if users == [vendor.name for vendor in policy.vendors.values() if vendor.family == family] and len(users) > 1:
-        return f"all of the family `{family}`"
-    return ", ".join(f"`{vendor}`" for vendor in users)
-
-
-def _vendors(policy: Policy) -> Iterator[tuple[str, list[_Entry], str]]:
-    for vendor in policy.vendors.values():
-        document = vendor.document
-        why = " ".join((document.unguarded or "").split())
-        yield vendor.name, [_entry(guard) for guard in document.guard], why
-
-
-def _guard_rows(name: str, entries: list[_Entry]) -> Iterator[str]:
-    """Yield a row for each reader; entries of lists stand elsewhere."""
-    own = [entry for entry in entries if not entry.named]
-    shown = f"`{name}`"
-    for reader, found in itertools.groupby(own, key=lambda entry: entry.read_by.partition(": ")[0]):
-        guarded = "; ".join(f"{entry.guarded}: {rule}" if (rule := _rule(entry)) else entry.guarded for entry in found)
-        yield f"| {shown} | {guarded} | {reader} |\n".replace("|  |", "| |")
-        shown = ""
-
-
-def _rule(entry: _Entry) -> str:
-    """What the page says of an entry, unless it is the usual."""
-    rule = entry.values, entry.effect, entry.containers
-    if rule == _DEVICES:
-        return "devices"
-    values = "" if entry.values == "any value" else entry.values
-    usual = {"denied": "", "denied, hides": "hides", "shares": "", "all": "all containers", "any": "any container"}
-    others = ", ".join(text for each in rule[1:] if (text := usual.get(each, each)))
-    return f"{values} ({others})" if values and others else values or others
-
-
-def _entry(guard: Guard, read_by: str = "") -> _Entry:
-    if guard.named is not None:
-        return _Entry(f"the list `{guard.named}`", named=guard.named)
-    place = next(place for place in _GUARD_PLACES if getattr(guard, place) is not None)
-    listed = ", ".join(f"`{name}`" for name in texts(getattr(guard, place)))
-    containers = "all" if guard.whole else "any" if guard.anywhere else "shares"
-    return _Entry(
-        listed if place == "env" else f"{place} {listed}",
-        _values(guard),
-        _EFFECTS[guard.action] + (", hides" if guard.hides else ""),
-        containers,
-        guard.read_by or read_by,
-    )
-
-
-def _values(guard: Guard) -> str:
-    if guard.source is not None:
-        written = guard.source.model_dump(by_alias=True, exclude_none=True)
-        return "from " + ", ".join(f"{kind} `{name}`" for kind, name in written.items())
-    if guard.lifts == "truthy":
-        return "true"
-    if guard.lifts is not None:
-        return _quoted(guard.lifts)
-    return f"all but {_quoted(guard.unless)}" if guard.unless else "any value"
-
-
-def _quoted(values: list[str]) -> str:
-    return ", ".join(f"`{value}`" if value else "empty" for value in values)
 
 
 _SOURCE_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")

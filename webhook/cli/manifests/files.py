@@ -498,14 +498,12 @@ def yaml_stream(documents: Iterable[object]) -> str:
     return "---\n".join(yaml_text(document) for document in documents)
 
 
-def difference(
-    title: str, before: object, after: object, named: tuple[str, str] = ("as written", "as stored")
-) -> Iterator[str]:
+def difference(title: str, before: object, after: object) -> Iterator[str]:
     """Yield the lines of a unified difference of an object in YAML; none where it stays, or is None afterwards."""
     if after is None or after == before:
         return
     old, new = (yaml_text(data).splitlines() for data in (before, after))
-    yield from difflib.unified_diff(old, new, f"{title} {named[0]}", f"{title} {named[1]}", lineterm="")
+    yield from difflib.unified_diff(old, new, f"{title} as written", f"{title} as stored", lineterm="")
 
 
 SUFFIXES: Final = {".yaml", ".yml", ".json"}

@@ -7,7 +7,7 @@ import datetime as dt
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import structs
@@ -44,6 +44,9 @@ class NextPod:
         effects: what that changes for its author; empty for a pod that is stored as sent, or only completed.
         codes: the reason, and the warnings that it would cause.
         text: a line for each container, or why the pod is denied.
+        listed: whether they request devices, or would be changed or denied.
+        stored: what would be written, whatever the digest of the policy is; pods of one template may differ in that.
+        before: what they are under the policy that another one is compared with.
     """
 
     namespace: str
@@ -52,6 +55,9 @@ class NextPod:
     effects: tuple[Effect, ...]
     codes: tuple[str, ...]
     text: str
+    listed: bool = True
+    stored: bytes = field(default=b"", compare=False)
+    before: "NextPod | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +65,14 @@ class Preview:
     """The next pods of all workloads.
 
     Attributes:
-        pods: those that request devices, or that would be changed or denied, by namespace and workload.
+        pods: those that are listed, by namespace and workload; of a comparison those that would change.
         others: the number of all other templates.
+        compared: whether it is a comparison.
     """
 
     pods: tuple[NextPod, ...]
     others: int
+    compared: bool = False
 
     @property
     def effects(self) -> Mapping[str, int]:
@@ -88,20 +96,38 @@ def outcomes(pods: Iterable[NextPod]) -> Mapping[str, int]:
     return {outcome: counts[outcome] for outcome in ("unchanged", "changed", "denied")}
 
 
-def preview_objects(objects: Iterable[SimulatedObject], policy: Policy) -> Preview:
+def next_pods(objects: Iterable[SimulatedObject], policy: Policy) -> Iterator[NextPod]:
     """Decide on the pods of objects as if each namespace had opted in and enforced the policy; see `simulated`."""
-    found: dict[NextPod, None] = {}
-    others = 0
     for simulated_object in objects:
         several = len(simulated_object.pods) > 1
         for part in simulated_object.pods:
             title = f"{simulated_object.title}, {part.path}" if several else simulated_object.title
-            pod = _next_pod(part.pod, part.context, title, policy)
-            if pod is None:
-                others += 1
-            else:
-                found[pod] = None
-    return Preview(tuple(sorted(found, key=lambda pod: (pod.namespace, pod.workload))), others)
+            yield _next_pod(part.pod, part.context, title, policy)
+
+
+def preview_pods(pods: Sequence[NextPod]) -> Preview:
+    """Preview pods: the listed ones, each once, and the number of the others."""
+    found = dict.fromkeys(pod for pod in pods if pod.listed)
+    return Preview(tuple(sorted(found, key=_place)), sum(not pod.listed for pod in pods))
+
+
+def compared(pods: Sequence[NextPod], then: Sequence[NextPod]) -> Preview:
+    """Preview what would change for pods under another policy; those of a kind that only one policy knows do not count."""
+    places: dict[tuple[str, str], list[NextPod]] = {}
+    for pod in pods:
+        places.setdefault(_place(pod), []).append(pod)
+    found: list[NextPod] = []
+    for pod in then:
+        same_place = places.get(_place(pod))
+        before = same_place.pop(0) if same_place else pod
+        changed = (before, before.stored) != (pod, pod.stored)
+        text = f"{pod.text}; stored otherwise" if before == pod else pod.text
+        found.append(replace(pod, before=before, text=text, listed=True) if changed else replace(pod, listed=False))
+    return replace(preview_pods(found), compared=True)
+
+
+def _place(pod: NextPod) -> tuple[str, str]:
+    return pod.namespace, pod.workload
 
 
 def enforced(namespace: Namespace, policy: Policy) -> Namespace:
@@ -110,12 +136,10 @@ def enforced(namespace: Namespace, policy: Policy) -> Namespace:
     return replace(namespace, labels={**kept, policy.settings.opt_in_label: labels.ENABLED})
 
 
-def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod | None:
+def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod:
     context = structs.replace(context, namespace=enforced(context.namespace, policy))
     decision = decide(pod, context, policy)
-    requests = decision.vendors or decision.warnings or decision.reason is Reason.LEFT
-    if decision.allowed and not requests:
-        return None
+    requests = bool(decision.vendors or decision.warnings or decision.reason is Reason.LEFT)
     findings = (*decision.warnings, *([] if decision.denial is None else [decision.denial]))
     codes = tuple(dict.fromkeys(finding.reason.code for finding in findings))
     space = context.namespace.name
@@ -123,7 +147,9 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)
     text = _summary(decision) if changes else decision.reason.explanation.title
-    return NextPod(space, title, "changed" if changes else "unchanged", tuple(_effects(decision)), codes, text)
+    outcome: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
+    stored = decision.patch_json.replace(policy.digest.encode(), b"")
+    return NextPod(space, title, outcome, tuple(_effects(decision)), codes, text, listed=requests, stored=stored)
 
 
 def _effects(decision: Decision) -> Iterator[Effect]:
@@ -173,11 +199,13 @@ READINESS: Final = tuple(
 """The checks of an installation that need no installation."""
 
 
-async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[Preview, tuple[str, ...]]:
-    """Preview the workloads of a namespace, or of all of them; only read, page by page.
+async def pods_of(
+    api: Api, policies: Sequence[Policy], namespace: str | None
+) -> tuple[Sequence[Sequence[NextPod]], tuple[str, ...]]:
+    """Return the next pods of the workloads of a namespace, or of all of them; only read, page by page.
 
     Returns:
-        The preview, and why objects could not be read.
+        The pods under each policy, and why objects could not be read.
 
     Raises:
         UnreachableError: the cluster does not answer.
@@ -189,11 +217,11 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             around |= {each["metadata"]["name"]: _manifest(each, "v1", "Namespace") for each in page}
     except StatusError as error:
         unread.append(f"namespaces could not be read, so their annotations are unknown: {error}")
-    pods: list[NextPod] = []
-    others = 0
+    pods: list[list[NextPod]] = [[] for _ in policies]
     collections = dict(_COLLECTIONS)
     try:
-        collections = await _collections(api, workloads_of(policy.settings))
+        kinds = {key: kind for policy in policies for key, kind in workloads_of(policy.settings).items()}
+        collections = await _collections(api, kinds)
     except StatusError as error:
         unread.append(f"API groups could not be read, so other kinds are unknown: {error}")
     for (version, kind), resource in collections.items():
@@ -201,15 +229,13 @@ async def preview_of(api: Api, policy: Policy, namespace: str | None) -> tuple[P
             async for manifest in _roots(api, namespace, version, kind, collections):
                 space = around.get(str(manifest.data["metadata"].get("namespace", "")))
                 manifests = [manifest] if space is None else [space, manifest]
-                outcome = simulate(manifests, policy)
-                unread += map(str, outcome.errors)
-                found = preview_objects(outcome.objects, policy)
-                pods += found.pods
-                others += found.others
+                for at, policy in enumerate(policies):
+                    outcome = simulate(manifests, policy)
+                    unread += map(str, outcome.errors)
+                    pods[at] += next_pods(outcome.objects, policy)
         except StatusError as error:
             unread.append(f"not all {resource} could be read: {error}")
-    unique = sorted(dict.fromkeys(pods), key=lambda pod: (pod.namespace, pod.workload))
-    return Preview(tuple(unique), others), tuple(unread)
+    return pods, tuple(dict.fromkeys(unread))
 
 
 async def _collections(api: Api, kinds: Kinds) -> dict[tuple[str, str], str]:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import jsonpatch
 import msgspec
@@ -30,7 +30,6 @@ from webhook.cli.manifests.workloads import (
     pointer,
     unjudged,
 )
-from webhook.cli.reports import ReportLine
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
@@ -80,8 +79,18 @@ class SimulatedPod:
     decision: Decision
 
 
-NOTE: Final = "note"
-"""The rule of what this command reports, and the webhook never does."""
+class Message(NamedTuple):
+    """What is reported of an object: as an error a denial, as a warning what applying it would show, as ok a note.
+
+    Attributes:
+        level: which of them it is.
+        text: the message.
+        at: the field that a denial is about; elsewhere nothing.
+    """
+
+    level: Level
+    text: str
+    at: FileLine = FileLine()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +103,7 @@ class SimulatedObject:
         before: the object as it was read.
         after: as it would be stored; None if it was denied.
         patch: the operations between them.
-        messages: what is reported of it: an error is a denial, a warning what applying it would show, ok a note of this
-            command only; their rules are codes of reasons, or `NOTE`.
+        messages: what is reported of it.
         unjudged: requests in it that nothing judged.
         pods: the pods in it, in order.
         needed: the objects that its pods need besides.
@@ -106,7 +114,7 @@ class SimulatedObject:
     before: dict[str, Any]
     after: dict[str, Any] | None
     patch: tuple[Operation, ...] = ()
-    messages: tuple[ReportLine, ...] = ()
+    messages: tuple[Message, ...] = ()
     unjudged: tuple[str, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
     needed: tuple[dict[str, Any], ...] = ()
@@ -262,7 +270,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     context = Context(space, pod_security_default="privileged")
     missing = f"unchanged: namespace {name} lacks the label {opt_in}: enabled"
     patch: list[Operation] = []
-    messages: list[ReportLine] = []
+    messages: list[Message] = []
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
@@ -270,13 +278,12 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         messages += [
-            ReportLine(NOTE, Level.WARNING, f"{path_text(field)} has no value: read as 0", _at(obj, field))
-            for field in map(place.field, zeros)
+            Message(Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0") for path in zeros
         ]
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         sent = options.match is None or sends(pod, options.match)
         messages += [
-            replace(each, text=f"{where}{each.text}")
+            each._replace(text=f"{where}{each.text}")
             for each in _messages(obj, place, decision, missing=missing, sent=sent, written=operations is not None)
         ]
         if sent or not _findings(decision):
@@ -305,7 +312,7 @@ def _messages(
     missing: str,
     sent: bool,
     written: bool,
-) -> Iterator[ReportLine]:
+) -> Iterator[Message]:
     """Yield what is reported of one pod.
 
     Args:
@@ -316,19 +323,17 @@ def _messages(
         sent: whether the cluster would send it to the webhook.
         written: whether the object has a place for all that would be written.
     """
-    start = _at(obj, place.path)
     if not sent and (findings := _findings(decision)):
-        yield from (ReportLine(NOTE, Level.OK, text, start) for text in (NOT_SENT, *findings))
+        yield from (Message(Level.OK, text) for text in (NOT_SENT, *findings))
         return
     if not written:
-        yield ReportLine(NOTE, Level.OK, UNWRITTEN, start)
-    for finding in decision.warnings:
-        yield ReportLine(finding.reason.code, Level.WARNING, finding.text, _place_of(obj, place, finding))
+        yield Message(Level.OK, UNWRITTEN)
+    yield from (Message(Level.WARNING, finding.text) for finding in decision.warnings)
     if (denial := decision.denial) is not None and not decision.allowed:
         text = f"{denial.reason.code}: {denial.sentence}"
-        yield ReportLine(denial.reason.code, Level.ERROR, text, _place_of(obj, place, denial))
+        yield Message(Level.ERROR, text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
-        yield ReportLine(NOTE, Level.OK, missing, start)
+        yield Message(Level.OK, missing)
 
 
 def _at(obj: KubeObject, path: FieldPath) -> FileLine:

@@ -1,9 +1,9 @@
-"""What the page asks → what it shows: the same functions as those of `mutate`, `explain` and `vendors`, with bounds.
+"""What the page asks → what it shows: the same functions as those of `mutate` and `explain`, with bounds.
 
 An answer is data for JSON:
 
 ``policy``    ``title``, ``digest``
-``targets``   the vendors that a request can be written for; ``sources``: those in whose keys there are requests
+``targets``   the vendors that a request can be written for
 ``problems``  what could not be read: ``tab`` (a field of `PageState`), ``line`` or null, ``text``
 ``objects``   of each object of the manifest what `explain -o json` prints (``title``, ``notes``, ``pods``), and
               ``outcome`` (``changed``, ``unchanged`` or ``denied``), ``warnings`` and ``denials`` as lines, ``diff`` as lines
@@ -21,17 +21,12 @@ import msgspec
 from webhook import labels
 from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
 from webhook.cli.manifests.simulate import SimulatedObject, explain_objects, simulate
-from webhook.cli.matrix_pages import sign
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.matrix import Cell, Matrix, Rendering
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.quantity import MIB
-from webhook.request import Request
 from webhook.text import without_middle
 from webhook.workloads import children
 
@@ -52,11 +47,6 @@ MAX_ANSWER: Final = MIB
 
 MAX_PROBLEMS: Final = 100
 """Most problems that are shown."""
-
-MAX_CELLS: Final = 3000
-"""Most cells that are remembered: those of two policies."""
-
-_CONTAINER: Final = "main"
 
 
 class PageState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +77,6 @@ class Playground:
         self._sourced = sourced
         # The last ones: a page asks for the same again and again.
         self._policy: tuple[tuple[str, ...], Policy] | None = None
-        self._cells: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def start(self) -> dict[str, Any]:
         """Return what the page needs at first: its examples, and the labels and annotations of namespaces."""
@@ -101,7 +90,7 @@ class Playground:
     def answer(self, state: PageState) -> dict[str, Any]:
         """Return what becomes of the manifest, as described above."""
         sourced = self._sourced
-        head = {"policy": {"title": sourced.title, "digest": sourced.policy.digest}, "targets": [], "sources": []}
+        head = {"policy": {"title": sourced.title, "digest": sourced.policy.digest}, "targets": []}
         try:
             _check_length(state)
             policy = self._policy_of(state)
@@ -112,35 +101,8 @@ class Playground:
         head = {
             "policy": {"title": sourced.title, "digest": policy.digest},
             "targets": sorted(vendor.name for vendor in vendors if vendor.target),
-            "sources": sorted(vendor.name for vendor in vendors if vendor.claim is None),
         }
         return {**head, **_judged(state, policy)}
-
-    def cell(self, state: PageState, source: str, target: str) -> dict[str, Any]:
-        """Return a cell of the matrix: its sign and outcome, why not, and a pod that shows it.
-
-        Raises:
-            MappingError: the documents are invalid, or there is no such pair.
-        """
-        _check_length(state)
-        policy = self._policy_of(state)
-        place = policy.digest, source, target
-        if place not in self._cells:
-            # A new one for each cell: what it remembers for others would take hundreds of megabytes.
-            matrix = Matrix(policy)
-            for name, known in ((source, matrix.sources), (target, matrix.targets)):
-                if name not in known:
-                    raise MappingError([Problem(f"no vendor is called {name!r}", hint=nearest_known(name, known))])
-            found = matrix.cell(source, target)
-            if len(self._cells) >= MAX_CELLS:
-                self._cells.clear()
-            self._cells[place] = {
-                "sign": sign(found),
-                "outcome": found.outcome.value,
-                "why": found.why[0] if found.why else "",
-                "manifest": _example_of(policy.vendors[source], target, found, policy.largest_card),
-            }
-        return self._cells[place]
 
     def _policy_of(self, state: PageState) -> Policy:
         texts = (state.mappings, state.settings)
@@ -249,40 +211,3 @@ def _difference(simulated: SimulatedObject) -> Iterator[str]:
     if simulated.after is None or yaml_text(simulated.after).count("\n") > MAX_LINES:
         return
     yield from difference(simulated.title, simulated.before, simulated.after)
-
-
-def _example_of(source: Vendor, target: str, cell: Cell, largest_card: int) -> str | None:
-    """Return a pod with one of the requests that a cell was derived from, in the source's keys; None if there is none."""
-    wanted = cell.outcome is Rendering.DENIED
-    requests = [each.request for each in cell.tried if each.outcome.written is not wanted]
-    # A part of one device says the most.
-    for request in sorted(requests, key=lambda each: (each.whole, each.devices or 1)):
-        pod = _pod(source, request, target, largest_card)
-        if pod is not None:
-            return yaml_text(pod)
-    return None
-
-
-def _pod(source: Vendor, request: Request, target: str, largest_card: int) -> dict[str, Any] | None:
-    try:
-        written = write(source, request, source.defaults, largest_card, _CONTAINER)
-    except NoEquivalent:
-        return None
-    places: dict[str, dict[str, str]] = {"resource": {}, "label": {}, "annotation": {}, "nodeSelector": {}}
-    for entry in written.keys.values():
-        places[written.form.keys[entry.key_name].place][entry.key] = entry.text
-    metadata = {
-        "name": f"{source.name}-to-{target}",
-        "labels": places["label"],
-        "annotations": {labels.TARGET: target, **places["annotation"]},
-    }
-    container = {"name": _CONTAINER, "image": "registry.example/train:1.0", "resources": {"limits": places["resource"]}}
-    spec = {"nodeSelector": places["nodeSelector"], "containers": [container]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        **{
-            name: {key: value for key, value in part.items() if value}
-            for name, part in (("metadata", metadata), ("spec", spec))
-        },
-    }

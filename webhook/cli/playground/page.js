@@ -11,9 +11,6 @@ metadata:
 `;
 const PAUSE = 120; // milliseconds after a key until what was typed is sent
 const LONGEST = 1024 * 1024; // characters that a link may carry
-const OUTCOMES = {
-  exact: "exactly", rounds: "rounded up", drops: "not all of it", conditional: "some", denied: "denied",
-};
 const SHOWN_ABOVE = new Set(["warnings", "denied", "would be", "remedy"]); // rows that are notices already
 
 const byId = (id) => document.getElementById(id);
@@ -145,7 +142,6 @@ function show(answer) {
   byId("policy").textContent = `policy: ${answer.policy.title} (${answer.policy.digest})`;
   if (answer.targets.length) {
     options(byId("target"), answer.targets);
-    options(byId("source"), answer.sources);
   }
   byId("problems").replaceChildren(...answer.problems.map(problem));
   byId("result").replaceChildren(...answer.objects.map(object));
@@ -273,52 +269,6 @@ function rows(found) {
   ]));
 }
 
-// The matrix
-
-/** Show the row of a vendor, cell by cell. */
-async function showRow() {
-  const source = byId("source").value;
-  const status = byId("matrix-status");
-  const cells = byId("cells");
-  cells.replaceChildren();
-  cells.closest(".scroll").hidden = !source;
-  if (!source) return;
-  const written = state();
-  const targets = [...byId("target").options].map((option) => option.value).filter((name) => name && name !== source);
-  status.textContent = `Deriving what becomes of the requests of ${source} …`;
-  try {
-    for (const target of targets) {
-      const found = await ask("cell", { source, target, state: written });
-      if (byId("source").value !== source) return;
-      cells.append(cell(source, target, found));
-    }
-    status.textContent = `${count(targets.length, "target")} of ${source}. Choose a result to see a request go through.`;
-  } catch (error) {
-    status.textContent = `No answer: ${error.message}`;
-  }
-}
-
-function cell(source, target, { sign, outcome, why, manifest }) {
-  const word = OUTCOMES[outcome];
-  const shown = manifest === null
-    ? element("span", { className: `badge ${outcome}` }, word)
-    : element("button", { type: "button", className: outcome, "aria-label": `${source} to ${target}: ${word}` }, word);
-  if (manifest !== null) shown.addEventListener("click", () => goThrough(manifest));
-  const limits = outcome === "conditional" ? sign.slice(2) : "";
-  return element(
-    "tr", {}, element("th", { scope: "row" }, target), element("td", {}, shown),
-    element("td", {}, limits), element("td", { className: "why" }, why),
-  );
-}
-
-/** Show a request of a pair. */
-function goThrough(manifest) {
-  byId("example").value = "";
-  selectTab("manifest");
-  write({ ...state(), manifest, target: "" });
-  byId("manifest").focus();
-}
-
 // Tabs and choices
 
 function selectTab(name) {
@@ -380,7 +330,6 @@ for (const tab of TABS) {
 document.querySelector("[role=tablist]").addEventListener("keydown", moveTab);
 byId("target").addEventListener("change", update);
 byId("example").addEventListener("change", takeExample);
-byId("source").addEventListener("change", showRow);
 byId("share").addEventListener("click", share);
 addEventListener("hashchange", restore);
 start().catch((error) => report(`No answer: ${error.message}`, true));

@@ -9,13 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from importlib import resources
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from aiohttp import hdrs, web
 
 from webhook.cli.playground.answers import PageState, Playground
-from webhook.mapping.document.problem import MappingError
 from webhook.server.listener import Handler, Routes
 from webhook.server.mutate import arrived_body, read_body
 from webhook.server.protocol import JSON, RETRY_AFTER, HttpError, InFlight, Limits, error_response
@@ -44,16 +43,7 @@ _HEADERS: Final = {
 }
 _NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
-_Found = TypeVar("_Found")
 _Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
-
-
-class _Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cell of the matrix that is asked for, under the documents of a state."""
-
-    source: str
-    target: str
-    state: PageState
 
 
 class Pages:
@@ -68,15 +58,14 @@ class Pages:
         self._playground = playground
         self.limits = limits
         self._in_flight = InFlight()
-        # A cell of the matrix may take a second; what is typed does not wait for it.
-        self._answers, self._cells = asyncio.Lock(), asyncio.Lock()
+        self._answering = asyncio.Lock()
 
     def routes(self) -> Routes:
         """Return the routes: path → method and handler."""
         get: dict[str, _Respond] = {f"{PATH}{path}": _file(*file) for path, file in _FILES.items()}
         get[PATH.removesuffix("/")] = self._redirect
         get[f"{PATH}start"] = self._start
-        post: dict[str, _Respond] = {f"{PATH}answer": self._answer, f"{PATH}cell": self._cell}
+        post: dict[str, _Respond] = {f"{PATH}answer": self._answer}
         return {
             **{path: (hdrs.METH_GET, _guarded(handler)) for path, handler in get.items()},
             **{path: (hdrs.METH_POST, _guarded(handler)) for path, handler in post.items()},
@@ -89,45 +78,36 @@ class Pages:
         return _json(self._playground.start())
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        state = await self._decoded(request, PageState)
-        return _json(await self._made(self._answers, lambda: self._playground.answer(state)))
+        state = await self._state(request)
+        return _json(await self._made(state))
 
-    async def _cell(self, request: web.BaseRequest) -> web.Response:
-        pair = await self._decoded(request, _Pair)
-        try:
-            return _json(
-                await self._made(self._cells, lambda: self._playground.cell(pair.state, pair.source, pair.target))
-            )
-        except MappingError as error:
-            raise HttpError(HTTPStatus.BAD_REQUEST, str(error.problems[0])) from error
-
-    async def _decoded(self, request: web.BaseRequest, kind: type[_Found]) -> _Found:
+    async def _state(self, request: web.BaseRequest) -> PageState:
         """Read a request as the server reads a review.
 
         Raises:
-            HttpError: not JSON of this kind, too large, too slow or incomplete.
+            HttpError: not JSON of a state, too large, too slow or incomplete.
         """
         body = arrived_body(request, self.limits)
         if body is None:
             body = await read_body(request, self.limits, self._in_flight)
             self._in_flight.bodies -= len(body)
         try:
-            return msgspec.json.decode(body, type=kind)
+            return msgspec.json.decode(body, type=PageState)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"not a request of the page: {error}") from error
 
-    async def _made(self, lock: asyncio.Lock, make: Callable[[], _Found]) -> _Found:
-        """Make an answer in a thread, one of a kind at a time: reviews go on beside it.
+    async def _made(self, state: PageState) -> dict[str, Any]:
+        """Make an answer in a thread, one at a time: reviews go on beside it.
 
         Raises:
             HttpError: it would take too long; what goes on in the thread has bounds, too.
         """
-        work: asyncio.Task[_Found] | None = None
+        work: asyncio.Task[dict[str, Any]] | None = None
         try:
             async with asyncio.timeout(ANSWER_TIME):
-                await lock.acquire()
-                work = asyncio.create_task(asyncio.to_thread(make))
-                work.add_done_callback(lambda _: lock.release())
+                await self._answering.acquire()
+                work = asyncio.create_task(asyncio.to_thread(self._playground.answer, state))
+                work.add_done_callback(lambda _: self._answering.release())
                 return await asyncio.shield(work)
         except TimeoutError:
             if work is None:

@@ -231,15 +231,6 @@ def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
     return [None, *numbers, 1, 2, 100 if "cores" in key.dimensions else 16]
 
 
-def corners(vendor: Vendor, key: Key) -> set[Number]:
-    """Return the numbers above 0 at which a rule about a key begins or ends, in any form and for any name with a size."""
-    rows = [row for variable in vendor.variables.values() for row in variable.rows.values()]
-    legal = [form.values(key, row) for form in vendor.forms for row in rows] + [row.all.get(key.name) for row in rows]
-    sets = {id(numbers): numbers for numbers in legal if numbers is not None}  # most rows share those of the key
-    found = itertools.chain(_corners(vendor, key, None), *(numbers.corners() for numbers in sets.values()))
-    return {number for number in found if number is not None and not isinstance(number, str) and number > 0}
-
-
 def _ends(key: Key, forms: Iterable[Form]) -> Iterator[Number]:
     seen: set[int] = set()
     for form in forms:

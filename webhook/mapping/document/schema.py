@@ -319,9 +319,7 @@ class Guard(Strict):
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
     )
-    read_by: Long | None = Field(
-        None, description="for people: what reads it, and the source that shows that; `vendors --guards` prints it"
-    )
+    read_by: Long | None = Field(None, description="for people: what reads it, and the source that shows that")
 
 
 class Row(Strict):
@@ -718,9 +716,7 @@ class Mapping(Strict):
     place: Place = Place()
     shim: Shim | None = None
     guard: list[Guard] = Field([], max_length=SOME)
-    unguarded: Long | None = Field(
-        None, description="for people: what of the vendor's is not guarded, and why; `vendors --guards` prints it"
-    )
+    unguarded: Long | None = Field(None, description="for people: what of the vendor's is not guarded, and why")
     environment: dict[KeyText, Short | None] = Field(
         {},
         max_length=SOME,
