@@ -81,8 +81,8 @@ coverage: $(INSTALLED) ## how much of the code pure tests run, by line and branc
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
 
-# SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.
-test-systems: $(INSTALLED) ## other systems, built from source, place the pods that the webhook writes for them; needs root, Go and git
+# SYSTEMS=volcano,kueue for some; SYSTEMS_BIN=FOLDER for those of an installation: docs/support.md.
+test-systems: $(INSTALLED) ## other systems place the pods that the webhook writes for them; needs root and Go
 	$(BIN)/python -m tests.systems
 	$(BIN)/pytest tests/systems tests/node/test_systems.py -m systems --durations 0
 
