@@ -142,10 +142,10 @@ def touched(answer: Answer) -> bool:
     return STATUS in answer.body.get("metadata", {}).get("annotations", {})
 
 
-def namespace(plane: ControlPlane, name: str, labels: dict[str, str]) -> None:
+def namespace(plane: ControlPlane, name: str, labels: dict[str, str], **metadata: Object) -> None:
     """A namespace, unless it is there."""
     if plane.client.get("v1", "namespaces", name).status == 404:
-        plane.create_namespace(objects.namespace(name, labels))
+        plane.create_namespace(objects.namespace(name, labels, **metadata))
     plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
 
 
