@@ -17,7 +17,7 @@ from .releases import NAMESPACE, TEAM, Release, touched
 CLIENTS = 4
 PAUSE = 0.05
 GRACE = 10.0
-"""Seconds, the chart's default of `drain.graceSeconds`."""
+"""Seconds of `drain.graceSeconds`, by the chart's default."""
 
 LONG = 300.0
 """Seconds for thousands of pods to be deleted by one call."""
