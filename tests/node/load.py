@@ -1,18 +1,16 @@
 """Pods that are created all the time, and what became of each."""
 
-import json
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
 from tests.controlplane.plane import ControlPlane
 
-from .releases import NAMESPACE, TEAM, Release, touched
+from .releases import TEAM, Release, events, touched
 
 CLIENTS = 4
 PAUSE = 0.05
@@ -103,7 +101,7 @@ def drained(log: str) -> bool:
     Args:
         log: what it has written; a runtime may have put something before each line.
     """
-    lines = [json.loads(line[line.index("{") :]) for line in log.splitlines() if line.endswith("}") and "{" in line]
+    lines = events(log)
     ends = [line for line in lines if line["event"] in {"draining", "stopping", "stopped"}]
     if [line["event"] for line in ends] != ["draining", "stopping", "stopped"]:
         return False
@@ -111,12 +109,6 @@ def drained(log: str) -> bool:
     return ends[0]["grace"] == GRACE and ends[1]["in_flight"] == 0 and not troubled
 
 
-def log_of(release: Release, replica: str) -> Path:
-    """Where the kubelet keeps what a replica has written."""
-    [path] = (release.plane.files / "var/log/pods").glob(f"{NAMESPACE}_{replica}_*/webhook/0.log")
-    return path
-
-
 def _open_log(release: Release, replica: str) -> int:
     """Open the log of a replica: the kubelet removes it together with the pod, and an open file stays."""
-    return os.open(log_of(release, replica), os.O_RDONLY)
+    return os.open(release.log(replica), os.O_RDONLY)

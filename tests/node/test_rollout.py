@@ -13,7 +13,7 @@ from tests.deploy.charts import RELEASE
 
 from . import images
 from .conftest import IMAGE
-from .load import Load, log_of, unnoticed
+from .load import Load, unnoticed
 from .releases import NAMESPACE, TEAM, Release
 
 pytestmark = pytest.mark.node
@@ -51,7 +51,7 @@ def before(any_release: Release, tmp_path: Path) -> Iterator[Release]:
 
 def answered(release: Release, replicas: set[str]) -> int:
     """How many reviews these have answered."""
-    return sum(log_of(release, replica).read_text().count('"event":"review"') for replica in replicas)
+    return sum(release.log(replica).read_text().count('"event":"review"') for replica in replicas)
 
 
 def crowd(release: Release, pods: Load) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.controlplane.client import Object
 from tests.controlplane.objects import pod
+from tests.controlplane.written import STATUS
 
 from .cluster import DEVICE
 from .pods import Pods, share
@@ -53,9 +54,11 @@ def mode(request: pytest.FixtureRequest, any_release: Release) -> Iterator[str]:
 
 
 def in_force(release: Release, mode: str, scheduler: str = "hami-scheduler") -> bool:
-    """Whether pods are treated so, and translated for a scheduler."""
+    """Whether every replica treats pods so, and translates for a scheduler."""
     answer = release.plane.client.create(pod("try", {"aliyun.com/gpu-mem": "4"}), TEAM, dry_run=True)
     if answer.status != 201 or answer.body["spec"].get("schedulerName") != scheduler:
+        return False
+    if json.loads(answer.body["metadata"]["annotations"][STATUS])["policy"] != release.policy():
         return False
     injected = any(each["name"] == "vgpu-shim" for each in answer.body["spec"].get("volumes", []))
     return injected == (mode == "inject")
