@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tests.controlplane.client import Answer, Object
 
+from . import programs
 from .cluster import NODE, Cluster
 from .pods import Pods
 from .releases import GROUP as ADMISSION
@@ -144,7 +145,7 @@ def _silent(name: str, seconds: int, when: str) -> Object:
 def driver(cluster: Cluster) -> Iterator[None]:
     """In a block, the node has one device of 80 GiB, which is shared."""
     command: list[str | Path] = [
-        cluster.programs.dra,
+        programs.dra(),
         *("--kubeconfig", cluster.kubeconfig, "--node-name", NODE, "--cdi-root", CDI),
         *("--num-devices=1", "--gpu-allow-multiple-allocations"),
     ]
