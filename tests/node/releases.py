@@ -167,5 +167,11 @@ def namespace(plane: ControlPlane, name: str, labels: dict[str, str], **metadata
     plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
 
 
+def remove_namespace(plane: ControlPlane, name: str) -> None:
+    """Delete a namespace with all that is in it, and wait until it is gone."""
+    plane.client.delete("v1", "namespaces", name).accepted()
+    plane.wait_until(lambda: plane.client.get("v1", "namespaces", name).status == 404, f"namespace {name} gone")
+
+
 def _has_account(plane: ControlPlane, name: str) -> bool:
     return plane.client.get("v1", "serviceaccounts", "default", name).status == 200

@@ -3,17 +3,16 @@
 import os
 import signal
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from tests.controlplane.client import Client, Object
+from tests.controlplane.client import Object
 
 from .claims import GROUP, TEMPLATES, Claims, driver, install
 from .load import delete_pods
 from .pods import Pods
 from .processes import process_of
-from .releases import OPTED_IN, TEAM, Release, namespace
+from .releases import OPTED_IN, TEAM, Release, namespace, remove_namespace
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 
@@ -148,7 +147,7 @@ def test_replica_killed_between_answer_and_template(claims: Claims) -> None:
 
 def test_namespace_deleted_meanwhile(claims: Claims) -> None:
     """With a pod that runs, and one whose template is still to come: all of it goes. Created again, it serves as before."""
-    cluster, client = claims.cluster, claims.cluster.client
+    cluster = claims.cluster
     pods = Pods(cluster, LEAVING)
     there = Claims(claims.release, pods)
     for _ in range(2):
@@ -159,11 +158,6 @@ def test_namespace_deleted_meanwhile(claims: Claims) -> None:
         with claims.held(10):
             waits = pods.create(memory(3))
             assert template_of(waits) not in there.templates(LEAVING)
-            client.delete("v1", "namespaces", LEAVING).accepted()
-            cluster.wait_until(partial(_gone, client, LEAVING), "namespace gone", 120)
+            remove_namespace(cluster, LEAVING)
             cluster.wait_until(lambda: not claims.left(), "nothing left of claims")
         assert not there.templates(LEAVING)
-
-
-def _gone(client: Client, name: str) -> bool:
-    return client.get("v1", "namespaces", name).status == 404

@@ -15,7 +15,7 @@ from webhook.labels import SHIM
 
 from .load import delete_pods
 from .pods import Pods, share
-from .releases import NAMESPACE, OPTED_IN, Release, namespace
+from .releases import NAMESPACE, OPTED_IN, Release, namespace, remove_namespace
 from .small_images import LIBRARY, LIBRARY_PATH, LOADER, VERSIONS, library_folder
 
 pytestmark = pytest.mark.node
@@ -58,21 +58,25 @@ def delivered(release: Release, deliveries: Mapping[str, Any], form: Object = PR
 
 
 @pytest.fixture(scope="module")
-def all_places(any_release: Release) -> dict[str, Pods]:
+def all_places(any_release: Release) -> Iterator[dict[str, Pods]]:
     """For each delivery the pods of a namespace that chooses it."""
-    for kind in DELIVERIES:
-        namespace(any_release.plane, kind.lower(), OPTED_IN, annotations={SHIM: kind})
-    return {kind: Pods(any_release.plane, kind.lower()) for kind in DELIVERIES}
+    plane = any_release.plane
+    places = {kind: Pods(plane, kind.lower()) for kind in DELIVERIES}
+    for kind, pods in places.items():
+        namespace(plane, pods.namespace, OPTED_IN, annotations={SHIM: kind})
+    yield places
+    for pods in places.values():
+        remove_namespace(plane, pods.namespace)
 
 
 @pytest.fixture
 def places(release: Release, all_places: dict[str, Pods]) -> Iterator[dict[str, Pods]]:
     """The same for one test: at its end the pods go."""
-    for kind in all_places:
-        release.serving(kind.lower())
+    for pods in all_places.values():
+        release.serving(pods.namespace)
     yield all_places
-    for kind in all_places:
-        delete_pods(release.plane, kind.lower())
+    for pods in all_places.values():
+        delete_pods(release.plane, pods.namespace)
 
 
 @pytest.fixture(scope="session")
