@@ -1,4 +1,7 @@
-"""``python -m tests.node`` builds what the tests on a node need, so that no test has to wait for it."""
+"""``python -m tests.node`` builds what the tests on a node need, so that no test has to wait for it.
+
+``python -m tests.node long`` also builds what only those with the marker `long` need.
+"""
 
 import contextlib
 import sys
@@ -26,8 +29,10 @@ def main() -> None:
         folders = (build.find().folder, built.kubernetes, built.runtime, Helm(VERSIONS[0]).program())
         for place in (*folders, *small_images.all_images(), images.product_image()):
             sys.stdout.write(f"{place}\n")
-        with contextlib.suppress(NoVersionBeforeError):
-            sys.stdout.write(f"{images.image_before(version_before())}\n")
+        if sys.argv[1:] == ["long"]:
+            sys.stdout.write(f"{programs.dra()}\n")
+            with contextlib.suppress(NoVersionBeforeError):
+                sys.stdout.write(f"{images.image_before(version_before())}\n")
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")
 

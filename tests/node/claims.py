@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tests.controlplane.client import Answer, Object
 
+from . import programs
 from .cluster import NODE, Cluster
 from .pods import Pods
 from .releases import GROUP as ADMISSION
@@ -92,19 +93,18 @@ class Claims:
         return found
 
     @contextmanager
-    def held(self, seconds: int, then: str, replica: str = "") -> Iterator[None]:
+    def held(self, seconds: int, replica: str = "") -> Iterator[None]:
         """In a block, the API server asks somebody silent before it creates a template: for all replicas, or for one.
 
         Args:
-            seconds: until it gives up.
-            then: `Ignore`, and it creates the template; `Fail`, and it answers 500.
+            seconds: until it gives up, and answers 500.
             replica: its name.
         """
         client = self.cluster.client
         of_replica = f"request.userInfo.extra[?'{POD}'].orValue([]).exists(name, name == '{replica}')"
         webhooks = [
-            _silent("held", seconds, then, "!request.dryRun" + (f" && {of_replica}" if replica else "")),
-            _silent("tried", 1, "Fail", "request.dryRun"),
+            _silent("held", seconds, "!request.dryRun" + (f" && {of_replica}" if replica else "")),
+            _silent("tried", 1, "request.dryRun"),
         ]
         hold = {"apiVersion": ADMISSION, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": HOLD}}
         spec: Object = {"spec": {"devices": {}}}
@@ -127,13 +127,13 @@ class Claims:
                 self.cluster.wait_until(lambda: tried().status == 201, "templates created again")
 
 
-def _silent(name: str, seconds: int, then: str, when: str) -> Object:
+def _silent(name: str, seconds: int, when: str) -> Object:
     rule = {"apiGroups": ["resource.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [TEMPLATES]}
     return {
         "name": f"{name}.example.com",
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": f"https://127.0.0.1:{PORT}/"},
-        "failurePolicy": then,
+        "failurePolicy": "Fail",
         "matchConditions": [{"name": "when", "expression": when}],
         "rules": [rule],
         "sideEffects": "None",
@@ -145,7 +145,7 @@ def _silent(name: str, seconds: int, then: str, when: str) -> Object:
 def driver(cluster: Cluster) -> Iterator[None]:
     """In a block, the node has one device of 80 GiB, which is shared."""
     command: list[str | Path] = [
-        cluster.programs.dra,
+        programs.dra(),
         *("--kubeconfig", cluster.kubeconfig, "--node-name", NODE, "--cdi-root", CDI),
         *("--num-devices=1", "--gpu-allow-multiple-allocations"),
     ]

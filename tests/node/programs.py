@@ -42,14 +42,12 @@ class Programs:
         kubernetes: `kubelet`, `kube-proxy` and `device-plugin`.
         runtime: `containerd`, its shim, `ctr`, and the network plugins.
         csi: a CSI driver for inline volumes.
-        dra: a driver of claims, whose devices are variables in containers.
     """
 
     control_plane: build.Binaries
     kubernetes: Path
     runtime: Path
     csi: Path
-    dra: Path
 
 
 def find() -> Programs:
@@ -78,8 +76,12 @@ def find() -> Programs:
         ),
     )
     csi = GoProgram("csi", source, ("go.mod", "go.sum", "csi/main.go"), "./csi", "-s -w", WITHOUT_GO)
-    dra = GoProgram("dra-example-driver", SOURCE / "dra", ("go.mod", "go.sum"), DRA, "-s -w", WITHOUT_GO)
-    return Programs(build.find(), kubernetes.folder(), runtime.folder(), csi.program(), dra.program())
+    return Programs(build.find(), kubernetes.folder(), runtime.folder(), csi.program())
+
+
+def dra() -> Path:
+    """Return a driver of claims, whose devices are variables in containers, built now if this machine has never built it."""
+    return GoProgram("dra-example-driver", SOURCE / "dra", ("go.mod", "go.sum"), DRA, "-s -w", WITHOUT_GO).program()
 
 
 def why_not() -> str | None:

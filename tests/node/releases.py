@@ -1,8 +1,10 @@
 """The chart as a release on the node."""
 
 import itertools
+import json
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from tests.controlplane import objects
 from tests.controlplane.client import Answer, Object
@@ -53,6 +55,17 @@ class Release:
                 for condition in pod["status"].get("conditions", [])
             )
         ]
+
+    def log(self, replica: str) -> Path:
+        """Where the kubelet keeps what a replica has written."""
+        [path] = (self.plane.files / "var/log/pods").glob(f"{NAMESPACE}_{replica}_*/webhook/0.log")
+        return path
+
+    def policy(self) -> str | None:
+        """The digest of the policy that is in force in every replica; None while they have different ones."""
+        logs = [events(self.log(replica).read_text()) for replica in self.ready()]
+        digests = {[line["digest"] for line in lines if line["event"] == "policy"][-1] for lines in logs}
+        return digests.pop() if len(digests) == 1 else None
 
     def deployment(self) -> Object:
         """As it is now."""
@@ -137,16 +150,27 @@ class Release:
         return [name for name in names if name not in {"kube-root-ca.crt", "default"}]
 
 
+def events(log: str) -> list[Object]:
+    """What the webhook has written to a log; a runtime may have put something before each line."""
+    return [json.loads(line[line.index("{") :]) for line in log.splitlines() if line.endswith("}") and "{" in line]
+
+
 def touched(answer: Answer) -> bool:
     """Whether the webhook has left its status on a pod that was created."""
     return STATUS in answer.body.get("metadata", {}).get("annotations", {})
 
 
-def namespace(plane: ControlPlane, name: str, labels: dict[str, str]) -> None:
+def namespace(plane: ControlPlane, name: str, labels: dict[str, str], **metadata: Object) -> None:
     """A namespace, unless it is there."""
     if plane.client.get("v1", "namespaces", name).status == 404:
-        plane.create_namespace(objects.namespace(name, labels))
+        plane.create_namespace(objects.namespace(name, labels, **metadata))
     plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
+
+
+def remove_namespace(plane: ControlPlane, name: str) -> None:
+    """Delete a namespace with all that is in it, and wait until it is gone."""
+    plane.client.delete("v1", "namespaces", name).accepted()
+    plane.wait_until(lambda: plane.client.get("v1", "namespaces", name).status == 404, f"namespace {name} gone")
 
 
 def _has_account(plane: ControlPlane, name: str) -> bool:

@@ -3,19 +3,18 @@
 import os
 import signal
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from tests.controlplane.client import Client, Object
+from tests.controlplane.client import Object
 
 from .claims import GROUP, TEMPLATES, Claims, driver, install
 from .load import delete_pods
 from .pods import Pods
 from .processes import process_of
-from .releases import OPTED_IN, TEAM, Release, namespace
+from .releases import OPTED_IN, TEAM, Release, namespace, remove_namespace
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 
 LEAVING = "leaving"
 
@@ -90,23 +89,6 @@ def test_container_sees_its_share(claims: Claims, vendor: str) -> None:
     assert len(claims.prepared()) == 2
 
 
-def test_what_exceeds_the_device_waits(claims: Claims) -> None:
-    """Two vendors' shares of 30 GiB run on one device of 80; the third runs when one of them has ended."""
-    first, second = [claims.pods.create(share(limits)) for limits in VENDORS.values()]
-    assert template_of(first) == template_of(second)
-    for pod in (first, second):
-        assert given(claims, pod)["GPU_DEVICE_0_MEMORY"] == "30Gi"
-    third = claims.pods.create(share(VENDORS["vcuda"]))
-
-    def unschedulable() -> bool:
-        conditions = claims.pods.get(third)["status"].get("conditions", ())
-        return any((each["type"], each["status"]) == ("PodScheduled", "False") for each in conditions)
-
-    claims.cluster.wait_until(unschedulable, "the third waits")
-    claims.pods.delete(first)
-    assert given(claims, third)["GPU_DEVICE_0_MEMORY"] == "30Gi"
-
-
 def test_each_container_sees_its_own(claims: Claims) -> None:
     """Two claims of a pod on one device; a container without one sees none."""
     pod = claims.pods.create(memory(2), memory(3), {"command": ["/bin/sh", "-c", "env && sleep 1000"]})
@@ -127,26 +109,6 @@ def test_check_finds_the_driver(claims: Claims) -> None:
     printed = claims.release.run("test", "--logs")
     assert "✓ drivers" in printed
     assert "✓ claims" in printed
-
-
-def test_late_template(claims: Claims) -> None:
-    """The API server takes longer for it than a review waits: the pod is answered before, and runs after."""
-    with claims.held(3, "Ignore"):
-        pod = claims.pods.create(memory(5))
-        assert template_of(pod) not in claims.templates()
-        assert given(claims, pod)["GPU_DEVICE_0_MEMORY"] == "5Gi"
-
-
-def test_template_that_the_api_server_fails_to_create(claims: Claims) -> None:
-    """The pod is created nevertheless, and its template by the repair, from the pod's status."""
-    with claims.held(1, "Fail"):
-        pod = claims.pods.create(memory(6))
-        name = template_of(pod)
-        claims.cluster.wait_until(lambda: claims.requests(name, 500), "refused")
-        assert name not in claims.templates()
-        assert claims.pods.get(pod)["status"]["phase"] == "Pending"
-    assert given(claims, pod)["GPU_DEVICE_0_MEMORY"] == "6Gi"
-    assert claims.requests(name, 201)
 
 
 def answering(claims: Claims, gibibytes: int) -> str:
@@ -174,7 +136,7 @@ def test_replica_killed_between_answer_and_template(claims: Claims) -> None:
     killed = answering(claims, 7)
     [replica] = [each for each in release.replicas() if each["metadata"]["name"] == killed]
     [other] = set(release.ready()) - {killed}
-    with claims.held(30, "Fail", killed):
+    with claims.held(30, killed):
         gibibytes, pod, name = unmade(claims)
         os.kill(int(process_of(replica, "webhook").name), signal.SIGKILL)
         assert given(claims, pod)["GPU_DEVICE_0_MEMORY"] == f"{gibibytes}Gi"
@@ -185,7 +147,7 @@ def test_replica_killed_between_answer_and_template(claims: Claims) -> None:
 
 def test_namespace_deleted_meanwhile(claims: Claims) -> None:
     """With a pod that runs, and one whose template is still to come: all of it goes. Created again, it serves as before."""
-    cluster, client = claims.cluster, claims.cluster.client
+    cluster = claims.cluster
     pods = Pods(cluster, LEAVING)
     there = Claims(claims.release, pods)
     for _ in range(2):
@@ -193,14 +155,9 @@ def test_namespace_deleted_meanwhile(claims: Claims) -> None:
         claims.release.serving(LEAVING)
         runs = pods.create(memory(2))
         assert given(there, runs)["GPU_DEVICE_0_MEMORY"] == "2Gi"
-        with claims.held(10, "Fail"):
+        with claims.held(10):
             waits = pods.create(memory(3))
             assert template_of(waits) not in there.templates(LEAVING)
-            client.delete("v1", "namespaces", LEAVING).accepted()
-            cluster.wait_until(partial(_gone, client, LEAVING), "namespace gone", 120)
+            remove_namespace(cluster, LEAVING)
             cluster.wait_until(lambda: not claims.left(), "nothing left of claims")
         assert not there.templates(LEAVING)
-
-
-def _gone(client: Client, name: str) -> bool:
-    return client.get("v1", "namespaces", name).status == 404

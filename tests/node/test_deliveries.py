@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ import pytest
 
 from tests.controlplane.client import Object
 from tests.controlplane.objects import config_map, mapping
+from webhook.labels import SHIM
 
+from .load import delete_pods
 from .pods import Pods, share
-from .releases import NAMESPACE, TEAM, Release
+from .releases import NAMESPACE, OPTED_IN, Release, namespace, remove_namespace
 from .small_images import LIBRARY, LIBRARY_PATH, LOADER, VERSIONS, library_folder
 
 pytestmark = pytest.mark.node
@@ -22,67 +24,106 @@ FOLDER = "/usr/local/vgpu-shim"
 IMAGE, FILE = f"{LIBRARY}:{VERSIONS[0]}", f"libvgpu.so.{VERSIONS[0]}"
 VOLUME = {"volume": "vgpu-shim", "mountPath": FOLDER}
 COPY = ["/bin/sh", "-ec", f"cp {LIBRARY_PATH}/{FILE} {FOLDER}/{FILE}"]
+DRIVER = "shim.csi.example"
 DELIVERIES: dict[str, Any] = {
+    "hostPath": {**VOLUME, "path": FOLDER},
     "image": {**VOLUME, "reference": IMAGE, "pullPolicy": "Never", "subPath": LIBRARY_PATH.lstrip("/")},
     "emptyDir": {**VOLUME, "sizeLimit": "1Mi", "image": IMAGE, "pullPolicy": "Never", "command": COPY},
+    "csi": {**VOLUME, "driver": DRIVER},
 }
+"""All that there are, by their names; the installer has filled the folder of the first one."""
 
-
+BY_FOLDER = {key: value for key, value in DELIVERIES["emptyDir"].items() if key != "command"} | {"folder": LIBRARY_PATH}
 PRELOAD: Object = {"preload": {"prefix": [f"{FOLDER}/{FILE}"]}}
+USER: Object = {"runAsUser": 4711, "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False}
 
 
 @contextmanager
-def delivered(release: Release, delivery: Object, form: Object = PRELOAD) -> Iterator[None]:
-    """A mapping with this delivery and form alone is in force until the end of the block."""
-    [(kind, volume)] = delivery.items()
-    kind = str(volume.get("path", kind))
-    shim = {"delivery": [delivery], "env": {"CUDA_REDIRECT": f"{FOLDER}/{FILE}"}, **form}
+def delivered(release: Release, deliveries: Mapping[str, Any], form: Object = PRELOAD) -> Iterator[None]:
+    """In a block, a mapping with these deliveries and this form is in force in every replica."""
+    shim = {
+        "delivery": [{kind: volume} for kind, volume in deliveries.items()],
+        "env": {"CUDA_REDIRECT": f"{FOLDER}/{FILE}"},
+        **form,
+    }
     client = release.plane.client
+    before = release.plane.wait_until(release.policy, "one policy")
     client.create(mapping("nvidia", json.dumps({"extends": "nvidia", "shim": shim})), NAMESPACE).accepted()
     try:
-        release.plane.wait_until(lambda: source(release) == kind, f"delivery {kind} in force", 60)
+        release.plane.wait_until(lambda: release.policy() not in {None, before}, "mapping in force")
         yield
     finally:
         client.delete("v1", "configmaps", "nvidia", NAMESPACE).accepted()
-        release.plane.wait_until(lambda: source(release) == FOLDER, "built-in mapping in force", 60)
+        release.plane.wait_until(lambda: release.policy() == before, "built-in mapping in force")
 
 
-def source(release: Release) -> str:
-    """Which volume brings the library to a new pod: its kind, or the path on the node.
+@pytest.fixture(scope="module")
+def all_places(any_release: Release) -> Iterator[dict[str, Pods]]:
+    """For each delivery the pods of a namespace that chooses it."""
+    plane = any_release.plane
+    places = {kind: Pods(plane, kind.lower()) for kind in DELIVERIES}
+    for kind, pods in places.items():
+        namespace(plane, pods.namespace, OPTED_IN, annotations={SHIM: kind})
+    yield places
+    for pods in places.values():
+        remove_namespace(plane, pods.namespace)
 
-    None while replicas have different policies, and one denies it.
+
+@pytest.fixture
+def places(release: Release, all_places: dict[str, Pods]) -> Iterator[dict[str, Pods]]:
+    """The same for one test: at its end the pods go."""
+    for pods in all_places.values():
+        release.serving(pods.namespace)
+    yield all_places
+    for pods in all_places.values():
+        delete_pods(release.plane, pods.namespace)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library in all forms, in a folder of the node."""
+    folder = tmp_path_factory.mktemp("library")
+    library_folder(VERSIONS[0], folder)
+    folder.chmod(0o755)
+    return folder
+
+
+def test_the_library_is_there_and_its_limit_holds(release: Release, places: dict[str, Pods], library: Path) -> None:
+    """By each delivery: in an init container, a sidecar and a container, for any user, with a read-only root file system.
+
+    What the library writes to is writable.
     """
-    volumes = release.create(TEAM, dry_run=True).body.get("spec", {}).get("volumes", [])
-    [own] = [each for each in volumes if each["name"] == "vgpu-shim"] or [{"name": "", "": {}}]
-    [(kind, volume)] = [(key, each) for key, each in own.items() if key != "name"]
-    return str(volume.get("path", kind))
-
-
-@pytest.mark.parametrize("kind", DELIVERIES)
-def test_the_library_is_there_and_its_limit_holds(release: Release, pods: Pods, kind: str) -> None:
-    """In an init container, a sidecar and a container, for any user, with a root file system that is read-only."""
-    context: Object = {"readOnlyRootFilesystem": True, "runAsUser": 4711, "allowPrivilegeEscalation": False}
-    common = {"image": "localhost/gpu:test", "securityContext": context}
+    release.plane.serve_volumes(DRIVER, library)
+    release.plane.wait_until(release.shim_ready, "shim on the node")
+    common = {"image": "localhost/gpu:test", "securityContext": USER}
     first = {"name": "first", **common, **share(memory=1000)}
     beside = {"name": "beside", **common, **share(memory=2000), "restartPolicy": "Always", "args": ["hold"]}
-    with delivered(release, {kind: DELIVERIES[kind]}):
-        pod = pods.create(share(securityContext=context), initContainers=[first, beside])
+    command = script("touch /tmp/vgpulock/lock /tmp/vgpu-cache/cache && exec /program")
+    with delivered(release, DELIVERIES):
+        made = {
+            kind: pods.create(share(securityContext=USER, command=command), initContainers=[first, beside])
+            for kind, pods in places.items()
+        }
+    for kind, pod in made.items():
+        assert volumes(pod) == [kind]
         names = [each["name"] for each in pod["spec"]["initContainers"]]
         assert names == (["vgpu-shim", "first", "beside"] if kind == "emptyDir" else ["first", "beside"])
-        pods.finish(pod)
-        seen = [pods.printed(pod, name)[0] for name in ("first", "beside", "c0")]
-    assert [each["memory"] for each in seen] == [1000, 2000, 3000]
-    assert {each["library"] for each in seen} == {f"library {VERSIONS[0]}"}
+        places[kind].finish(pod)
+        seen = [places[kind].printed(pod, name)[0] for name in ("first", "beside", "c0")]
+        assert [each["memory"] for each in seen] == [1000, 2000, 3000]
+        assert {each["library"] for each in seen} == {f"library {VERSIONS[0]}"}
+
+
+def volumes(pod: Object) -> list[str]:
+    """What kind of volume brings the library."""
+    return [kind for each in pod["spec"]["volumes"] if each["name"] == "vgpu-shim" for kind in each.keys() - {"name"}]
 
 
 def test_without_its_library_no_container_starts(release: Release, pods: Pods) -> None:
     """What copies it fails: the pod fails with it, and no share runs without a limit."""
-    broken = {key: value for key, value in DELIVERIES["emptyDir"].items() if key != "command"} | {
-        "folder": LIBRARY_PATH
-    }
-    with delivered(release, {"emptyDir": broken}, {**PRELOAD, "files": ["other.so"]}):
+    with delivered(release, {"emptyDir": BY_FOLDER}, {**PRELOAD, "files": ["other.so"]}):
         pod = pods.create(share())
-        failed = pods.phase(pod, "Failed")
+    failed = pods.phase(pod, "Failed")
     terminated = failed["status"]["initContainerStatuses"][0]["state"]["terminated"]
     assert terminated["exitCode"] == 1
     assert terminated["message"].strip() == f"other.so is missing in {LIBRARY_PATH} of the image"
@@ -100,10 +141,8 @@ FORMS: dict[str, Object] = {
 """By the heading of the table in `docs/mapping.md`: what a mapping writes."""
 
 SETTINGS = {"LD_LIBRARY_PATH": "/from/configmap", "LD_PRELOAD": "/opt/own/libown.so"}
-USER: Object = {"runAsUser": 4711, "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False}
 OWN = [{"name": "LD_LIBRARY_PATH", "value": "/mine"}, {"name": "LD_PRELOAD", "value": "/opt/own/libown.so"}]
 REFERENCE = {"configMapKeyRef": {"name": "loader", "key": "LD_LIBRARY_PATH"}}
-DRIVER = "shim.csi.example"
 FAILED = """ || echo '{"result": 127, "memory": 0}'"""
 
 
@@ -144,43 +183,27 @@ def documented() -> dict[str, dict[str, str]]:
     return {form: {row[0]: row[number] for row in rows} for number, form in enumerate(FORMS, 1)}
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library in all forms, in a folder of the node."""
-    folder = tmp_path_factory.mktemp("library")
-    library_folder(VERSIONS[0], folder)
-    folder.chmod(0o755)
-    return folder
-
-
-@pytest.mark.parametrize(
-    "form, kind",
-    [
-        *((form, "image") for form in FORMS if form != "`preload.file`"),
-        ("`preload.file`", "emptyDir"),
-        ("`preload.file`", "hostPath"),
-        *((form, "csi") for form in FORMS),
-    ],
-)
-def test_who_answers(release: Release, pods: Pods, library: Path, form: str, kind: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("form", FORMS)
+def test_who_answers(release: Release, places: dict[str, Pods], library: Path, form: str) -> None:
     """The library, with the limit requested; or the driver, as the documentation says."""
-    if kind == "csi":
-        pods.cluster.serve_volumes(DRIVER, library)
-    copy = {key: value for key, value in DELIVERIES["emptyDir"].items() if key != "command"}
-    delivery = {
-        "image": DELIVERIES["image"],
-        "emptyDir": {**copy, "folder": LIBRARY_PATH},
-        "hostPath": {**VOLUME, "path": str(library)},
-        "csi": {**VOLUME, "driver": DRIVER},
-    }[kind]
-    release.plane.client.create(config_map("loader", SETTINGS), TEAM)
+    release.plane.serve_volumes(DRIVER, library)
+    deliveries = {**DELIVERIES, "emptyDir": BY_FOLDER, "hostPath": {**VOLUME, "path": str(library)}}
+    if "file" in (FORMS[form]["preload"] or {}):
+        del deliveries["image"]
     containers = [(program, each) for program, those in SITUATIONS.items() for each in those]
-    with delivered(release, {kind: delivery}, FORMS[form]):
-        pod = pods.create(*(share(image=LOADER, **each) for _, each in containers))
-        pods.finish(pod)
-    seen: dict[str, set[str]] = {program: set() for program in SITUATIONS}
-    for number, (program, _) in enumerate(containers):
-        # Loaders report what they cannot load in the same log.
-        [line] = [line for line in pods.log(pod, f"c{number}").splitlines() if line.startswith("{")]
-        seen[program].add(outcome(json.loads(line)))
-    assert seen == {program: {text} for program, text in documented()[form].items()}
+    for pods in places.values():
+        release.plane.client.create(config_map("loader", SETTINGS), pods.namespace)
+    with delivered(release, deliveries, FORMS[form]):
+        made = {
+            kind: places[kind].create(*(share(image=LOADER, **each) for _, each in containers)) for kind in deliveries
+        }
+    for kind, pod in made.items():
+        assert volumes(pod) == [kind]
+        places[kind].finish(pod)
+        seen: dict[str, set[str]] = {program: set() for program in SITUATIONS}
+        for number, (program, _) in enumerate(containers):
+            # Loaders report what they cannot load in the same log.
+            [line] = [line for line in places[kind].log(pod, f"c{number}").splitlines() if line.startswith("{")]
+            seen[program].add(outcome(json.loads(line)))
+        assert seen == {program: {text} for program, text in documented()[form].items()}, kind

@@ -5,14 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.client import Object
-from tests.deploy.helm import HelmError
 
 from .pods import Pods, share
 from .processes import processes_of
 from .releases import NAMESPACE, Release
-from .small_images import GPU
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 
 LOOP = "while :; do /program || echo '{\"result\": -1}'; done"
 NAME = "vgpu-webhook-shim"
@@ -88,36 +86,6 @@ def test_node_that_has_it_already(release: Release) -> None:
     release.ensure()
     release.plane.wait_until(lambda: installed(release), "installer ready again", 120)
     assert library(release) == before
-
-
-def test_device_plugin_that_brings_one_is_reported(release: Release) -> None:
-    """Two copies in a process do harm: the check of the release says that a device plugin mounts another one."""
-    client = release.plane.client
-    labels = {"app.kubernetes.io/component": "hami-device-plugin"}
-    volume = {"name": "sockets", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}
-    mounts = [{"name": "sockets", "mountPath": "/sockets"}]
-    container = {"name": "main", "image": GPU, "args": ["hold"], "volumeMounts": mounts}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "hami-device-plugin", "labels": labels},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": [volume]}},
-        },
-    }
-    client.create(body, "kube-system").accepted()
-
-    def runs() -> bool:
-        found = client.get("apps/v1", "daemonsets", "hami-device-plugin", "kube-system").accepted()
-        return bool(found["status"].get("numberReady") == 1)
-
-    try:
-        release.plane.wait_until(runs, "device plugin runs")
-        with pytest.raises(HelmError, match=r"hami-device-plugin[\s\S]*--set shim.mode=plugin"):
-            release.run("test", "--logs")
-    finally:
-        client.delete("apps/v1", "daemonsets", "hami-device-plugin", "kube-system").accepted()
 
 
 def test_restricted_namespace_with_the_installer_elsewhere(any_release: Release) -> None:

@@ -44,6 +44,7 @@ def test_helm_test_passes(release: Release) -> None:
         assert f"✓ {check}" in printed
 
 
+@pytest.mark.long
 def test_scaled_and_evicted(release: Release) -> None:
     """From 2 to 5 to 1 to 2, then one replica after the other is evicted, each when the budget allows it."""
     with unnoticed(release):
@@ -72,6 +73,7 @@ def restarts(release: Release) -> int:
     return sum(status["restartCount"] for pod in release.replicas() for status in pod["status"]["containerStatuses"])
 
 
+@pytest.mark.long
 def test_replica_killed(release: Release) -> None:
     """The kernel ends a replica with its connections: calls fail until the Service excludes it, as the documentation says.
 
@@ -93,6 +95,7 @@ def test_replica_killed(release: Release) -> None:
     assert len(pods.refused) == refused
 
 
+@pytest.mark.long
 def test_node_restarted(release: Release, pods: Pods) -> None:
     """The container runtime and the kubelet are stopped and started: containers live on, and new ones are started again."""
     cluster = release.plane

@@ -14,7 +14,7 @@ from tests.parts import skip_part
 from . import programs
 from .guard import CGROUPS
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 RUN = """

@@ -18,7 +18,7 @@ import webhook
 from tests.node import images
 from tests.parts import skip_part
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.timeout(1800)]
 
 ROOT = images.ROOT
 VERSION = webhook.__version__

@@ -109,6 +109,7 @@ def removed_dead(release: Release) -> None:
     release.plane.wait_until(lambda: not release.replicas(), "replicas forgotten", 120)
 
 
+@pytest.mark.long
 def test_uninstalled_with_every_process_dead(dead: Release) -> None:
     """What no replica is left to take is taken all the same, and does not stand in the way of the next release."""
     removed_dead(dead)
@@ -116,11 +117,13 @@ def test_uninstalled_with_every_process_dead(dead: Release) -> None:
     dead.serving(TEAM)
 
 
+@pytest.mark.long
 def test_uninstalled_with_every_process_dead_by_url(dead_by_url: Release) -> None:
     """The same where the API server reaches no Service."""
     removed_dead(dead_by_url)
 
 
+@pytest.mark.long
 def test_nobody_serves(dead: Release) -> None:
     """Whom that never holds back: pods without a GPU, the cluster's and its own, though their namespaces have opted in.
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.controlplane.client import Object
 from tests.controlplane.objects import pod
+from tests.controlplane.written import STATUS
 
 from .cluster import DEVICE
 from .pods import Pods, share
@@ -34,7 +35,7 @@ SHARES: dict[str, tuple[Object, Object]] = {
 """4 GiB and, but for the last, half the cores of one GPU, in the terms of six vendors: limits, and annotations of the pod."""
 
 
-@pytest.fixture(scope="module", params=["plugin", "inject"])
+@pytest.fixture(scope="module", params=["plugin", pytest.param("inject", marks=pytest.mark.long)])
 def mode(request: pytest.FixtureRequest, any_release: Release) -> Iterator[str]:
     """What brings the library: HAMi's device plugin, or the webhook beside one that only gives devices."""
     mode: str = request.param
@@ -53,9 +54,11 @@ def mode(request: pytest.FixtureRequest, any_release: Release) -> Iterator[str]:
 
 
 def in_force(release: Release, mode: str, scheduler: str = "hami-scheduler") -> bool:
-    """Whether pods are treated so, and translated for a scheduler."""
+    """Whether every replica treats pods so, and translates for a scheduler."""
     answer = release.plane.client.create(pod("try", {"aliyun.com/gpu-mem": "4"}), TEAM, dry_run=True)
     if answer.status != 201 or answer.body["spec"].get("schedulerName") != scheduler:
+        return False
+    if json.loads(answer.body["metadata"]["annotations"][STATUS])["policy"] != release.policy():
         return False
     injected = any(each["name"] == "vgpu-shim" for each in answer.body["spec"].get("volumes", []))
     return injected == (mode == "inject")
@@ -67,28 +70,30 @@ def allocations(pods: Pods, pod: Object) -> list[Any]:
     return [each for each in lines if each["uid"] == pod["metadata"]["uid"]]
 
 
-@pytest.mark.parametrize("vendor", SHARES)
-def test_program_gets_what_was_requested(mode: str, pods: Pods, vendor: str) -> None:
-    """The target's scheduler places the pod, the kubelet allocates a device, and the program gets 4 GiB of the 80."""
-    limits, annotations = SHARES[vendor]
-    pod = pods.create({"resources": {"limits": limits}}, annotations=annotations)
-    assert pod["spec"]["schedulerName"] == "hami-scheduler"
-    assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] == "4096"
-    pods.finish(pod)
-    [printed] = pods.printed(pod)
-    [allocation] = allocations(pods, pod)
-    assert allocation["resource"] == DEVICE
-    assert [printed["NVIDIA_VISIBLE_DEVICES"]] == allocation["devices"]
-    assert printed["memory"] == 4096
-    cores = "50" if limits else None
-    if mode == "plugin":
-        # Nothing of ours is beside what the plugin brings.
-        assert printed["library"] == "library hami"
-        assert not {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_DEVICE_MEMORY_LIMIT"} & printed.keys()
-        assert (printed["CUDA_DEVICE_MEMORY_LIMIT_0"], printed.get("CUDA_DEVICE_SM_LIMIT")) == ("4096m", cores)
-    else:
-        assert printed["library"] == "library v1"
-        assert (printed["CUDA_DEVICE_MEMORY_LIMIT"], printed.get("CUDA_DEVICE_SM_LIMIT")) == ("4096m", cores)
+def test_programs_get_what_was_requested(mode: str, pods: Pods) -> None:
+    """The target's scheduler places the pods, the kubelet allocates devices, and each program gets 4 GiB of the 80."""
+    made = [
+        pods.create({"resources": {"limits": limits}}, annotations=annotations)
+        for limits, annotations in SHARES.values()
+    ]
+    for each, (limits, _) in zip(made, SHARES.values(), strict=True):
+        assert each["spec"]["schedulerName"] == "hami-scheduler"
+        assert each["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] == "4096"
+        pods.finish(each)
+        [printed] = pods.printed(each)
+        [allocation] = allocations(pods, each)
+        assert allocation["resource"] == DEVICE
+        assert [printed["NVIDIA_VISIBLE_DEVICES"]] == allocation["devices"]
+        assert printed["memory"] == 4096
+        cores = "50" if limits else None
+        if mode == "plugin":
+            # Nothing of ours is beside what the plugin brings.
+            assert printed["library"] == "library hami"
+            assert not {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_DEVICE_MEMORY_LIMIT"} & printed.keys()
+            assert (printed["CUDA_DEVICE_MEMORY_LIMIT_0"], printed.get("CUDA_DEVICE_SM_LIMIT")) == ("4096m", cores)
+        else:
+            assert printed["library"] == "library v1"
+            assert (printed["CUDA_DEVICE_MEMORY_LIMIT"], printed.get("CUDA_DEVICE_SM_LIMIT")) == ("4096m", cores)
 
 
 def test_two_containers_get_a_device_each(mode: str, pods: Pods) -> None:

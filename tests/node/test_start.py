@@ -20,7 +20,7 @@ from .images import ROOT
 from .releases import Release
 from .small_images import GPU
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.timeout(1200)]
 
 PAGE: Final = "docs/start.md"
 INSTEAD: Final = {
