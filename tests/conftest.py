@@ -14,7 +14,7 @@ from blockbuster import blockbuster_ctx
 from tests.sharing import ByCluster, in_order
 from tests.trap_list import COLLECTED
 
-pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering"]
+pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
 
 MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 
