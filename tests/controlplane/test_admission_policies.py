@@ -21,7 +21,7 @@ from webhook.admission_policies import guard_objects, hide_objects
 from webhook.cli import main
 from webhook.pod import decode_pod
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("isolation")]
 
 TEAM = "policies-team"
 OPT_IN = "policies.example/inject"

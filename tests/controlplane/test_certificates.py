@@ -25,7 +25,7 @@ from .objects import namespace, pod
 from .plane import ControlPlane
 from .processes import Process, free_ports
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("rotation")]
 
 OWN = "certificates-own"
 TEAM = "certificates-team"

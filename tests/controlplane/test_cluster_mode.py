@@ -69,6 +69,7 @@ def memory_of(answer: Answer) -> str | None:
     return found
 
 
+@pytest.mark.once("loss")
 def test_dead_webhook_holds_back_only_pods_with_gpu_keys(plane: ControlPlane, tmp_path: Path) -> None:
     """Without a running webhook, other pods are created at once, and a GPU pod is denied with the reason.
 
@@ -115,6 +116,7 @@ def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: P
     assert f"{MEMORY}: '5000'" in shown(webhook)
 
 
+@pytest.mark.once("loss")
 def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhook: Process) -> None:
     """A document that goes from good to bad and back again and again refuses no pod and leaves none untouched."""
     good = ["extends: nvidia\ndefaults: {memory: 6001Mi}\n", "extends: nvidia\ndefaults: {memory: 7001Mi}\n"]
@@ -154,6 +156,7 @@ def events_about(client: Client, name: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.once("loss")
 def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webhook: Process) -> None:
     """The first pod of a namespace that was just created is treated like any other."""
     for number in range(5):
@@ -162,6 +165,7 @@ def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webh
         assert memory_of(create(plane.client, "first", where=name)) == "5k"
 
 
+@pytest.mark.once("loss")
 def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: Process) -> None:
     """Who deletes the webhook configuration has it back soon, and it works; meanwhile no pod is stored unchanged."""
     plane.client.delete(GROUP, KIND, NAME).accepted()
@@ -174,6 +178,7 @@ def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: P
     plane.wait_until(called, "called again", 5)
 
 
+@pytest.mark.once("loss")
 def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
     """The CA is put back, and calls continue."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()

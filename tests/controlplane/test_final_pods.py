@@ -17,7 +17,7 @@ from .objects import mapping, namespace, pod
 from .plane import ControlPlane
 from .stand_in import called
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
 OWN = "final-own"
 TEAM = "final-team"

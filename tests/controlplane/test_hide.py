@@ -17,7 +17,7 @@ from .plane import ControlPlane
 from .processes import Process
 from .stand_in import called
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
 OWN = "hide-own"
 TEAM = "hide-team"

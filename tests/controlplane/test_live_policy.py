@@ -180,6 +180,7 @@ async def test_rejected_and_repaired(place: Place) -> None:
         ]
 
 
+@pytest.mark.once("loss")
 async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
     """A replica that starts while a document is invalid uses its last good version; nothing is reported twice."""
     async with replica(place) as first, replica(place) as two:
@@ -239,6 +240,7 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
         assert max(age for reflector in first.live.sources.reflectors if (age := reflector.age) is not None) < 60
 
 
+@pytest.mark.once("loss")
 async def test_replicas_come_to_the_same(place: Place) -> None:
     """Two replicas that have seen different good versions both use the stored one."""
     async with replica(place) as first:

@@ -18,7 +18,7 @@ from .test_certificates import GROUP, KIND, NAME, OWN, SECRET, Site, places, sit
 
 __all__ = ["places", "site"]
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("loss")]
 
 SETTLE = ("--ca-settle", "600")
 STRANGER = make_ca("stranger", NOW).certificate_pem

@@ -25,7 +25,7 @@ from .objects import role
 from .plane import ControlPlane
 from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("loss")]
 
 SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "reconciler-own")
 OLD = Desired("0" * 12, matched_names_of(load_policy()), OWN_LABEL)

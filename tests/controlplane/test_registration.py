@@ -26,7 +26,7 @@ from . import objects
 from .client import Answer, Client, Object
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("loss")]
 
 OWN_LABEL = "registration.example/inject"
 """Other tests have the usual one for webhooks of their own."""

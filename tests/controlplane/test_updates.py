@@ -12,7 +12,7 @@ from .in_cluster import calls, installed, set_settings
 from .objects import mapping, namespace, pod
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
 Json = dict[str, Any]
 OWN = "updates-own"

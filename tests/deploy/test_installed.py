@@ -20,7 +20,7 @@ from webhook.replica.sweep import LEASE, PERIOD, TURN, Sweep
 from .charts import INJECT, RELEASE, REQUIRED, Chart
 from .helm import HelmError
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("rights")]
 
 NAMESPACE = "gpu-installed"
 OTHER = "kube-public"

@@ -15,7 +15,7 @@ from tests.deploy.charts import RELEASE
 from .cluster import Cluster
 from .releases import NAMESPACE, TEAM, Release, touched
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("rotation")]
 
 CA = make_ca("company", dt.datetime.now(dt.UTC))
 

@@ -12,7 +12,7 @@ from .processes import processes_of
 from .releases import NAMESPACE, Release
 from .small_images import GPU
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("isolation")]
 
 LOOP = "while :; do /program || echo '{\"result\": -1}'; done"
 NAME = "vgpu-webhook-shim"
