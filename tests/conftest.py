@@ -13,6 +13,7 @@ from blockbuster import blockbuster_ctx
 
 from tests.sharing import ByCluster, in_order
 from tests.trap_list import COLLECTED
+from tests.waiting import turns
 
 pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
 
@@ -110,7 +111,8 @@ async def _no_leaked_tasks() -> AsyncIterator[None]:
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     if left:
         # A cancelled task needs a turn of the loop to end.
-        _, left = await asyncio.wait(left, timeout=0.1)
+        await turns()
+        left = {task for task in left if not task.done()}
     if left:
         pytest.fail("tasks left behind: " + ", ".join(sorted(str(task.get_coro()) for task in left)))
 

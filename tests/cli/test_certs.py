@@ -16,6 +16,7 @@ from certs.state import Retired, RotationRequest, State, decode, fingerprint
 from certs.store import Directory
 from tests.cli.conftest import Run
 from tests.cluster.fake_api import FakeApi, reading
+from tests.waiting import PATIENCE
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -160,7 +161,7 @@ def shown(stored: State) -> Iterator[tuple[Pair, str]]:
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         yield other, f"127.0.0.1:{listening.getsockname()[1]}"
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 def test_what_is_served(run: Run, tmp_path: Path, stored: State, shown: tuple[Pair, str]) -> None:

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.ca import issue, make_ca
+from tests.waiting import PATIENCE
 
 from .build import Binaries
 from .client import Client, Object, wait_until
@@ -108,7 +109,7 @@ class ControlPlane:
         if answer.status != 409:
             answer.accepted()
 
-    def wait_until(self, probe: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
+    def wait_until(self, probe: Callable[[], T | None], what: str, timeout: float = PATIENCE) -> T:
         """Wait like the client's `wait_until`, but fail at once when a component has ended."""
 
         def checked() -> T | None:

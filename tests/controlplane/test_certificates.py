@@ -17,6 +17,7 @@ from cryptography import x509
 from certs.state import State, decode
 from tests.certs.made import ca
 from tests.faults.stream import Fate, Stream
+from tests.waiting import PATIENCE
 from webhook.cluster.registration.desired import VALIDATING
 
 from .client import Answer
@@ -54,7 +55,7 @@ class Site:
         with Process(serve_command(self.plane, self.port, *options, plain=plain), log) as process:
             replica = Replica(self, process, plain)
             if ready:
-                self.plane.wait_until(replica.ready, "webhook ready", 60)
+                self.plane.wait_until(replica.ready, "webhook ready")
             yield replica
             process.check()
             assert process.stop() == 0
@@ -121,7 +122,7 @@ class Replica:
 
     def get(self, path: str) -> str:
         """The plain endpoint."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}{path}", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}{path}", timeout=PATIENCE) as response:
             text: str = response.read().decode()
             return text
 
@@ -163,7 +164,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
     """Serving certificate and CA are renewed on request, damage and deletion repaired, while pods are still processed."""
     plane = site.plane
     with site.replica() as first, site.replica() as other:
-        plane.wait_until(site.treated, "treated", 20)
+        plane.wait_until(site.treated, "treated")
         stored = site.stored_state
         assert stored is not None
         assert stored.ca is not None
@@ -180,7 +181,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         plane.wait_until(lambda: len(site.registered() or ()) == 2, "another CA published")
         assert site.treated()
         both = 'vgpu_webhook_certificate_rotations_total{kind="ca"}'
-        plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA", 20)
+        plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA")
         assert site.treated()
         new = site.stored_state
         assert new is not None
@@ -191,15 +192,15 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         before = site.served()
         site.change(tls_crt=b"garbage")
         # Whoever sees it first repairs it, and the other may see nothing else.
-        plane.wait_until(lambda: first.has_told('"invalid"') or other.has_told('"invalid"') or None, "told", 10)
+        plane.wait_until(lambda: first.has_told('"invalid"') or other.has_told('"invalid"') or None, "told")
         plane.wait_until(
-            lambda: (found := site.stored_state) is not None and found.serving_pair is not None, "repaired", 10
+            lambda: (found := site.stored_state) is not None and found.serving_pair is not None, "repaired"
         )
         assert site.served() == before
         assert site.treated()
 
         plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
-        plane.wait_until(lambda: site.stored_state, "written again", 10)
+        plane.wait_until(lambda: site.stored_state, "written again")
         again = site.stored_state
         assert again is not None
         assert again.cas == new.cas
@@ -213,14 +214,14 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
 def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     """Nothing is served, and it is reported why; put in by hand it is served."""
     with site.replica() as first:
-        site.plane.wait_until(site.treated, "treated", 20)
+        site.plane.wait_until(site.treated, "treated")
         assert first.ready()
         validating = partial(site.plane.client.get, GROUP, VALIDATING.plural, NAME)
-        site.plane.wait_until(lambda: validating().body.get("webhooks"), "validating", 20)
+        site.plane.wait_until(lambda: validating().body.get("webhooks"), "validating")
     configuration = site.plane.client.get(GROUP, KIND, NAME).accepted()
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
-        site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told", 30)
+        site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told")
         stored = site.stored_state
         assert stored is not None
         assert not replica.ready()
@@ -229,7 +230,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
                 webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
             path = f"/apis/{GROUP}/{each['kind'].lower()}s/{NAME}"
             site.plane.client.call("PUT", path, each).accepted()
-        site.plane.wait_until(replica.ready, "ready", 20)
+        site.plane.wait_until(replica.ready, "ready")
         assert site.treated()
 
 
@@ -237,7 +238,7 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
     """With the annotation the bundle is left to it, even when it is another's."""
     with site.replica("--inject-ca-from", "gpu/webhook"):
         plane = site.plane
-        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered", 20)
+        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered")
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
         assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
         assert all(not webhook["clientConfig"].get("caBundle") for webhook in configuration["webhooks"])
@@ -252,7 +253,7 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
             found = plane.client.get(GROUP, KIND, NAME).accepted()
             return bool(found["webhooks"][0]["failurePolicy"] == "Fail")
 
-        plane.wait_until(repaired, "the rest repaired", 10)
+        plane.wait_until(repaired, "the rest repaired")
         assert site.registered() == set(stored.cas)
 
 
@@ -292,7 +293,7 @@ def test_nobody_notices(site: Site) -> None:
             plane.wait_until(lambda: len(stream.fates) >= wanted, f"{PODS} more pods", 300)
 
         restart()
-        plane.wait_until(site.treated, "called", 30)
+        plane.wait_until(site.treated, "called")
         with stream.running():
             for number in range(20):
                 before, old = site.served(), site.stored_state

@@ -19,6 +19,7 @@ from tests.controlplane.client import Object
 from tests.controlplane.objects import mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
+from tests.waiting import PATIENCE
 from webhook.cli import main
 from webhook.mapping.document.schema import API_VERSION as DOCUMENTS
 from webhook.replica.sweep import LEASE
@@ -122,9 +123,9 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     """The folder of a webhook that has registered itself, and is called."""
     folder = tmp_path_factory.mktemp("doctor")
     with serving(plane, folder):
-        plane.wait_until(lambda: touched(plane), "called", 30)
+        plane.wait_until(lambda: touched(plane), "called")
         # What judges pods follows what changes them after some seconds.
-        plane.wait_until(lambda: examine(plane.kubeconfig).levels()["validation"] == "ok", "judged", 30)
+        plane.wait_until(lambda: examine(plane.kubeconfig).levels()["validation"] == "ok", "judged")
         yield folder
 
 
@@ -158,7 +159,7 @@ def left(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("left")
     with serving(plane, folder):
-        plane.wait_until(lambda: touched(plane), "called", 30)
+        plane.wait_until(lambda: touched(plane), "called")
     return folder
 
 
@@ -182,7 +183,7 @@ def test_an_emptied_bundle(plane: ControlPlane, left: Path) -> None:
     plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
     static = (*options(left), "--registration", "static", "--drain-grace", "0")
     with Process(in_cluster.serve_command(plane, port, *static), left / "static.log") as process:
-        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
+        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told")
         diagnosis = examine(plane.kubeconfig)
         process.stop()
     bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error", "validation": "error"}
@@ -214,7 +215,7 @@ def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
     assert plane.client.list("v1", "pods", TEAM) == []
     # It sweeps, too, and exposes what it found.
     (plain,) = re.findall(r"ready: \S+ (http://\S+) ", (webhook / "webhook.log").read_text())
-    with urlopen(f"{plain}/metrics", timeout=10) as response:
+    with urlopen(f"{plain}/metrics", timeout=PATIENCE) as response:
         assert "vgpu_webhook_untreated_pods" in response.read().decode()
 
 
@@ -248,11 +249,11 @@ def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
     """A GPU pod that is older than the namespace's label is named."""
     client = plane.client
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
-    plane.wait_until(lambda: not touched(plane), "opted out", 30)
+    plane.wait_until(lambda: not touched(plane), "opted out")
     client.create(pod("early"), TEAM).accepted()
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
     try:
-        plane.wait_until(lambda: touched(plane), "opted in", 30)
+        plane.wait_until(lambda: touched(plane), "opted in")
         diagnosis = examine(plane.kubeconfig)
     finally:
         client.delete("v1", "pods", "early", TEAM).accepted()

@@ -116,7 +116,7 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
             lambda: cluster.read().desired == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
             "widened",
         )
-        await asyncio.sleep(0.5)
+        await until(lambda: len([*first.reports, *other.reports]) == 2, "told of both")
         other.reconciler.adopt(NEW)
         await until(lambda: cluster.read().desired == NEW, "narrowed")
         # What is written is seen a moment before its writer hears of it.

@@ -119,7 +119,7 @@ def test_the_sweep_has_the_rights_that_it_needs(
             return asyncio.run(swept(file, now)) is not None
         return False
 
-    control_plane.wait_until(permitted, "permitted", 30)
+    control_plane.wait_until(permitted, "permitted")
     assert asyncio.run(swept(file, now)) is None
     later = now + dt.timedelta(seconds=PERIOD + TURN)
     assert asyncio.run(swept(file, later)) is not None

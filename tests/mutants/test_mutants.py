@@ -47,7 +47,6 @@ def test_mutants_differ_in_what_is_run() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(300)
 def test_what_becomes_of_a_mutant() -> None:
     """A mistake is caught by a test, an endless loop by its time; what changes nothing survives; nonsense is no mistake."""
     endless = "def step(*_: object) -> None:\n    while True:\n        pass\n"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.controlplane.client import Object
 from tests.deploy.charts import RELEASE
+from tests.waiting import PATIENCE
 
 from .load import load, unnoticed
 from .pods import Pods, share
@@ -55,7 +56,7 @@ def test_playground_is_for_port_forward_only(release: Release) -> None:
             body = json.dumps({"manifest": json.dumps(pod)}).encode()
             headers = {"Content-Type": "application/json"}
             address = f"http://127.0.0.1:{found[1]}/playground/answer"
-            with urlopen(Request(address, body, headers), timeout=30) as answer:
+            with urlopen(Request(address, body, headers), timeout=PATIENCE) as answer:
                 shown = json.load(answer)
             assert shown["policy"]["title"] == "in force"
             assert shown["objects"][0]["outcome"] == "changed"

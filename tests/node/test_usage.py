@@ -19,7 +19,7 @@ from .cluster import NODE
 from .pods import Pods
 from .releases import NAMESPACE, TEAM, Release, touched
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 
 RATE = 50
 SECONDS = 30

@@ -57,7 +57,7 @@ def trouble() -> list[str]:
 def page(browser: Browser, url: str, trouble: list[str]) -> Iterator[Page]:
     """The page, as it is opened first; at the end the console must be empty."""
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], base_url=url)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: trouble.append(str(error)))
@@ -324,7 +324,6 @@ def test_hostile_texts_are_shown_as_texts(page: Page, text: str) -> None:
     for manifest in (*map(json.dumps, manifests), f"{text}: ["):
         with page.expect_response("**/answer"):
             text_of(page, "Manifest").fill(manifest)
-        page.wait_for_timeout(50)
     for tab, document in (
         ("Namespace", f'kind: "{text}'),
         ("Mappings", f"vendor: '{text}'"),
