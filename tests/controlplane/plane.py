@@ -100,9 +100,12 @@ class ControlPlane:
         self._start_optional("kube-scheduler", f"--config={file}")
 
     def create_namespace(self, manifest: Object) -> None:
-        """Create a namespace with the service account that pods in it run as."""
-        self.client.create(manifest).accepted()
+        """Create a namespace with the service account that pods in it run as; one that a first try has left is put right."""
         name = manifest["metadata"]["name"]
+        answer = self.client.create(manifest)
+        if answer.status == 409:
+            answer = self.client.patch("v1", "namespaces", name, manifest)
+        answer.accepted()
         # The controller manager makes it too, but later, and may not be running.
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         answer = self.client.create(account, name)

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -140,9 +139,8 @@ class Replica:
 @pytest.fixture(scope="module")
 def places(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with the webhook's own namespace and one that has opted in; another module may have made them."""
-    if control_plane.client.get("v1", "namespaces", OWN).status == HTTPStatus.NOT_FOUND:
-        control_plane.create_namespace(namespace(OWN))
-        control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
+    control_plane.create_namespace(namespace(OWN))
+    control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
     return control_plane
 
 

@@ -50,9 +50,7 @@ class Behind:
 def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
     """It knows the namespaces, none of which has opted in but the one that shows that it is called."""
     folder = tmp_path_factory.mktemp("stale")
-    # Another file has it, too.
-    if control_plane.client.get("v1", "namespaces", "vgpu-webhook").status == 404:
-        control_plane.create_namespace(namespace("vgpu-webhook"))
+    control_plane.create_namespace(namespace("vgpu-webhook"))
     for name in PLACES:
         control_plane.create_namespace(namespace(name))
     control_plane.create_namespace(namespace("stale-called", {LABEL: "enabled"}))
