@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from benchmarks import claims
-from tests.waiting import alongside, until
+from tests.waiting import PATIENCE, alongside, until
 from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Answer, Api
 from webhook.cluster.client.connection import connect
@@ -174,7 +174,7 @@ async def test_a_late_one_is_created_after_the_answer(control_plane: ControlPlan
     """The review waits for half a second, and the request goes on."""
     async with running(control_plane) as (api, templates):
         api.go.clear()
-        await templates.provide(team, [template()])
+        await asyncio.wait_for(templates.provide(team, [template()]), PATIENCE)
         assert templates.counts == {"late": 1}
         api.go.set()
         await until(lambda: templates.counts["created"])

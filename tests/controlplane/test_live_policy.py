@@ -22,6 +22,7 @@ from webhook.cluster.client.events import EventQueue
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
+from webhook.cluster.configuration.policies import policy_of
 from webhook.mapping.load import builtin, load_policy
 from webhook.mapping.model.policy import Policy
 
@@ -271,11 +272,11 @@ async def test_as_many_as_anybody_has(place: Place, monkeypatch: pytest.MonkeyPa
     client = place.plane.client
     for number in range(count):
         client.create(place.manifest(f"m{number}", vendor(f"v{number}")), place.name).accepted()
-    compiled, where = live.policy_of, []
+    where: list[threading.Thread] = []
 
     def compile_somewhere(*arguments: Any, **more: Any) -> Any:
         where.append(threading.current_thread())
-        return compiled(*arguments, **more)
+        return policy_of(*arguments, **more)
 
     monkeypatch.setattr(live, "policy_of", compile_somewhere)
     async with replica(place) as first:

@@ -51,22 +51,27 @@ def found_in(text: str) -> list[tuple[int, str]]:
         return []
     kept = _Gate().visit(tree)
     timed, numbers = _timed(kept), _numbers(kept)
-    return sorted({(node.lineno, why) for node in ast.walk(kept) for why in _luck(node, timed, numbers)})
+    return sorted({(node.lineno, why) for node in _code(kept) for why in _luck(node, timed, numbers)})
 
 
 class _Gate(ast.NodeTransformer):
     """Takes tests out that are not of the gate."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST | None:
         return None if any(map(_is_marked, node.decorator_list)) else self.generic_visit(node)
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  (so is its name)
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST | None:
+        return self.visit_FunctionDef(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
         """What is done again and again until an event has its pace by the limit of the wait for it."""
         if isinstance(node.test, ast.UnaryOp):
             node.test = ast.Constant(value=True)
         return self.generic_visit(node)
+
+
+def _code(tree: ast.AST) -> Iterator[ast.stmt | ast.expr]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr))
 
 
 def _is_marked(node: ast.AST) -> bool:
