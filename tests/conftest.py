@@ -11,8 +11,9 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from tests.sharing import ByCluster, in_order
+from tests.waiting import turns
 
-pytest_plugins = ["tests.controlplane.fixtures", "tests.remembering"]
+pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(
@@ -86,7 +87,8 @@ async def _no_leaked_tasks() -> AsyncIterator[None]:
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     if left:
         # A cancelled task needs a turn of the loop to end.
-        _, left = await asyncio.wait(left, timeout=0.1)
+        await turns()
+        left = {task for task in left if not task.done()}
     if left:
         pytest.fail("tasks left behind: " + ", ".join(sorted(str(task.get_coro()) for task in left)))
 

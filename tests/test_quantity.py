@@ -1,6 +1,5 @@
 """Kubernetes quantities: read exactly, and nothing that could stop a replica."""
 
-import time
 from decimal import Decimal
 from fractions import Fraction
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webhook import quantity
 from webhook.quantity import (
     MAX_VALUE,
     Number,
@@ -129,12 +129,12 @@ def test_refuses_what_is_no_quantity(text: str) -> None:
         ("99E", "more than any"),
     ],
 )
-def test_refuses_what_is_too_much_before_computing_it(text: str, why: str) -> None:
+def test_refuses_what_is_too_much_before_computing_it(monkeypatch: pytest.MonkeyPatch, text: str, why: str) -> None:
     """Length and exponent are looked at on the text: `1e10000000` is legal elsewhere and would take seconds."""
-    started = time.process_time()
+    if why != "more than any":
+        monkeypatch.setattr(quantity, "Fraction", None)
     with pytest.raises(QuantityError, match=why) as caught:
         parse_quantity(text)
-    assert time.process_time() - started < 5
     assert len(str(caught.value)) < 160
 
 

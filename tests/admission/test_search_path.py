@@ -257,6 +257,7 @@ def test_the_length_of_a_variable_is_that_of_linux(letter: str, size: int) -> No
         injected(env((PATH, f"{value}a")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("led, hole", [(search_path, "::"), (search_path, ";:"), (preload_list, "  ")])
 def test_empty_elements_cost_little(led: Callable[[tuple[str, ...], str], str], hole: str) -> None:
     """A path may be megabytes of them: each may cost a few times what an element costs, not ten times."""

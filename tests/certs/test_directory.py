@@ -15,8 +15,9 @@ from certs.plan import Rules
 from certs.report import Report, ReportKind
 from certs.rotator import Rotator
 from certs.serving import Serving
-from certs.store import Directory
+from certs.store import Directory, Snapshot
 from tests.certs.made import state
+from tests.waiting import PATIENCE, until
 
 NAMES = ["localhost"]
 FILES = ["ca.crt", "ca.key", "tls.crt", "tls.key"]
@@ -81,16 +82,22 @@ def test_plain_files_are_read_and_replaced(tmp_path: Path) -> None:
     assert [(tmp_path / name).read_bytes() for name in FILES] == [ours[name] for name in FILES]
 
 
-async def test_changes_by_others_are_noticed(tmp_path: Path) -> None:
+async def test_changes_by_others_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By content; an own write is none."""
-    mine, other = Directory(tmp_path, poll=0.01), Directory(tmp_path)
+    mine, other = Directory(tmp_path, poll=0), Directory(tmp_path)
     await mine.write(made(), (await mine.read()).version)
+    read, looks = Directory.read_blocking, []
+
+    def look(directory: Directory) -> Snapshot:
+        looks.append(directory)
+        return read(directory)
+
+    monkeypatch.setattr(Directory, "read_blocking", look)
     waiting = asyncio.create_task(mine.changed())
-    done, _ = await asyncio.wait([waiting], timeout=0.2)
-    assert not done
+    await until(lambda: waiting.done() or len(looks) > 5)
+    assert not waiting.done()
     await asyncio.to_thread(put, other, made())
-    async with asyncio.timeout(60):
-        await waiting
+    await asyncio.wait_for(waiting, PATIENCE)
 
 
 def test_old_generations_are_removed(tmp_path: Path) -> None:

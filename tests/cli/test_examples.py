@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import webhook
+from tests.waiting import PATIENCE
 from webhook.cli import main
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,6 @@ RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--port", "0", "--plai
 """With ports of its own: several servers may listen on one, and other tests run beside these."""
 
 
-@pytest.mark.timeout(60)
 def test_every_example_is_shown_and_then_served(tmp_path: Path) -> None:
     """What it is about, what changed, what was warned of or why it was denied.
 
@@ -50,7 +50,7 @@ def test_every_example_is_shown_and_then_served(tmp_path: Path) -> None:
                 patch.chdir(ROOT)
                 assert "+  schedulerName: " in CliRunner().invoke(main, offline[1:]).stdout
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=PATIENCE) == 0
         finally:
             process.kill()
 
@@ -70,7 +70,6 @@ def assert_every_example(printed: str) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(60)
 def test_once(tmp_path: Path) -> None:
     """After the examples all of it ends."""
     command = [*RUN, str(tmp_path / "state"), "--once"]

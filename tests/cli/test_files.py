@@ -1,7 +1,6 @@
 """Manifests as Kubernetes reads them, and YAML output: order, quotes, no surprises."""
 
 import itertools
-import time
 
 import pytest
 import yaml
@@ -267,17 +266,15 @@ def test_bytes_that_are_no_text() -> None:
 
 
 def test_a_billion_laughs_end_soon() -> None:
-    """Aliases of aliases are bounded, in number and in depth."""
+    """Aliases of aliases are bounded, in number and in depth: the billions would not end within any test's time."""
     names = "abcdefghij"
     lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     lines += [f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in itertools.pairwise(names)]
-    started = time.process_time()
     with pytest.raises(ManifestError, match="with aliases expanded"):
         read("\n".join(lines))
     nested = "a0: &a0 x\n" + "".join(f"a{i}: &a{i} {'[' * 100}*a{i - 1}{']' * 100}\n" for i in range(1, 30))
     with pytest.raises(ManifestError, match="nested deeper"):
         read(nested)
-    assert time.process_time() - started < 5
 
 
 def test_lines() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
-from tests.waiting import alongside, until
+from tests.waiting import alongside, turns, until
 from webhook.cluster.client import events
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
@@ -270,7 +270,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
         await until(lambda: RECORD in api.objects)
         away = True
         await until(follower.live.ready.is_set)
-        await asyncio.sleep(0.05)
+        await turns()
         away = False
         await until(lambda: any(path.startswith(EVENTS) for path in api.objects))
     assert "mapping_rejected" in follower.captured.logged
@@ -284,7 +284,7 @@ async def test_events_that_nobody_may_write() -> None:
     api.before = lambda method, path: Answer(403, b"{}") if path == EVENTS else None
     async with following(api) as follower:
         await until(lambda: request_count(api, "POST events") == 3)
-        await asyncio.sleep(0.05)
+        await turns()
     assert follower.captured.logged.count("event_not_written") == 1
     assert request_count(api, "POST events") == 3
 
@@ -315,7 +315,7 @@ async def test_events_while_the_api_server_is_away() -> None:
             count = request_count(api, "POST events")
             queue.put(SUBJECT, "Good", str(count), "Normal")
             await until(lambda count=count: request_count(api, "POST events") > count)  # type: ignore[misc]
-            await asyncio.sleep(0.01)
+            await turns()
     assert captured.logged == ["event_not_written"] * 2, "again after a success"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
+from tests.waiting import PATIENCE, turns
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
 
@@ -83,7 +84,7 @@ async def test_listed_namespaces_are_looked_up() -> None:
     """What the watch knows is there at once, and costs no request."""
     api, _, namespaces = made()
     task = asyncio.create_task(namespaces.reflector.run())
-    await asyncio.wait_for(namespaces.reflector.synced.wait(), 5)
+    await asyncio.wait_for(namespaces.reflector.synced.wait(), PATIENCE)
     assert namespaces.lookup("listed") == NamespaceView("listed", LABELS, {})
     assert namespaces.lookup("other") is None
     assert await namespaces.fetch("listed") == namespaces.lookup("listed")
@@ -166,7 +167,7 @@ async def test_nobody_waits_any_more() -> None:
     waiting.cancel()
     await asyncio.wait({waiting})
     api.go.set()
-    await asyncio.sleep(0.01)
+    await turns()
     with pytest.raises(UnreachableError):
         await namespaces.fetch("new")
 

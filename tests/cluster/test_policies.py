@@ -1,13 +1,13 @@
 """ConfigMaps → policy: what is in force when documents are good, bad, gone, or at odds with each other."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.calls import count_calls
 from tests.cluster.config_maps import LABELS, WITHOUT_SETTINGS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
 from webhook.cluster.configuration import compatibility
@@ -363,15 +363,12 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.slow
-def test_time_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty take about five times as long as ten, with all of them read; probes of unseen documents come on top."""
+def test_work_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty take about five times as many calls as ten, with all of them read; probes of unseen documents come on top."""
     monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
     whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
 
-    def shortest(count: int) -> float:
-        return min(timed(lambda: outcome(*whole[:count])) for _ in range(2))
-
-    assert shortest(50) < 10 * shortest(10)
+    assert count_calls(lambda: outcome(*whole)) < 6 * count_calls(lambda: outcome(*whole[:10]))
 
 
 def big(name: str) -> str:
@@ -382,25 +379,17 @@ def big(name: str) -> str:
     return text.replace("vendor: nvidia", f"vendor: {name}").replace("nvidia.com/", f"{name}.example/")
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Seconds of this process, whatever else the machine does."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
 def test_one_among_hundreds(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
     """It is found without trying each of them, whether it takes a name or a vendor."""
     monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
-    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(500)]
+    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(200)]
     bad = mapping("n", vendor("bad" if domain == "v7.example" else "v7", domain=domain), 59)
     found: list[PolicyOutcome] = []
-    assert timed(lambda: found.append(outcome(*many, bad))) < 10 * timed(lambda: outcome(*many))
+    assert count_calls(lambda: found.append(outcome(*many, bad))) < 3 * count_calls(lambda: outcome(*many))
     assert set(rejections(found[0])) == {"n"}
-    assert len(found[0].policy.vendors) == len(builtin()) + 500
+    assert len(found[0].policy.vendors) == len(builtin()) + 200
 
 
 CHANGES = {

@@ -1,6 +1,5 @@
 """The reconciler: what it writes and when, beside other replicas, other versions and other writers."""
 
-import asyncio
 import base64
 import itertools
 import json
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import CONFIGURATION, Keeping
-from tests.waiting import alongside, until
+from tests.waiting import alongside, turns, until
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.registration.desired import (
     ENFORCE,
@@ -584,9 +583,9 @@ async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
     reconciler = Reconciler(api, SITE, OLD, lambda _: None)
     async with alongside(reconciler.run()):
         await until(lambda: api.writes == 1)
-        await asyncio.sleep(0.05)
+        await turns()
         seen = len(api.calls)
-        await asyncio.sleep(0.05)
+        await turns()
         assert len(api.calls) == seen
         api.stored = None
         for _ in range(10):

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from tests.captured_log import CapturedLog
+from tests.waiting import PATIENCE, running_ahead
 from webhook.cluster.client.api import Answer, ObjectMetadata, SilenceError, StatusError, UnreachableError
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
@@ -79,7 +80,7 @@ async def running(
     scene = Scene(scripted(lists, watches), pace)
     task = asyncio.create_task(scene.reflector.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             over = asyncio.ensure_future(scene.api.over.wait())
             await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
             over.cancel()
@@ -235,11 +236,11 @@ async def test_pauses_grow_up_to_a_bound(lists: list[Answer | Exception], watche
 
 async def test_a_watch_that_held_ends_the_growth() -> None:
     """After a watch that has held for a while the next pause is the first again, and the end of trouble is reported once."""
-    slow = WatchConfig(settled=0.05)
+    slow, later = WatchConfig(settled=60), running_ahead()
     lists: list[Answer | Exception] = [*[UnreachableError("refused")] * 5, page(5)]
     async with running(lists, [], slow) as scene:
         assert scene.captured.logged == ["watch_failed"]
-        await asyncio.sleep(0.15)
+        await later(slow.settled)
         assert scene.captured.logged == ["watch_failed", "watch_restored"]
         assert scene.pauses[-1] == 3.2
 

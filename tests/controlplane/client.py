@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from tests.waiting import PATIENCE
+
 Object = dict[str, Any]
 T = TypeVar("T")
 
 CALL_TIMEOUT = 40.0  # the API server itself gives a create 34 s
-PATIENCE = 60.0
-"""Seconds that whatever is waited for may take at least: a bound is there to fail by, and machines are slow at times."""
-
 WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -195,9 +194,8 @@ def read_warnings(headers: Iterable[str]) -> tuple[str, ...]:
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)
 
 
-def wait_until(probe: Callable[[], T | None], what: str, timeout: float = 60.0, interval: float = 0.05) -> T:
+def wait_until(probe: Callable[[], T | None], what: str, timeout: float = PATIENCE, interval: float = 0.05) -> T:
     """Call the probe until it returns something true, and return that; fail by saying what did not come."""
-    timeout = max(timeout, PATIENCE)
     deadline = time.monotonic() + timeout
     while True:
         found = probe()

@@ -42,7 +42,7 @@ def wait_ready(plane: ControlPlane, process: Process) -> None:
         process.check()
         return "ready:" in process.log.read_text()
 
-    plane.wait_until(ready, "webhook ready", 60)
+    plane.wait_until(ready, "webhook ready")
 
 
 def _registered(plane: ControlPlane, path: str) -> bool:
@@ -81,7 +81,7 @@ def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Proces
     with Process(serve_command(plane, port, *options, "--drain-grace", "0"), folder / "webhook.log") as process:
         wait_ready(plane, process)
         for collection in (COLLECTION, VALIDATING.collection):
-            plane.wait_until(partial(_registered, plane, f"{collection}/{NAME}"), "registered", 30)
+            plane.wait_until(partial(_registered, plane, f"{collection}/{NAME}"), "registered")
         yield process
         process.check()
         assert process.stop() == 0

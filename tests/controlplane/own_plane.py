@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.waiting import PATIENCE, turns
+
 from .build import Binaries
 from .plane import ControlPlane
 
@@ -134,11 +136,11 @@ async def relayed(plane: ControlPlane) -> AsyncIterator[Relay]:
     finally:
         server.close()
         await relay.end()
-        await asyncio.sleep(0.05)
+        await turns()
 
 
 def _post(url: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as response:
         answer: dict[str, dict[str, str]] = json.load(response)
         return answer

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.ca import issue, make_ca
+from tests.waiting import PATIENCE
 
 from .build import Binaries
 from .client import Client, Object, wait_until
@@ -99,16 +100,19 @@ class ControlPlane:
         self._start_optional("kube-scheduler", f"--config={file}")
 
     def create_namespace(self, manifest: Object) -> None:
-        """Create a namespace with the service account that pods in it run as."""
-        self.client.create(manifest).accepted()
+        """Create a namespace with the service account that pods in it run as; one that a first try has left is put right."""
         name = manifest["metadata"]["name"]
+        answer = self.client.create(manifest)
+        if answer.status == 409:
+            answer = self.client.patch("v1", "namespaces", name, manifest)
+        answer.accepted()
         # The controller manager makes it too, but later, and may not be running.
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         answer = self.client.create(account, name)
         if answer.status != 409:
             answer.accepted()
 
-    def wait_until(self, probe: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
+    def wait_until(self, probe: Callable[[], T | None], what: str, timeout: float = PATIENCE) -> T:
         """Wait like the client's `wait_until`, but fail at once when a component has ended."""
 
         def checked() -> T | None:

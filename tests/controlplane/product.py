@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 from .client import Object, wait_until
 from .objects import mutating
 from .plane import ControlPlane
@@ -17,7 +19,6 @@ from .processes import Process, ProcessEndedError, free_ports
 from .written import STATUS
 
 PROGRAM = [sys.executable, "-m", "webhook"]
-START_TIMEOUT = 30.0
 SETTINGS_PREFIX = "VGPU_WEBHOOK_"
 WEBHOOK = "pods.vgpu-webhook.io"
 
@@ -65,7 +66,7 @@ def serving(folder: Path, arguments: Sequence[str | Path]) -> Iterator[Product]:
             except OSError:
                 return False
 
-        wait_until(ready, "webhook ready", START_TIMEOUT)
+        wait_until(ready, "webhook ready")
         yield Product(process, f"https://{listen}/mutate", plain, (state / "ca.crt").read_bytes())
         process.check()
         if process.stop() != 0:
@@ -92,7 +93,7 @@ def registered(
             # Refused with our name in it: called, but not as it should; let the tests say what is wrong.
             return STATUS in annotations or WEBHOOK in answer.message
 
-        plane.wait_until(in_force, f"the webhook is called with the pod {probe['metadata']['name']}", 10)
+        plane.wait_until(in_force, f"the webhook is called with the pod {probe['metadata']['name']}")
         yield
     finally:
         group = configuration["apiVersion"]
@@ -105,7 +106,7 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def _get(address: str, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from cryptography import x509
 
 from certs.state import State, decode
 from tests.faults.stream import Fate, Stream
+from tests.waiting import PATIENCE
 from webhook.cluster.registration.desired import VALIDATING
 
 from .client import Answer
@@ -24,7 +24,7 @@ from .objects import namespace, pod
 from .plane import ControlPlane
 from .processes import Process, free_ports
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("rotation")]
 
 OWN = "certificates-own"
 TEAM = "certificates-team"
@@ -54,7 +54,7 @@ class Site:
         with Process(serve_command(self.plane, self.port, *options, plain=plain), log) as process:
             replica = Replica(self, process, plain)
             if ready:
-                self.plane.wait_until(replica.ready, "webhook ready", 60)
+                self.plane.wait_until(replica.ready, "webhook ready")
             yield replica
             process.check()
             assert process.stop() == 0
@@ -121,7 +121,7 @@ class Replica:
 
     def get(self, path: str) -> str:
         """The plain endpoint."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}{path}", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}{path}", timeout=PATIENCE) as response:
             text: str = response.read().decode()
             return text
 
@@ -139,9 +139,8 @@ class Replica:
 @pytest.fixture(scope="module")
 def places(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with the webhook's own namespace and one that has opted in; another module may have made them."""
-    if control_plane.client.get("v1", "namespaces", OWN).status == HTTPStatus.NOT_FOUND:
-        control_plane.create_namespace(namespace(OWN))
-        control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
+    control_plane.create_namespace(namespace(OWN))
+    control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
     return control_plane
 
 
@@ -163,7 +162,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
     """Serving certificate and CA are renewed on request, damage and deletion repaired, and no pod notices."""
     plane, stream = site.plane, Stream(site.plane.client, TEAM)
     with site.replica() as other:
-        plane.wait_until(site.treated, "treated", 20)
+        plane.wait_until(site.treated, "treated")
         with stream.running():
             with site.replica("--drain-grace", "1") as first:
                 stored = site.stored_state
@@ -181,7 +180,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
                 site.ask("CA")
                 plane.wait_until(lambda: len(site.registered() or ()) == 2, "another CA published")
                 both = 'vgpu_webhook_certificate_rotations_total{kind="ca"}'
-                plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA", 20)
+                plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA")
                 new = site.stored_state
                 assert new is not None
                 assert new.ca is not None
@@ -193,14 +192,14 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
 
             before = site.served()
             site.change(tls_crt=b"garbage")
-            plane.wait_until(lambda: other.has_told('"invalid"'), "told", 10)
+            plane.wait_until(lambda: other.has_told('"invalid"'), "told")
             plane.wait_until(
-                lambda: (found := site.stored_state) is not None and found.serving_pair is not None, "repaired", 10
+                lambda: (found := site.stored_state) is not None and found.serving_pair is not None, "repaired"
             )
             assert site.served() == before
 
             plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
-            plane.wait_until(lambda: site.stored_state, "written again", 10)
+            plane.wait_until(lambda: site.stored_state, "written again")
             again = site.stored_state
             assert again is not None
             assert again.cas == new.cas
@@ -212,14 +211,14 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
 def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     """Nothing is served, and it is reported why; put in by hand it is served."""
     with site.replica() as first:
-        site.plane.wait_until(site.treated, "treated", 20)
+        site.plane.wait_until(site.treated, "treated")
         assert first.ready()
         validating = partial(site.plane.client.get, GROUP, VALIDATING.plural, NAME)
-        site.plane.wait_until(lambda: validating().body.get("webhooks"), "validating", 20)
+        site.plane.wait_until(lambda: validating().body.get("webhooks"), "validating")
     configuration = site.plane.client.get(GROUP, KIND, NAME).accepted()
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
-        site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told", 30)
+        site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told")
         stored = site.stored_state
         assert stored is not None
         assert not replica.ready()
@@ -228,7 +227,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
                 webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
             path = f"/apis/{GROUP}/{each['kind'].lower()}s/{NAME}"
             site.plane.client.call("PUT", path, each).accepted()
-        site.plane.wait_until(replica.ready, "ready", 20)
+        site.plane.wait_until(replica.ready, "ready")
         assert site.treated()
 
 
@@ -236,7 +235,7 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
     """With the annotation the bundle is left to it, even when it is another's."""
     with site.replica("--inject-ca-from", "gpu/webhook"):
         plane = site.plane
-        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered", 20)
+        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered")
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
         assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
         assert all(not webhook["clientConfig"].get("caBundle") for webhook in configuration["webhooks"])
@@ -251,5 +250,5 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
             found = plane.client.get(GROUP, KIND, NAME).accepted()
             return bool(found["webhooks"][0]["failurePolicy"] == "Fail")
 
-        plane.wait_until(repaired, "the rest repaired", 10)
+        plane.wait_until(repaired, "the rest repaired")
         assert site.registered() == set(stored.cas)

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from benchmarks import claims
-from tests.waiting import alongside, until
+from tests.waiting import PATIENCE, alongside, until
 from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Answer, Api
 from webhook.cluster.client.connection import connect
@@ -58,18 +58,19 @@ def pod(*names: str) -> Object:
 
 
 class Counted:
-    """An API server whose requests are counted; `slow` holds those that create back."""
+    """An API server whose requests are counted; `go` holds those that create back."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
         self.requests: list[str] = []
-        self.slow = 0.0
+        self.go = asyncio.Event()
+        self.go.set()
 
     async def request(self, method: str, path: str, **more: Any) -> Answer:
         """Pass a request on."""
         self.requests.append(f"{method} {path}")
         if method == "POST":
-            await asyncio.sleep(self.slow)
+            await self.go.wait()
         return await self.api.request(method, path, **more)
 
     def __getattr__(self, name: str) -> Any:
@@ -172,12 +173,10 @@ async def test_no_such_namespace(control_plane: ControlPlane) -> None:
 async def test_a_late_one_is_created_after_the_answer(control_plane: ControlPlane, team: str) -> None:
     """The review waits for half a second, and the request goes on."""
     async with running(control_plane) as (api, templates):
-        api.slow = 1.0
-        loop = asyncio.get_running_loop()
-        before = loop.time()
-        await templates.provide(team, [template()])
-        assert loop.time() - before < api.slow
+        api.go.clear()
+        await asyncio.wait_for(templates.provide(team, [template()]), PATIENCE)
         assert templates.counts == {"late": 1}
+        api.go.set()
         await until(lambda: templates.counts["created"])
 
 

@@ -1,10 +1,10 @@
 """`serve` in a cluster: it registers itself, follows ConfigMaps and namespaces, and can be missed by whoever has no GPU."""
 
 import json
+import queue
 import re
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from tests.controlplane.test_doctor import examine
 from tests.depth import one_in
+from tests.waiting import PATIENCE
 from webhook.cluster.configuration.config_maps import NO_SETTINGS, SETTINGS_NAME
 from webhook.workloads import known_workloads, pods_in
 
@@ -54,7 +55,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A webhook that has registered itself."""
     with serving(plane, tmp_path_factory.mktemp("cluster-mode"), *SETTLE) as process:
-        plane.wait_until(lambda: memory_of(create(plane.client, "probe")) is not None, "called", 10)
+        plane.wait_until(lambda: memory_of(create(plane.client, "probe")) is not None, "called")
         yield process
 
 
@@ -70,18 +71,16 @@ def memory_of(answer: Answer) -> str | None:
     return found
 
 
-def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: Process) -> None:
+def test_config_map_changes_pods(plane: ControlPlane, webhook: Process) -> None:
     """A pod created soon after a ConfigMap changed gets the new rules; deleted, the built-in ones are back."""
     assert memory_of(create(plane.client, "before")) == "5k"
     plane.client.create(mapping("nvidia", "extends: nvidia\ndefaults: {memory: 8000Mi}\n"), OWN).accepted()
-    began = time.monotonic()
-    plane.wait_until(lambda: memory_of(create(plane.client, "after")) == "8k", "new default", 10)
-    assert time.monotonic() - began < 10
+    plane.wait_until(lambda: memory_of(create(plane.client, "after")) == "8k", "new default")
     plane.client.patch("v1", "configmaps", "nvidia", {"data": {"mapping.yaml": "extends: nvidia\nnothing: 1\n"}}, OWN)
-    plane.wait_until(lambda: events_about(plane.client, "nvidia"), "an event about the bad document", 10)
+    plane.wait_until(lambda: events_about(plane.client, "nvidia"), "an event about the bad document")
     assert memory_of(create(plane.client, "still")) == "8k"
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
-    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default", 5)
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default")
 
 
 def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, webhook: Process) -> None:
@@ -111,13 +110,14 @@ def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, we
     assert accepted() == "1.0"
 
 
+@pytest.mark.once("loss")
 def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhook: Process) -> None:
     """A document that goes from good to bad and back again and again refuses no pod and leaves none untouched."""
     good = ["extends: nvidia\ndefaults: {memory: 6001Mi}\n", "extends: nvidia\ndefaults: {memory: 7001Mi}\n"]
     texts = [good[0], "extends: nvidia\nnothing: 1\n", good[1], "vendor: ["]
     plane.client.create(mapping("nvidia", good[0]), OWN).accepted()
-    plane.wait_until(lambda: memory_of(create(plane.client, "first")) == "6001", "the first policy", 5)
-    ended = threading.Event()
+    plane.wait_until(lambda: memory_of(create(plane.client, "first")) == "6001", "the first policy")
+    ended, created = threading.Event(), queue.Queue[None]()
 
     def flip() -> None:
         try:
@@ -126,7 +126,8 @@ def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhoo
                     break
                 change = {"data": {"mapping.yaml": texts[number % 4]}}
                 plane.client.patch("v1", "configmaps", "nvidia", change, OWN).accepted()
-                time.sleep(0.02 * (number % 6))
+                for _ in range(number % 6):
+                    created.get(timeout=PATIENCE)
         finally:
             ended.set()
 
@@ -135,10 +136,11 @@ def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhoo
     flipping.start()
     while not ended.is_set():
         seen.append(memory_of(create(plane.client, "meanwhile")))
+        created.put(None)
     flipping.join()
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
     assert set(seen) == {"6001", "7001"}
-    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default", 5)
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default")
 
 
 def events_about(client: Client, name: str) -> list[dict[str, Any]]:
@@ -150,6 +152,7 @@ def events_about(client: Client, name: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.once("loss")
 def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webhook: Process) -> None:
     """The first pod of a namespace that was just created is treated like any other."""
     for number in range(5):
@@ -158,18 +161,20 @@ def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webh
         assert memory_of(create(plane.client, "first", where=name)) == "5k"
 
 
+@pytest.mark.once("loss")
 def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: Process) -> None:
     """Who deletes the webhook configuration has it back soon, and it works; meanwhile no pod is stored unchanged."""
     plane.client.delete(GROUP, KIND, NAME).accepted()
-    plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered again", 5)
+    plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered again")
 
     def called() -> bool:
         answer = create(plane.client, "again")
         return "VGW326" not in answer.message and memory_of(answer) == "5k"
 
-    plane.wait_until(called, "called again", 5)
+    plane.wait_until(called, "called again")
 
 
+@pytest.mark.once("loss")
 def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
     """The CA is put back, and calls continue."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()
@@ -181,8 +186,8 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
         webhooks = plane.client.get(GROUP, KIND, NAME).accepted()["webhooks"]
         return all(each["clientConfig"].get("caBundle") for each in webhooks)
 
-    plane.wait_until(repaired, "the bundle repaired", 5)
-    plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again", 5)
+    plane.wait_until(repaired, "the bundle repaired")
+    plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again")
 
 
 def sees_memory(name: str) -> dict[str, Any]:
@@ -214,12 +219,12 @@ def test_webhooks_of_later_names_see_what_was_written(
     assert memory_of(translated()) == "4096"
     plane.client.create(sees_memory(name)).accepted()
     try:
-        plane.wait_until(lambda: refused(create(plane.client, "own", {MEMORY: "3000"})), "called", 30)
+        plane.wait_until(lambda: refused(create(plane.client, "own", {MEMORY: "3000"})), "called")
         assert refused(translated()) is called
         assert called or memory_of(translated()) == "4096"
     finally:
         plane.client.delete(GROUP, KIND, name).accepted()
-    plane.wait_until(lambda: not refused(create(plane.client, "own", {MEMORY: "3000"})), "no longer called", 30)
+    plane.wait_until(lambda: not refused(create(plane.client, "own", {MEMORY: "3000"})), "no longer called")
 
 
 EXAMPLES = sorted(path.name for path in (FOLDER / "workloads").glob("*.yaml"))
@@ -328,7 +333,7 @@ def test_examples_apply_as_they_stand(
                 plane.client.delete(
                     each["apiVersion"], plural(each["kind"]), each["metadata"]["name"], EXAMPLE_NAMESPACE
                 )
-        plane.wait_until(partial(cleared, plane), f"no pods of {name}", 60)
+        plane.wait_until(partial(cleared, plane), f"no pods of {name}")
 
 
 def cleared(plane: ControlPlane) -> bool:

@@ -43,7 +43,7 @@ def test_documents(plane: ControlPlane) -> None:
     """Accepted with the check off; with it on denied with path, line and hint, whether it is new or changed."""
     assert create(plane, BAD).status == 201
     set_settings(plane, OWN, ON).accepted()
-    refused = plane.wait_until(lambda: denied(create(plane, BAD)), "denied", 60)
+    refused = plane.wait_until(lambda: denied(create(plane, BAD)), "denied")
     assert refused.status == 422
     assert refused.message == f"{DENIED}{PROBLEM}"
     # An upgrade by Helm may bring what only the next version reads.

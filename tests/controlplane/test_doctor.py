@@ -118,9 +118,9 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     """The folder of a webhook that has registered itself, and is called."""
     folder = tmp_path_factory.mktemp("doctor")
     with serving(plane, folder):
-        plane.wait_until(lambda: touched(plane), "called", 30)
+        plane.wait_until(lambda: touched(plane), "called")
         # What judges pods follows what changes them after some seconds.
-        plane.wait_until(lambda: examine(plane.kubeconfig).levels()["validation"] == "ok", "judged", 30)
+        plane.wait_until(lambda: examine(plane.kubeconfig).levels()["validation"] == "ok", "judged")
         yield folder
 
 
@@ -154,7 +154,7 @@ def left(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("left")
     with serving(plane, folder):
-        plane.wait_until(lambda: touched(plane), "called", 30)
+        plane.wait_until(lambda: touched(plane), "called")
     return folder
 
 
@@ -178,7 +178,7 @@ def test_an_emptied_bundle(plane: ControlPlane, left: Path) -> None:
     plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
     static = (*options(left), "--registration", "static", "--drain-grace", "0")
     with Process(in_cluster.serve_command(plane, port, *static), left / "static.log") as process:
-        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
+        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told")
         diagnosis = examine(plane.kubeconfig)
         process.stop()
     bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error", "validation": "error"}
@@ -240,11 +240,11 @@ def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
     """A GPU pod that is older than the namespace's label is named."""
     client = plane.client
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
-    plane.wait_until(lambda: not touched(plane), "opted out", 30)
+    plane.wait_until(lambda: not touched(plane), "opted out")
     client.create(pod("early"), TEAM).accepted()
     client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
     try:
-        plane.wait_until(lambda: touched(plane), "opted in", 30)
+        plane.wait_until(lambda: touched(plane), "opted in")
         diagnosis = examine(plane.kubeconfig)
     finally:
         client.delete("v1", "pods", "early", TEAM).accepted()

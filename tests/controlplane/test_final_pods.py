@@ -1,5 +1,6 @@
 """Pods as they are stored: whatever a later webhook undoes or adds is denied, and nothing else is."""
 
+import itertools
 import json
 import threading
 import time
@@ -17,7 +18,7 @@ from .objects import mapping, namespace, pod
 from .plane import ControlPlane
 from .stand_in import called
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
 OWN = "final-own"
 TEAM = "final-team"
@@ -35,7 +36,7 @@ def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
     control_plane.create_namespace(namespace(WATCHED, {LABEL: "enabled", "vgpu-webhook.io/mode": "warn"}))
     with installed(control_plane, tmp_path_factory.mktemp("final-pods"), OWN, settings("[pods]")):
-        control_plane.wait_until(lambda: validating(control_plane), "validating", 30)
+        control_plane.wait_until(lambda: validating(control_plane), "validating")
         yield control_plane
 
 
@@ -104,7 +105,7 @@ def others(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         return made
 
     with called(plane, tmp_path_factory.mktemp("later"), LATER, change, IN_TEAM) as shown:
-        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called", 30)
+        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called")
         yield plane
 
 
@@ -121,9 +122,7 @@ def create(plane: ControlPlane, manifest: Json, namespace: str = TEAM) -> Answer
 def switch(plane: ControlPlane, validation: str, names: list[str]) -> None:
     """Change the setting, and return once the configuration has these webhooks."""
     set_settings(plane, OWN, settings(validation)).accepted()
-    plane.wait_until(
-        lambda: [each["name"] for each in validating(plane)] == names or None, f"{validation} in force", 60
-    )
+    plane.wait_until(lambda: [each["name"] for each in validating(plane)] == names or None, f"{validation} in force")
 
 
 def test_what_is_registered(plane: ControlPlane) -> None:
@@ -149,7 +148,7 @@ def test_what_another_webhook_changes(others: ControlPlane) -> None:
     undone, added = named("undone", SHARE), named("added", PLAIN)
     refused = {name: create(others, each).message for name, each in (("undone", undone), ("added", added))}
     switch(others, "[]", [])
-    stored = others.wait_until(lambda: passed(create(others, undone)), "not judged", 30)
+    stored = others.wait_until(lambda: passed(create(others, undone)), "not judged")
     assert stored["spec"]["schedulerName"] == "default-scheduler"
     stored = create(others, added).accepted()
     assert stored["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "nvidia.com/gpu": "1"}
@@ -157,10 +156,11 @@ def test_what_another_webhook_changes(others: ControlPlane) -> None:
     # A configuration without webhooks is written once, and not again and again.
     path = f"{VALIDATING.collection}/{NAME}"
     version = others.client.call("GET", path).accepted()["metadata"]["resourceVersion"]
-    time.sleep(0.5)
+    for _ in range(20):  # in which it would be
+        create(others, added).accepted()
     assert others.client.call("GET", path).accepted()["metadata"]["resourceVersion"] == version
     switch(others, "[pods]", ["pods.validate.vgpu-webhook.io"])
-    again = others.wait_until(lambda: denied(create(others, undone)), "judged again", 30)
+    again = others.wait_until(lambda: denied(create(others, undone)), "judged again")
     assert (
         refused["undone"]
         == again
@@ -206,12 +206,12 @@ def test_modes_agree(plane: ControlPlane) -> None:
     assert judged(plane) == before + 1
     plane.client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {"vgpu-webhook.io/rollout": "0"}}}).accepted()
     try:
-        plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "default-scheduler" or None, "outside", 30)
+        plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "default-scheduler" or None, "outside")
     finally:
         labels = {"metadata": {"labels": {"vgpu-webhook.io/rollout": None}}}
         plane.client.patch("v1", "namespaces", TEAM, labels).accepted()
     assert judged(plane) > before + 1
-    plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "hami-scheduler" or None, "inside again", 30)
+    plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "hami-scheduler" or None, "inside again")
 
 
 def test_the_configuration_is_repaired(plane: ControlPlane) -> None:
@@ -224,9 +224,9 @@ def test_the_configuration_is_repaired(plane: ControlPlane) -> None:
     found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append({"key": "x", "operator": "Exists"})
     plane.client.call("PUT", path, found).accepted()
     assert validating(plane) != before
-    plane.wait_until(lambda: validating(plane) == before or None, "repaired", 20)
+    plane.wait_until(lambda: validating(plane) == before or None, "repaired")
     plane.client.delete(API_VERSION, VALIDATING.plural, NAME).accepted()
-    plane.wait_until(lambda: validating(plane) == before or None, "created again", 20)
+    plane.wait_until(lambda: validating(plane) == before or None, "created again")
 
 
 ANOTHER = {
@@ -251,8 +251,8 @@ def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, eve
     def set_target(line: str) -> None:
         set_settings(others, OWN, settings("[pods]") + line).accepted()
 
-    # Each with the seconds after which the next may come: what is judged grows a while after what is sent.
-    changes: list[tuple[Callable[[], object], float]] = [
+    # Each with the rounds of pods after which the next may come: what is judged grows a while after what is sent.
+    changes: list[tuple[Callable[[], object], int]] = [
         (lambda: client.create(mapping("another", json.dumps(ANOTHER)), OWN).accepted(), 8),
         (lambda: set_namespace(labels={"vgpu-webhook.io/mode": "warn"}), 1),
         (lambda: set_namespace(labels={"vgpu-webhook.io/mode": None}), 1),
@@ -267,10 +267,13 @@ def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, eve
         (lambda: client.delete("v1", "configmaps", "another", OWN).accepted(), 8),
     ]
     pods = [named("slow", each) for each in (SHARE, pod("final", {"another.example/gpu": "1"}))]
-    schedulers, refused = set(), []
+    schedulers, refused, rounds = set(), [], itertools.count(1)
+    reached = 0
 
     def create_all_the_time(over: threading.Event) -> None:
+        nonlocal reached
         while not over.is_set():
+            reached = next(rounds)
             for each in pods:
                 answer = create(others, each)
                 if answer.status == 201:
@@ -279,9 +282,10 @@ def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, eve
                     refused.append(answer.message)
 
     with beside(create_all_the_time, 4):
-        for change, seconds in changes if every else changes[1:5]:
+        for change, needed in changes if every else changes[1:5]:
             change()
-            time.sleep(seconds)
+            enough = reached + 8 * needed
+            others.wait_until(lambda enough=enough: reached >= enough, "pods created")  # type: ignore[misc]
     assert refused == []
     assert schedulers == {"default-scheduler", "hami-scheduler", *(("volcano", "another-scheduler") if every else ())}
 

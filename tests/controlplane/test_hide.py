@@ -17,7 +17,7 @@ from .plane import ControlPlane
 from .processes import Process
 from .stand_in import called
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
 OWN = "hide-own"
 TEAM = "hide-team"
@@ -33,7 +33,7 @@ def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
     control_plane.create_namespace(namespace(AUDITED, {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"}))
     with installed(control_plane, tmp_path_factory.mktemp("hide"), OWN, SETTINGS) as process:
-        control_plane.wait_until(lambda: "hami-scheduler" in str(create(control_plane, SHARE).body), "called", 30)
+        control_plane.wait_until(lambda: "hami-scheduler" in str(create(control_plane, SHARE).body), "called")
         yield hiding(control_plane, process)
 
 
@@ -42,7 +42,7 @@ def hiding(plane: ControlPlane, process: Process) -> ControlPlane:
     process.check()
     assert containers(create(plane, PLAIN)) == [None, None]
     set_settings(plane, OWN, f"{SETTINGS}hideDevices: true\n").accepted()
-    plane.wait_until(lambda: containers(create(plane, PLAIN)) == [[HIDDEN], [HIDDEN]], "hidden", 60)
+    plane.wait_until(lambda: containers(create(plane, PLAIN)) == [[HIDDEN], [HIDDEN]], "hidden")
     return plane
 
 
@@ -91,7 +91,7 @@ def later(plane: ControlPlane, folder: Path, stand_in: StandIn) -> Iterator[None
     """A webhook that is called after ours, once it is."""
     selector = {"matchLabels": {"kubernetes.io/metadata.name": TEAM}}
     with called(plane, folder, "zz-hide-later", stand_in, selector) as shown:
-        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called", 30)
+        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called")
         yield
 
 

@@ -71,7 +71,7 @@ def test_called_again(control_plane: ControlPlane, product: Product, name: str, 
             control_plane.client.create(pod_of("share"), dry_run=True).accepted()
             return bool(shown)
 
-        control_plane.wait_until(in_force, "HAMi's webhook is called", 20)
+        control_plane.wait_until(in_force, "HAMi's webhook is called")
         for wanted in LIMITS:
             shown.clear()
             stored = control_plane.client.create(pod_of(wanted), dry_run=True).accepted()

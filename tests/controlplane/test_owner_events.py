@@ -12,7 +12,7 @@ from tests.controlplane.client import Object
 from tests.controlplane.in_cluster import installed
 from tests.controlplane.objects import GPU, namespace, pod
 from tests.controlplane.plane import ControlPlane
-from tests.waiting import alongside
+from tests.waiting import alongside, until_there
 from webhook import labels
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.events import EventQueue
@@ -88,12 +88,13 @@ async def test_a_second_replica_adds_nothing(plane: ControlPlane) -> None:
     """It finds the Event of the first, which is neither written again nor counted."""
     api = await connect(plane.kubeconfig)
     owner = OwnerReference("example.com/v1", "Train", "twice", "some-uid")
-    for _ in range(2):
+    for last in ("First", "Second"):
         queue = EventQueue(api, structlog.get_logger())
         reporter = OwnerEvents(api, queue)
         async with alongside(queue.run(), reporter.run()):
-            reporter.put(WorkloadEvent(TEAM, owner, "PodsChanged", "why", "Normal"))
-            await asyncio.sleep(1)
+            for reason in ("PodsChanged", last):  # one is written after the other
+                reporter.put(WorkloadEvent(TEAM, owner, reason, "why", "Normal"))
+            await until_there(lambda last=last: events(plane, "Train", last), "an Event")  # type: ignore[misc]
         (event,) = await asyncio.to_thread(events, plane, "Train", "PodsChanged")
         assert event["count"] == 1
     await api.close()

@@ -25,7 +25,7 @@ from .objects import role
 from .plane import ControlPlane
 from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("loss")]
 
 SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "reconciler-own")
 OLD = Desired("0" * 12, matched_names_of(load_policy()), OWN_LABEL)
@@ -116,7 +116,7 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
             lambda: cluster.read().desired == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
             "widened",
         )
-        await asyncio.sleep(0.5)
+        await until(lambda: len([*first.reports, *other.reports]) == 2, "told of both")
         other.reconciler.adopt(NEW)
         await until(lambda: cluster.read().desired == NEW, "narrowed")
         # What is written is seen a moment before its writer hears of it.

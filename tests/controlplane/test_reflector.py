@@ -16,7 +16,7 @@ import structlog
 
 from benchmarks import namespaces
 from tests.captured_log import CapturedLog
-from tests.waiting import alongside, until
+from tests.waiting import alongside, turns, until
 from webhook.cluster.client.api import Api, ObjectMetadata, StatusError
 from webhook.cluster.client.connection import connect
 from webhook.cluster.client.reflector import Reflector, WatchConfig
@@ -61,7 +61,13 @@ class Follower:
             self.captured.log,
             query=SELECTOR,
             config=pace,
+            sleep=self._sleep,
         )
+        self.pauses = 0
+
+    async def _sleep(self, _seconds: float) -> None:
+        self.pauses += 1
+        await turns()
 
     @property
     def held(self) -> dict[str, str | None]:
@@ -210,7 +216,8 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
         _mend(relay)
         await until(lambda: follower.captured.logged[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
-        await asyncio.sleep(1.2)  # a pause is a second at most
+        so_far = follower.pauses
+        await until(lambda: follower.pauses > so_far + 2, "refused after that")
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")

@@ -26,7 +26,7 @@ from . import objects
 from .client import Answer, Client, Object
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("loss")]
 
 OWN_LABEL = "registration.example/inject"
 """Other tests have the usual one for webhooks of their own."""
@@ -78,7 +78,7 @@ def create(control_plane: ControlPlane, many: Desired) -> Iterator[Create]:
     def create(manifest: Object) -> Answer:
         return client.create(manifest, where, dry_run=True)
 
-    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the webhook configuration is in force", 10)
+    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the webhook configuration is in force")
     yield create
     client.delete(API_VERSION, CONFIGURATIONS, NAME).accepted()
 
@@ -183,10 +183,10 @@ def test_only_new_pods_reach_the_webhook(create: Create, control_plane: ControlP
     """Pods that run already are changed, labelled and deleted whether or not the webhook lives."""
     client, where = control_plane.client, "dead-enforce"
     client.patch("v1", "namespaces", where, {"metadata": {"labels": {OWN_LABEL: "disabled"}}}).accepted()
-    control_plane.wait_until(lambda: create(GPU_POD).status == 201, "the namespace has opted out", 10)
+    control_plane.wait_until(lambda: create(GPU_POD).status == 201, "the namespace has opted out")
     client.create({**GPU_POD, "metadata": {"name": "running"}}, where).accepted()
     client.patch("v1", "namespaces", where, {"metadata": {"labels": {OWN_LABEL: "enabled"}}}).accepted()
-    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the namespace has opted in", 10)
+    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the namespace has opted in")
     client.patch("v1", "pods", "running", {"metadata": {"labels": {"a": "b"}}}, where).accepted()
     client.delete("v1", "pods", "running", where).accepted()
 
@@ -223,7 +223,6 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
         control_plane.wait_until(
             lambda: client.create(requesting, where, dry_run=True).status != 201,
             "the webhook configuration is in force",
-            10,
         )
         assert refused_by(client.create(pod(annotations={patterns[-1].replace("*", "x"): "1"}), where, dry_run=True))
         assert refused_by(client.create(pod(limits={f"{prefixes[-1]}x": "1"}), where, dry_run=True))

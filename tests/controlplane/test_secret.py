@@ -19,7 +19,7 @@ from .client import Object
 from .objects import bound, namespace, role
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("rights")]
 
 PLACE = "certificates"
 PACE = WatchConfig(first=0.02, longest=0.5)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 from .held_back import held_back
 from .in_cluster import serving, unregister
 from .objects import namespace
@@ -14,7 +16,7 @@ from .plane import ControlPlane
 from .processes import Process, free_ports
 from .test_cluster_mode import create, memory_of
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("loss")]
 
 LABEL = "vgpu-webhook.io/inject"
 PLACES = [f"stale-{number}" for number in range(4)]
@@ -36,7 +38,7 @@ class Behind:
 
     def count(self, found: str) -> float:
         """How often a doubt ended so."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}/metrics", timeout=PATIENCE) as response:
             lines = response.read().decode().splitlines()
         [line] = [
             line for line in lines if line.startswith(f'vgpu_webhook_namespace_rechecks_total{{result="{found}"}}')
@@ -48,9 +50,7 @@ class Behind:
 def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
     """It knows the namespaces, none of which has opted in but the one that shows that it is called."""
     folder = tmp_path_factory.mktemp("stale")
-    # Another file has it, too.
-    if control_plane.client.get("v1", "namespaces", "vgpu-webhook").status == 404:
-        control_plane.create_namespace(namespace("vgpu-webhook"))
+    control_plane.create_namespace(namespace("vgpu-webhook"))
     for name in PLACES:
         control_plane.create_namespace(namespace(name))
     control_plane.create_namespace(namespace("stale-called", {LABEL: "enabled"}))
@@ -62,7 +62,7 @@ def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
             def called() -> bool:
                 return memory_of(create(control_plane.client, "probe", where="stale-called")) is not None
 
-            control_plane.wait_until(called, "called", 20)
+            control_plane.wait_until(called, "called")
             yield Behind(control_plane, through, process, plain)
     unregister(control_plane)
 
@@ -75,9 +75,7 @@ def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
             assert "nvidia.com/gpumem" not in str(create(behind.plane.client, "before", where=name).accepted())
         for name in PLACES[:3]:
             behind.opt_in(name)
-        behind.plane.wait_until(
-            lambda: all(called(behind, name) for name in PLACES[:3]), "API servers know the labels", 20
-        )
+        behind.plane.wait_until(lambda: all(called(behind, name) for name in PLACES[:3]), "API servers know the labels")
         for _ in range(3):
             for name in PLACES[:3]:
                 assert memory_of(create(behind.plane.client, "treated", where=name)) is not None
@@ -91,9 +89,9 @@ def test_a_label_taken_away_again(behind: Behind) -> None:
     """Once the watch has caught up, no call is stale any more."""
     name = PLACES[-1]
     behind.opt_in(name)
-    behind.plane.wait_until(lambda: called(behind, name), "treated", 20)
+    behind.plane.wait_until(lambda: called(behind, name), "treated")
     behind.opt_in(name, None)
-    behind.plane.wait_until(lambda: not called(behind, name), "let through", 20)
+    behind.plane.wait_until(lambda: not called(behind, name), "let through")
     before = behind.count("stale")
     for _ in range(5):
         create(behind.plane.client, "plain", where="stale-called").accepted()

@@ -1,7 +1,6 @@
 """The pods of `examples/` on a real control plane: what is stored, what is reported, and that `mutate` says the same."""
 
 import re
-import time
 
 import pytest
 
@@ -23,11 +22,9 @@ def codes(warnings: tuple[str, ...]) -> set[str]:
     return {warning.partition(":")[0] for warning in warnings}
 
 
-def test_absurd_quantity_is_denied_at_once(cluster: Cluster) -> None:
-    """A number of ten million digits costs no more time than any other pod."""
-    began = time.monotonic()
+def test_absurd_quantity_is_denied(cluster: Cluster) -> None:
+    """A number of ten million digits is denied by us, not by the API server because nobody has answered."""
     denial(cluster.submit(example("24")))
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("name", ["01", *DENIED])

@@ -12,7 +12,7 @@ from .in_cluster import calls, installed, set_settings
 from .objects import mapping, namespace, pod
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
 Json = dict[str, Any]
 OWN = "updates-own"
@@ -35,7 +35,7 @@ def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
             created = plane.client.create(pod("probe"), TEAM, dry_run=True)
             return bool(created.accepted()["spec"]["schedulerName"] != "default-scheduler")
 
-        plane.wait_until(called, "called", 30)
+        plane.wait_until(called, "called")
         for name in ("share", "late"):
             plane.client.create(pod(name, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}), TEAM).accepted()
         plane.client.create(pod("plain", {"cpu": "1"}), TEAM).accepted()
@@ -80,7 +80,7 @@ def test_nobody_hears_of_it_at_first(plane: ControlPlane) -> None:
         found = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body.get("webhooks") or []
         return WEBHOOK in {each["name"] for each in found} and annotate(plane, MARK, "x").status == 403
 
-    plane.wait_until(switched, "judged", 60)
+    plane.wait_until(switched, "judged")
 
 
 def test_a_forged_allocation(plane: ControlPlane) -> None:
@@ -188,5 +188,5 @@ def resize(
 def test_the_scheduler_may(plane: ControlPlane) -> None:
     """Whoever is listed under `ownedBy`."""
     plane.client.create(mapping("nvidia", "extends: nvidia\nownedBy: [admin]\n"), OWN).accepted()
-    plane.wait_until(lambda: annotate(plane, MARK, "written").status == 200 or None, "permitted", 30)
+    plane.wait_until(lambda: annotate(plane, MARK, "written").status == 200 or None, "permitted")
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()

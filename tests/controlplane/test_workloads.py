@@ -44,7 +44,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """The webhook, which is called for workloads."""
     with installed(plane, tmp_path_factory.mktemp("workloads"), OWN, TEXT) as process:
-        plane.wait_until(lambda: warned(plane, "Deployment"), "called", 60)
+        plane.wait_until(lambda: warned(plane, "Deployment"), "called")
         yield process
 
 
@@ -149,14 +149,14 @@ def test_kinds_of_the_settings(plane: ControlPlane, webhook: Process) -> None:
     """Nobody hears anything of a kind that is not known; with the setting the very words, here and in other commands."""
     assert warned(plane, "TrainJob") == ""
     set_settings(plane, OWN, TEXT + FURTHER).accepted()
-    plane.wait_until(lambda: warned(plane, "TrainJob") == FILLED, "warned of", 30)
+    plane.wait_until(lambda: warned(plane, "TrainJob") == FILLED, "warned of")
     assert warned(plane, "TrainJob", WRONG) == DENIED
     assert warned(plane, "Deployment") == FILLED
     assert apply(plane, workload("TrainJob"), "--server-side") == (0, FILLED)
     assert "trainjob/demo" in run(plane, "preview", "--namespace", TEAM).stdout
     plane.client.delete("example.com/v1", "trainjobs", "demo", TEAM).accepted()
     set_settings(plane, OWN, TEXT).accepted()
-    plane.wait_until(lambda: warned(plane, "TrainJob") == "", "no longer warned of", 30)
+    plane.wait_until(lambda: warned(plane, "TrainJob") == "", "no longer warned of")
 
 
 def run(plane: ControlPlane, *command: str) -> subprocess.CompletedProcess[str]:
@@ -180,7 +180,7 @@ def test_calls(plane: ControlPlane, webhook: Process) -> None:
     assert plane.client.patch(
         "apps/v1", "deployments", "demo", {"spec": {"paused": False, "minReadySeconds": 1}}, TEAM
     ).accepted()
-    plane.wait_until(lambda: plane.client.list("apps/v1", "replicasets", TEAM), "ReplicaSet", 30)
+    plane.wait_until(lambda: plane.client.list("apps/v1", "replicasets", TEAM), "ReplicaSet")
     assert validations(plane) == before + 1
     change = {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}
     answer = plane.client.patch("apps/v1", "deployments", "demo", change, TEAM)

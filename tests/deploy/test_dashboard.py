@@ -21,6 +21,7 @@ from tests.controlplane.in_cluster import serving, unregister
 from tests.controlplane.objects import namespace, settings
 from tests.controlplane.plane import ControlPlane
 from tests.faults.witnesses import Samples, api_server_samples, samples
+from tests.waiting import PATIENCE
 from webhook.cluster.registration.desired import ENFORCE
 
 from .grafana import dashboard_schema
@@ -112,12 +113,12 @@ def series(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
             return stored.status < 300 and stored.body["spec"]["schedulerName"] == "hami-scheduler"
 
         def scraped() -> Samples:
-            control_plane.wait_until(changed, "called", 30)
+            control_plane.wait_until(changed, "called")
             assert "VGW605" in client.create(pod("denied", "CUDA_DISABLE_CONTROL"), TEAM, dry_run=True).message
             client.create(pod("watched"), WATCHED, dry_run=True).accepted()
             with pytest.raises(HTTPError):
-                urlopen(found[1], b"no review", timeout=10, context=ssl._create_unverified_context())  # noqa: SLF001
-            with urlopen(f"{found[2]}/metrics", timeout=10) as answer:
+                urlopen(found[1], b"no review", timeout=PATIENCE, context=ssl._create_unverified_context())  # noqa: SLF001
+            with urlopen(f"{found[2]}/metrics", timeout=PATIENCE) as answer:
                 return samples(answer.read().decode(), namespace=OWN, pod="replica-0")
 
         own = scraped(), scraped()

@@ -75,14 +75,12 @@ def slim(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(120)
 def test_nothing_that_is_removed_is_imported(slim: dict[str, str]) -> None:
     """Without the generated clients, everything is importable."""
     subprocess.run([sys.executable, IMAGE / "imports.py", "certs", "webhook"], env=slim, check=True)
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(120)
 def test_nothing_that_is_removed_is_used(slim: dict[str, str]) -> None:
     """Every kind of access to a cluster works."""
     tests = ["tests/cluster/test_access.py", "tests/cluster/test_connection.py"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.client import wait_until
+from tests.waiting import PATIENCE
 
 from .charts import CHART
 
@@ -47,7 +48,12 @@ class Node:
         """Run the script to its end."""
         environment = self.environment(version, **more)
         return subprocess.run(
-            ["/bin/sh", str(SCRIPT), command], env=environment, capture_output=True, text=True, check=False, timeout=25
+            ["/bin/sh", str(SCRIPT), command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
 
     @property
@@ -189,11 +195,11 @@ def test_keeps_it_there_until_it_is_stopped(node: Node, tmp_path: Path) -> None:
         ["/bin/sh", str(SCRIPT), "keep"], env=node.environment("v1"), stderr=subprocess.DEVNULL
     ) as keeper:
         try:
-            wait_until(lambda: node.run("v1", "check").returncode == 0, "installed", 20)
+            wait_until(lambda: node.run("v1", "check").returncode == 0, "installed")
             node.library.unlink()
-            wait_until(lambda: node.run("v1", "check").returncode == 0, "installed again", 20)
+            wait_until(lambda: node.run("v1", "check").returncode == 0, "installed again")
             keeper.terminate()
-            assert keeper.wait(10) == 143
+            assert keeper.wait(PATIENCE) == 143
         finally:
             keeper.kill()
 

@@ -11,11 +11,12 @@ from certs.ca import Pair, issue, make_ca
 from tests.controlplane.client import Object
 from tests.controlplane.objects import namespace
 from tests.deploy.charts import RELEASE
+from tests.waiting import PATIENCE
 
 from .cluster import Cluster
 from .releases import NAMESPACE, TEAM, Release, touched
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("rotation")]
 
 CA = make_ca("company", dt.datetime.now(dt.UTC))
 
@@ -55,7 +56,9 @@ def served(cluster: Cluster) -> bytes:
     address = cluster.client.get("v1", "services", RELEASE, NAMESPACE).accepted()["spec"]["clusterIP"]
     script = f"import ssl; print(ssl.get_server_certificate(('{address}', 443)))"
     enter = ["nsenter", f"--target={cluster.pid}", "--net"]
-    done = subprocess.run([*enter, "python3", "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        [*enter, "python3", "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     return done.stdout.strip().encode()
 
 

@@ -18,7 +18,7 @@ from .pods import Pods, share
 from .releases import NAMESPACE, OPTED_IN, Release, namespace, remove_namespace
 from .small_images import LIBRARY, LIBRARY_PATH, LOADER, VERSIONS, library_folder
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("isolation")]
 
 FOLDER = "/usr/local/vgpu-shim"
 IMAGE, FILE = f"{LIBRARY}:{VERSIONS[0]}", f"libvgpu.so.{VERSIONS[0]}"

@@ -6,7 +6,7 @@ from .pods import Pods, share
 from .releases import Release
 from .small_images import GPU_OF_CUDA
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("isolation")]
 
 NAME = "NVIDIA_VISIBLE_DEVICES"
 

@@ -10,7 +10,7 @@ from .pods import Pods, share
 from .processes import processes_of
 from .releases import NAMESPACE, Release
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("isolation")]
 
 LOOP = "while :; do /program || echo '{\"result\": -1}'; done"
 NAME = "vgpu-webhook-shim"

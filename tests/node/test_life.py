@@ -13,7 +13,7 @@ from .pods import Pods, share
 from .processes import process_of
 from .releases import NAMESPACE, Release
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("loss")]
 
 
 def test_installed_as_the_chart_says(release: Release) -> None:

@@ -18,7 +18,7 @@ from .load import delete_pods, load
 from .namespaces import ADDRESS
 from .releases import NAMESPACE, OPTED_IN, TEAM, Release, touched
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("loss")]
 
 PORTS = (18443, 18080)
 """Of a replica in the node's network."""

@@ -7,7 +7,7 @@ import pytest
 from .load import load
 from .releases import NAMESPACE, Release
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("loss")]
 
 OLD, NEW = "vgpu-webhook", "gpu-shares"
 

@@ -12,7 +12,7 @@ from tests.controlplane.objects import mapping
 from .releases import GROUP, KIND, NAMESPACE, REGISTRATION, TEAM, Release
 from .rights import Right, Used, granted, missing, rights_of, unused, used
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("rights")]
 
 ACCOUNT = "vgpu-webhook"
 CHECK = "vgpu-webhook-check"

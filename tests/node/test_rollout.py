@@ -16,7 +16,7 @@ from .conftest import IMAGE
 from .load import Load, unnoticed
 from .releases import NAMESPACE, TEAM, Release
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("loss")]
 
 CROWD = 40
 """More than the connections that an API server keeps idle to one address, 25."""

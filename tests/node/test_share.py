@@ -16,7 +16,7 @@ from .pods import Pods, share
 from .releases import TEAM, Release
 from .small_images import compile_library
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.once("isolation")]
 
 HAMI = Path("usr/local/vgpu")
 """Where HAMi's device plugin has its library on a node."""

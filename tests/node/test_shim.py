@@ -12,7 +12,7 @@ from .pods import Pods, share
 from .releases import Release
 from .small_images import GPU_WITH_PATHS, IMAGE_ENVIRONMENT
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("isolation")]
 
 FOLDER = "/usr/local/vgpu-shim"
 LIBRARY = f"{FOLDER}/libvgpu.so"

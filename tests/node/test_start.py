@@ -1,11 +1,11 @@
 """The first hour of docs/start.md, as somebody goes through it: its commands print on a node what the page shows."""
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from tests.controlplane.client import wait_until
 from tests.project.test_docs import BLOCKS, YAML, Block, commands_of, shown_as
 
 from .conftest import REPOSITORY, TAG
@@ -64,16 +65,18 @@ class Desk:
         """Run a command, repeatedly if it only reads, until it succeeds and prints what is shown."""
         expected = shown_as(shown) if shown else re.compile(r"(?s:.*)")
         reads = all(READING.match(line) for line in text.replace("\\\n", "").splitlines())
-        if "rollout restart" in text:
-            time.sleep(1.1)  # kubectl refuses two within a second, and no reader is that fast
-        end = time.monotonic() + (PATIENCE if reads else 0)
-        while True:
-            did = self.run(text)
-            right = did.returncode == 0 and expected.fullmatch(did.stdout)
-            if right or time.monotonic() > end:
-                break
-            time.sleep(0.5)
-        assert right, f"{where}: {text}ended with {did.returncode}\nshown:\n{shown}\nprinted:\n{did.stdout}"
+        again = reads or "rollout restart" in text  # kubectl refuses two within a second
+        did: list[subprocess.CompletedProcess[str]] = []
+
+        def right() -> bool:
+            did[:] = [self.run(text)]
+            return did[0].returncode == 0 and expected.fullmatch(did[0].stdout) is not None
+
+        done = right()
+        if again and not done:
+            with contextlib.suppress(TimeoutError):
+                done = wait_until(right, where, PATIENCE)
+        assert done, f"{where}: {text}ended with {did[0].returncode}\nshown:\n{shown}\nprinted:\n{did[0].stdout}"
 
 
 @pytest.fixture

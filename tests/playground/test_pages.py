@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -19,6 +18,7 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
+from tests.waiting import PATIENCE, running_ahead, until
 from webhook.cli import main
 from webhook.cli.playground import pages
 from webhook.cli.playground.answers import PageState, Playground
@@ -149,7 +149,7 @@ async def test_a_slow_body() -> None:
 
     async def drops() -> AsyncIterator[bytes]:
         yield b"{"
-        await asyncio.sleep(5)
+        await asyncio.Event().wait()
 
     headers = {"Content-Type": "application/json"}
     async with (
@@ -160,18 +160,18 @@ async def test_a_slow_body() -> None:
 
 
 class Slow(Playground):
-    """Answers once it is released."""
+    """Gives as many answers as are released."""
 
     def __init__(self) -> None:
         super().__init__(SOURCED)
-        self.released = threading.Event()
+        self.released = threading.Semaphore(0)
         self.running = self.most = 0
 
     def answer(self, state: PageState) -> dict[str, Any]:
         """Wait."""
         self.running += 1
         self.most = max(self.most, self.running)
-        self.released.wait(20)
+        assert self.released.acquire(timeout=PATIENCE)
         self.running -= 1
         return {"manifest": state.manifest}
 
@@ -187,32 +187,35 @@ async def test_one_answer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert why in (await answer.json())["message"]
         async with client.get(PATH) as answer:
             assert answer.status == 200
-        slow.released.set()
-        monkeypatch.setattr(pages, "ANSWER_TIME", 15.0)
+        slow.released.release(2)
+        monkeypatch.setattr(pages, "ANSWER_TIME", PATIENCE)
         async with client.post(f"{PATH}answer", json={"manifest": "next"}) as answer:
             assert await answer.json() == {"manifest": "next"}
     assert slow.most == 1
 
 
-class Steady(Playground):
-    """Takes 1.4 s for an answer."""
-
-    def answer(self, state: PageState) -> dict[str, Any]:
-        """Take them."""
-        time.sleep(1.4)
-        return {"manifest": state.manifest}
-
-
 async def test_waiting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for others and the answer have one time together."""
-    monkeypatch.setattr(pages, "ANSWER_TIME", 2.0)
-    async with serving(Steady(SOURCED)) as client:
-        found = await asyncio.gather(*(client.post(f"{PATH}answer", json={}) for _ in range(2)))
-        assert sorted(answer.status for answer in found) == [200, 503]
-        assert ["took longer than 2 s" in await answer.text() for answer in found].count(True) == 1
-        monkeypatch.setattr(pages, "ANSWER_TIME", 15.0)
-        async with client.post(f"{PATH}answer", json={}) as answer:
-            assert answer.status == 200
+    monkeypatch.setattr(pages, "ANSWER_TIME", 90.0)
+    slow, later = Slow(), running_ahead()
+    async with serving(slow, Limits(request_time=600)) as client:
+        first = asyncio.create_task(_posted(client))
+        await until(lambda: slow.running == 1)
+        second = asyncio.create_task(_posted(client))
+        await later(60)
+        slow.released.release()
+        assert (await first)[0] == 200
+        await until(lambda: slow.running == 1)
+        await later(40)
+        status, message = await second
+        assert (status, "took longer than 90 s" in message) == (503, True)
+        slow.released.release(2)
+        assert (await _posted(client))[0] == 200
+
+
+async def _posted(client: aiohttp.ClientSession) -> tuple[int, str]:
+    async with client.post(f"{PATH}answer", json={}) as answer:
+        return answer.status, await answer.text()
 
 
 async def test_the_command() -> None:
@@ -221,7 +224,7 @@ async def test_the_command() -> None:
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        policy, ready = [(await asyncio.wait_for(process.stdout.readline(), 20)).decode() for _ in range(2)]
+        policy, ready = [(await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode() for _ in range(2)]
         assert policy == "policy: examples/values/hami.yaml over the chart's values\n"
         [url] = re.findall(r"^ready: (http://127\.0\.0\.1:\d+/)playground/ \(Ctrl-C ends it\)$", ready)
         async with aiohttp.ClientSession(url) as client:
@@ -232,7 +235,7 @@ async def test_the_command() -> None:
             async with client.get("/metrics") as answer:
                 assert answer.status == 404
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
     finally:
         if process.returncode is None:
             process.kill()

@@ -60,7 +60,6 @@ def test_wheel_has_the_programs(wheel: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(120)
 def test_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     """The console script of a freshly installed wheel starts and says its version."""
     venv.create(tmp_path / "env", with_pip=False)

@@ -14,6 +14,7 @@ import msgspec
 
 from certs.ca import issue, make_ca
 from certs.serving import Serving
+from tests.waiting import PATIENCE, turns
 from webhook.admission.decision import Context, Decision
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
@@ -193,15 +194,20 @@ class Connection:
         await self.send(data)
         return await self.answer()
 
-    async def closed(self, seconds: float) -> bool:
-        """Whether the server closes the connection within that time, sending nothing more."""
+    async def closed(self) -> bool:
+        """Whether the server closes the connection, sending nothing more."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(PATIENCE):
                 return await self.reader.read() == b""
         except TimeoutError:
             return False
         except ConnectionError:
             return True
+
+    async def stays(self) -> bool:
+        """Whether the server does nothing about the connection."""
+        await turns()
+        return not self.reader.at_eof() and self.reader.exception() is None
 
 
 @asynccontextmanager

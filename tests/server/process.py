@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.server.harness import Answer, connected, request, review
+from tests.waiting import PATIENCE
 from webhook.server.listener import Endpoint
 
 READY = re.compile(r"ready: https://(?P<host>\S+):(?P<port>\d+)/mutate, http://\S+:(?P<plain>\d+) \(.* (?P<ca>\S+)\)")
@@ -72,9 +73,9 @@ class Process:
         """Send a signal."""
         self.process.send_signal(number)
 
-    async def ended(self, seconds: float) -> int:
+    async def ended(self) -> int:
         """Wait for the exit code."""
-        return await asyncio.wait_for(self.process.wait(), seconds)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE)
 
 
 @asynccontextmanager
@@ -94,7 +95,7 @@ async def started(state: Path | None, *arguments: str, **environment: str) -> As
     )
     assert process.stdout is not None
     try:
-        ready = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+        ready = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
         assert ready, await process.communicate()
         yield Process(process, ready)
     finally:

@@ -13,6 +13,7 @@ from webhook.request import ClaimTemplate
 
 async def test_headers() -> None:
     """It has its type, length and date, and nothing about the server; the connection serves the next request."""
+    began = dt.datetime.now(dt.UTC).replace(microsecond=0)
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         for _ in range(2):
             answer = await connection.call(request(review()))
@@ -20,8 +21,7 @@ async def test_headers() -> None:
             assert set(answer.headers) == {"content-type", "content-length", "date"}
             assert answer.headers["content-type"] == "application/json"
             assert answer.json["response"]["uid"] == UID
-            age = dt.datetime.now(dt.UTC) - parsedate_to_datetime(answer.headers["date"])
-            assert abs(age) < dt.timedelta(minutes=1)
+            assert began <= parsedate_to_datetime(answer.headers["date"]) <= dt.datetime.now(dt.UTC)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ async def test_end_of_the_connection(data: bytes) -> None:
         answer = await connection.call(data)
         assert (answer.status, answer.closes) == (200, True)
         assert answer.json["response"]["uid"] == UID
-        assert await connection.closed(10)
+        assert await connection.closed()
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.server.harness import CLIENT, call, connected, get, request, review, serving
-from tests.waiting import until
+from tests.waiting import turns, until
 from webhook.admission.decision import Namespace
 from webhook.server.protocol import Limits
 
@@ -93,7 +93,7 @@ async def test_slow_bodies_that_announce_much_hold_nothing() -> None:
         async with connected(server.addresses.mutate, CLIENT) as honest:
             body = review()
             await honest.send(request(body[:-1], length=len(body)))
-            await asyncio.sleep(0.01)
+            await turns()
             assert (await honest.call(body[-1:])).status == 200
 
 

@@ -61,7 +61,7 @@ async def test_what_is_no_http(data: bytes) -> None:
         answer = await connection.call(data)
         assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
         assert data.decode("latin-1") not in answer.body.decode()
-        assert await connection.closed(2)
+        assert await connection.closed()
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_plain_http_is_not_answered_on_the_tls_port() -> None:
     async def attempt(server: Server) -> bool:
         async with connected(server.addresses.mutate) as connection:
             await connection.send(request(review()))
-            return await connection.closed(5)
+            return await connection.closed()
 
     async def main() -> None:
         async with serving() as server:
