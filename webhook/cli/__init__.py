@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "test": "Test a policy with manifests and what is expected of them.",
     "playground": "Show on a page what becomes of what you write.",
     "schema": "Print the JSON Schema of what people write.",
+    "completion": "Print a script for a shell that completes commands.",
     "preview": "Show what the next pods of workloads would be.",
     "vendors": "Show the mappings in force: keys, units, targets.",
     "check": "Check an installation, or mapping and settings documents.",
