@@ -1,4 +1,4 @@
-"""How much of a long loop the ordinary run takes, and what `make test-deep` takes."""
+"""How much of a long loop the ordinary run takes, and what `make test-all PART=long` takes."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,17 +11,17 @@ from hypothesis import settings
 Option = TypeVar("Option")
 
 few_or_all = pytest.mark.parametrize(
-    "most", [pytest.param(1, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
+    "most", [pytest.param(1, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.long, id="all")]
 )
-"""Of the partners of each vendor, or the options of each value, one; and, marked `deep`, all of them."""
+"""Of the partners of each vendor, or the options of each value, one; and, marked `long`, all of them."""
 
 costly = settings(max_examples=settings().max_examples // 4)
 """For a property of which each example takes tenths of a second."""
 
 
 def one_in(count: int, values: Iterable[Any]) -> list[ParameterSet]:
-    """The values of which the ordinary run takes every `count`-th; the others are marked `deep`."""
-    return [pytest.param(value, marks=[pytest.mark.deep] if at % count else []) for at, value in enumerate(values)]
+    """The values of which the ordinary run takes every `count`-th; the others are marked `long`."""
+    return [pytest.param(value, marks=[pytest.mark.long] if at % count else []) for at, value in enumerate(values)]
 
 
 def in_turn(options: Sequence[Option], at: int, most: int) -> Sequence[Option]:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from msgspec import structs
 
 from tests.decisions.test_cases import FOLDERS, context_in, pod_in, policy_in
@@ -17,7 +16,6 @@ from webhook.pod import decode_pod
 MODES = ("enforce", "warn", "audit", "enfroce")
 
 
-@pytest.mark.slow
 @few_or_all
 def test_trace_has_the_decision(most: int) -> None:
     """The trace holds what `decide` returns, and what it would return if the namespace enforced."""

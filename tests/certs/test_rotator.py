@@ -15,8 +15,6 @@ from certs.state import Retired, RotationRequest, State, completed_files, decode
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until
 
-pytestmark = pytest.mark.slow
-
 RULES = Rules("test", NAMES)
 SETTLE = 120.0
 

@@ -17,8 +17,6 @@ import webhook
 from tests.waiting import PATIENCE
 from webhook.cli import main
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(webhook.__file__).parent.parent
 RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--port", "0", "--plain-port", "0", "--state-dir"]
 """With ports of its own: several servers may listen on one, and other tests run beside these."""
@@ -69,7 +67,7 @@ def assert_every_example(printed: str) -> None:
     assert "\x1b" not in printed
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_once(tmp_path: Path) -> None:
     """After the examples all of it ends."""
     command = [*RUN, str(tmp_path / "state"), "--once"]

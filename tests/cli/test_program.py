@@ -95,7 +95,7 @@ NEVER = ["aiohttp", "cryptography", "kubernetes", "prometheus_client", "structlo
         (["--help"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["vendors"], ["jsonpatch"]),
         (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.serving", "webhook.explanation"]),
-        pytest.param(["explain", "-f", "-"], ["webhook.server", "certs", "certs.serving"], marks=pytest.mark.deep),
+        pytest.param(["explain", "-f", "-"], ["webhook.server", "certs", "certs.serving"], marks=pytest.mark.long),
         (["explain", "--name", "nvidia.com/gpu"], ["jsonpatch", "webhook.admission", "webhook.server", "certs"]),
     ],
     ids=lambda value: " ".join(value[:2]),

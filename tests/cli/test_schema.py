@@ -22,8 +22,6 @@ from webhook.cli import COMMANDS, main
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import builtin
 
-pytestmark = pytest.mark.slow
-
 CASES = Path(__file__).parents[1] / "cases"
 
 

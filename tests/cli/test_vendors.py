@@ -171,7 +171,7 @@ def test_a_cluster_that_is_not_there(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "width", [pytest.param(80, marks=pytest.mark.deep), 100, pytest.param(250, marks=pytest.mark.deep)]
+    "width", [pytest.param(80, marks=pytest.mark.long), 100, pytest.param(250, marks=pytest.mark.long)]
 )
 def test_the_table_fits_the_terminal(width: int) -> None:
     """On a terminal no line is longer than it, and nothing is lost; elsewhere a key has one line."""

@@ -143,7 +143,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fine" in found.policy.vendors
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are in force, and what was accepted before; few compilations find the others."""
     monkeypatch.setattr(load, "probe", lambda made, largest: [])

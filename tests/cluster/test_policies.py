@@ -362,7 +362,6 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(probed) == ["one", "two", "two"]
 
 
-@pytest.mark.slow
 def test_work_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty take about five times as many calls as ten, with all of them read; probes of unseen documents come on top."""
     monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
@@ -379,7 +378,6 @@ def big(name: str) -> str:
     return text.replace("vendor: nvidia", f"vendor: {name}").replace("nvidia.com/", f"{name}.example/")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
 def test_one_among_hundreds(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
     """It is found without trying each of them, whether it takes a name or a vendor."""
@@ -472,7 +470,6 @@ SETTINGS = st.sampled_from(
 MOVES = st.lists(st.one_of(st.tuples(st.sampled_from("abc"), QUARRELS), st.tuples(st.just("s"), SETTINGS)), max_size=10)
 
 
-@pytest.mark.slow
 @costly
 @given(MOVES)
 def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:

@@ -266,7 +266,7 @@ def gateless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFacto
         yield plane
 
 
-@pytest.mark.deep
+@pytest.mark.long
 async def test_a_dropped_capacity_is_refused(gateless: ControlPlane) -> None:
     """A share would become a whole device: so nothing is left of it; also in tests/cluster."""
     gateless.create_namespace(namespace("team"))
@@ -285,7 +285,7 @@ claim: {distinct: null}
 """
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text, message", [(None, "refuses what resource claims need"), (UNTOLD, "drops the capacities")]
 )

@@ -89,7 +89,7 @@ def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, we
     assert plain is not None
 
     def accepted() -> str:
-        with urlopen(f"{plain[1]}/metrics", timeout=20) as answer:
+        with urlopen(f"{plain[1]}/metrics", timeout=PATIENCE) as answer:
             [found] = re.findall(
                 rf'^vgpu_webhook_config_map_accepted.*"{SETTINGS_NAME}".* (\S+)$', answer.read().decode(), re.MULTILINE
             )
@@ -98,7 +98,7 @@ def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, we
     assert (memory_of(create(plane.client, "before")), accepted()) == ("5k", "1.0")
     plane.client.delete("v1", "configmaps", SETTINGS_NAME, OWN).accepted()
     try:
-        plane.wait_until(lambda: memory_of(create(plane.client, "alone")) is None, "whole", 10)
+        plane.wait_until(lambda: memory_of(create(plane.client, "alone")) is None, "whole")
         assert memory_of(create(plane.client, "share", {**GPU, MEMORY: "1000"})) == "1k"
         assert accepted() == "0.0"
         assert webhook.log.read_text().count('"settings_missing"') == 1
@@ -106,7 +106,7 @@ def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, we
         assert (told["level"], told["message"]) == ("warning", NO_SETTINGS)
     finally:
         plane.client.create(SETTINGS, OWN).accepted()
-    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "a share", 10)
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "a share")
     assert accepted() == "1.0"
 
 

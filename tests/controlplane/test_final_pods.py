@@ -239,7 +239,7 @@ ANOTHER = {
 
 
 @pytest.mark.parametrize(
-    "every", [pytest.param(False, id="mode and rollout"), pytest.param(True, marks=pytest.mark.deep, id="all")]
+    "every", [pytest.param(False, id="mode and rollout"), pytest.param(True, marks=pytest.mark.long, id="all")]
 )
 def test_no_pod_is_denied_because_something_changes(others: ControlPlane, *, every: bool) -> None:
     """A mapping comes and goes, the namespace changes its mode, its share and its target, and the settings theirs."""

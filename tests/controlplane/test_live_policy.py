@@ -263,7 +263,7 @@ async def test_replicas_come_to_the_same(place: Place) -> None:
         assert (await do(place.recorded))["acme"] == vendor("acme", about="seen by another")
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.long)])
 async def test_as_many_as_anybody_has(place: Place, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Many documents are compiled beside the event loop, and stored for the next start."""
     client = place.plane.client

@@ -120,7 +120,7 @@ async def test_follows(plane: ControlPlane) -> None:
     remove(plane, "new")
 
 
-@pytest.mark.deep
+@pytest.mark.long
 async def test_history_is_compacted(control_plane: ControlPlane, tmp_path: Path) -> None:
     """Cut off while the server forgot what happened, it lists again: what was deleted meanwhile is gone.
 
@@ -248,7 +248,7 @@ async def test_a_namespace_just_created(plane: ControlPlane) -> None:
     await api.close()
 
 
-@pytest.mark.deep
+@pytest.mark.long
 async def test_thousands_of_namespaces(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
     """They are held soon, in 10 MiB at most, and nobody waits for it; the benchmark says how it went."""
     count = 10_000

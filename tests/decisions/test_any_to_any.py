@@ -1,8 +1,8 @@
 """Any vendor's requests in any other's terms: denied with a reason, or valid there, the least not below what was requested.
 
 Pods are made from the mappings with seeded generators, so that a new vendor is in at once: at random, and at the boundaries of
-both documents. `make test-deep` takes some of every pair, and the ordinary run of a few pairs. What `vendors --matrix` says of
-a pair is what becomes of pods with the probes.
+both documents. `make test-all PART=long` takes some of every pair, and the ordinary run of a few pairs. What `vendors --matrix`
+says of a pair is what becomes of pods with the probes.
 """
 
 import itertools
@@ -37,8 +37,6 @@ from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Denied, Reason
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size, template_name
-
-pytestmark = pytest.mark.slow
 
 DOCUMENTS = documents_in(Path(__file__).parents[1] / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"

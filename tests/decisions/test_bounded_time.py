@@ -36,7 +36,7 @@ from webhook.pod import decode_pod
 from webhook.reasons import MAX_SENTENCE, Reason
 from webhook.review import MAX_DENIAL, MAX_WARNINGS, encode_answer
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembers_at_once")]
+pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
 OPTED_IN: Final = Where("", {}, {}).namespace
 SIZE: Final = 128 * 1024
@@ -136,10 +136,10 @@ def _check_work(made: Callable[[int], bytes], where: Where) -> None:
     "name, wheres",
     [
         *(
-            pytest.param(name, [WHERE[at % len(WHERE)]], id=name, marks=[pytest.mark.deep] if at % 12 else [])
+            pytest.param(name, [WHERE[at % len(WHERE)]], id=name, marks=[pytest.mark.long] if at % 12 else [])
             for at, name in enumerate(GROWN)
         ),
-        *(pytest.param(name, WHERE, id=f"{name}, everywhere", marks=pytest.mark.deep) for name in GROWN),
+        *(pytest.param(name, WHERE, id=f"{name}, everywhere", marks=pytest.mark.long) for name in GROWN),
     ],
 )
 def test_the_largest_pods_cost_little(name: str, wheres: Sequence[Where]) -> None:
@@ -154,7 +154,7 @@ def test_the_search_finds_no_pod_that_costs_much(filling: Filling) -> None:
     _check_work(partial(filling.body, policy=POLICY), WHERE[len(filling.name) % len(WHERE)])
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.parametrize("place", places(), ids=lambda place: f"{place.kind} {place.name}")
 def test_the_whole_search_finds_none(place: Place) -> None:
     """Many ways of filling each field."""
@@ -173,7 +173,7 @@ def test_the_search_reaches_every_field() -> None:
         assert len(filling.body(SIZE, POLICY)) <= SIZE + 64 * 1024, filling.name
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.parametrize("name", GROWN)
 def test_costs_what_its_bytes_cost(name: str) -> None:
     """Twice the size is at most twice the work, and a byte is at most two calls, wherever the pod is created."""
@@ -185,7 +185,7 @@ def test_costs_what_its_bytes_cost(name: str) -> None:
         assert more <= PER_BYTE * len(large) + BASE, where.name
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.parametrize("name", GROWN)
 def test_time_grows_as_bytes_do(name: str) -> None:
     """Lists that are copied or searched make no calls: so four times the size is less than eight times the CPU time."""

@@ -23,8 +23,6 @@ from webhook.mapping.model.policy import Marks, Policy, WatchedVariables
 from webhook.mapping.notation import NameSet
 from webhook.pod import decode_pod
 
-pytestmark = pytest.mark.slow
-
 Json = dict[str, Any]
 
 EVERY_KEY = """

@@ -79,7 +79,7 @@ ALIKE: Final = [f"{pair.source} to {pair.target}" for pair in TRANSLATED[1:]]
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.deep] if name in ALIKE else []) for name in SENT]
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in ALIKE else []) for name in SENT]
 )
 def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With key, patch, texts and the encoded response, whatever is remembered; lists of variables are stored elsewhere."""

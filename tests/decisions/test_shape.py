@@ -36,8 +36,6 @@ from webhook.pod import decode_pod
 from webhook.quantity import exact_text
 from webhook.request import ALL, UNLIMITED, Memory, Percent, Request, Size
 
-pytestmark = pytest.mark.slow
-
 Json = dict[str, Any]
 
 POLICY: Final = load_policy()

@@ -74,13 +74,13 @@ def slim(tmp_path: Path) -> dict[str, str]:
     return environment
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_nothing_that_is_removed_is_imported(slim: dict[str, str]) -> None:
     """Without the generated clients, everything is importable."""
     subprocess.run([sys.executable, IMAGE / "imports.py", "certs", "webhook"], env=slim, check=True)
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_nothing_that_is_removed_is_used(slim: dict[str, str]) -> None:
     """Every kind of access to a cluster works."""
     tests = ["tests/cluster/test_access.py", "tests/cluster/test_connection.py"]
@@ -182,7 +182,7 @@ def run(command: list[str | Path], home: Path, *, user: int | None = None, **mor
     return str(done.stdout)
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_steps_in_a_clean_environment(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Wheel, installation and check, twice over: the same files come out, and the program runs from them."""

@@ -25,7 +25,7 @@ from webhook import __version__
 
 from .charts import ROOT
 
-pytestmark = pytest.mark.deep
+pytestmark = pytest.mark.long
 
 ROWS: Final = {"Use": "| [A page](page.md) | What? |", "Internals": "| [Contributing](../CONTRIBUTING.md) | How? |"}
 INDEX: Final = "# Index\n" + "".join(

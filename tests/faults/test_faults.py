@@ -14,7 +14,7 @@ from .stream import Fate
 from .table import FAULTS
 from .witnesses import Alerts, Logs, Samples, checks, event_counts, moved
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.deep, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.long, pytest.mark.timeout(1200)]
 
 T = TypeVar("T")
 

@@ -18,8 +18,6 @@ from webhook.admission import Decision, decide, guard
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
-pytestmark = pytest.mark.slow
-
 SEED = 20
 BROKEN = 400
 """Pods in which a mistake that concerns every changed pod has to show."""
@@ -31,7 +29,7 @@ Operations = list[dict[str, Any]]
 
 @pytest.mark.parametrize(
     "start, pods",
-    [(0, 500), *(pytest.param(at * BATCH, BATCH, marks=pytest.mark.deep, id=f"batch {at}") for at in range(10))],
+    [(0, 500), *(pytest.param(at * BATCH, BATCH, marks=pytest.mark.long, id=f"batch {at}") for at in range(10))],
 )
 def test_nothing_is_found(start: int, pods: int) -> None:
     """Some pods of a fixed seed, of whose denials documentation leaves few open; `make fuzz` takes as many as time permits."""

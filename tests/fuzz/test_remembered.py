@@ -15,8 +15,6 @@ from tests.fuzz.remembered import sibling_findings
 from tests.fuzz.siblings import FIELDS, has, sibling_of
 from tests.fuzz.trial import Trial
 
-pytestmark = pytest.mark.slow
-
 SEED = 23
 LOOKED_AT = 300
 """Pods that are generated; siblings are drawn of those that have the field, then of the others."""

@@ -19,8 +19,6 @@ from webhook.mapping.document.settings import Settings, mapping_json_schema
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, builtin
 
-pytestmark = pytest.mark.slow
-
 BOUNDS = {
     "array": {"maxItems"},
     "integer": {"maximum", "minimum"},
@@ -145,7 +143,7 @@ SLOW = {"rows", "words with forms"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.deep] if name in SLOW else []) for name in WORST]
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in WORST]
 )
 def test_work_is_bounded(name: str) -> None:
     """Calls of functions, whatever the machine: a document of the greatest size that is looked at."""

@@ -15,8 +15,6 @@ from tests.mapping.vendors import policy, problems
 from tests.naming import naming
 from tests.yaml_text import load_yaml
 
-pytestmark = pytest.mark.slow
-
 FILES = sorted(Path(__file__).with_name("mistakes").iterdir())
 KNOWN = re.compile(r"known are (acme, )?aliyun, .*\)")
 

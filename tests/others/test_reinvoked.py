@@ -31,8 +31,6 @@ from .pod import DeniedThereError, Json, StandIn, containers, with_defaults
 from .stand_ins import nobody, stand_ins
 from .volcano import volcano
 
-pytestmark = pytest.mark.slow
-
 OVERRIDES = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
 CORES = "nvidia.com/gpucores"

@@ -13,8 +13,6 @@ from webhook.cli.options import PolicyOptions
 from webhook.cli.playground.answers import MAX_ANSWER, MAX_LINES, MAX_OBJECTS, MAX_TEXT, PageState, Playground
 from webhook.cli.policy_source import sourced_policy
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 SOURCED = sourced_policy(PolicyOptions())
 PAGE = Playground(SOURCED)

@@ -28,8 +28,6 @@ from webhook.mapping.load import load_policy
 from webhook.server.listener import Endpoint, dispatcher, listening
 from webhook.server.protocol import Limits, Watchdog
 
-pytestmark = pytest.mark.slow
-
 SOURCED = SourcedPolicy("of the test", load_policy())
 ROOT = Path(__file__).parents[2]
 FOLDER = resources.files("webhook.cli.playground")

@@ -63,8 +63,6 @@ from webhook.replica.in_cluster import ClusterOptions, InCluster
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.protocol import InFlight, Limits, Watchdog
 
-pytestmark = pytest.mark.slow
-
 ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES: Final = (*ROOT_PAGES, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))

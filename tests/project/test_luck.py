@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import PATIENCE
 
 TESTS: Final = Path(__file__).parents[1]
-NOT_OF_THE_GATE: Final = frozenset({"deep", "faults", "long", "systems"})
+NOT_OF_THE_GATE: Final = frozenset({"faults", "long", "systems"})
 FOLDERS: Final = frozenset({"faults", "fuzz", "mutants", "systems"})
 PERMITTED: Final[dict[str, str]] = {
     "waiting.py": "the common place for waits",
@@ -184,7 +184,7 @@ PASSES: Final = [
     "def test():\n    mount = Mount(time.monotonic())\n    assert mount.serving == certificate",
     "def test():\n    while not over.wait(0.01):\n        look()",
     "pytestmark = [pytest.mark.node, pytest.mark.long]\ndef test():\n    time.sleep(1)",
-    "@pytest.mark.deep\nasync def test():\n    await asyncio.sleep(1)",
+    "@pytest.mark.long\nasync def test():\n    await asyncio.sleep(1)",
 ]
 
 

@@ -20,8 +20,6 @@ from packaging.requirements import Requirement
 
 import webhook
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "webhook", ROOT / "certs")
 
@@ -59,7 +57,7 @@ def test_wheel_has_the_programs(wheel: Path) -> None:
     assert programs == ["kubectl-vgpu = webhook.cli:kubectl", "vgpu-webhook = webhook.cli:main"]
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     """The console script of a freshly installed wheel starts and says its version."""
     venv.create(tmp_path / "env", with_pip=False)

@@ -32,8 +32,6 @@ from webhook.server import listener
 from webhook.server.listener import within
 from webhook.server.protocol import HttpProtocol, Limits
 
-pytestmark = pytest.mark.slow
-
 MOST = 8
 FEW = Limits(connections=MOST, plain_connections=4)
 KNOCKS = 40

@@ -20,8 +20,6 @@ from webhook.server.listener import Endpoint, dispatcher, listening
 from webhook.server.logs import make_logger
 from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
 
-pytestmark = pytest.mark.slow
-
 
 async def test_drain(tmp_path: Path) -> None:
     """After SIGTERM: not ready, answered with the end of each connection for the grace, then refused, then exit 0."""

@@ -7,7 +7,6 @@ import json
 import random
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +19,6 @@ from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.server.protocol import Limits
-
-pytestmark = pytest.mark.slow
 
 DOCUMENTED = {200, 400, 404, 405, 408, 413, 415, 503}
 """Every status but 500, which would be a bug."""

@@ -25,8 +25,6 @@ from webhook.cli.commands.serve import serve
 from webhook.replica.run import serving_names
 from webhook.server.listener import Endpoint
 
-pytestmark = pytest.mark.slow
-
 GPU_POD = pod()
 GPU_POD["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 

@@ -10,8 +10,6 @@ from tests.server.harness import CLIENT, Server, connected, get, request, review
 from tests.waiting import PATIENCE, Later, running_ahead, turns, until
 from webhook.server.protocol import Limits
 
-pytestmark = pytest.mark.slow
-
 LIMITS = Limits()
 LATE = 2
 """Seconds after which a limit has come into force."""
