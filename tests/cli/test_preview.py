@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cluster.fake_api import FakeApi, reading
+from tests.mapping.vendors import policy
 from webhook.cli.manifests.preview import compared, pods_of
-from webhook.mapping.load import load_policy
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = """\
@@ -186,7 +186,7 @@ def test_one_reading_for_both_policies() -> None:
     """A pod that is created meanwhile is no change; a kind that only one policy knows has nothing to compare with."""
     pod = {"metadata": {"name": "a", "namespace": "team"}, "spec": {"containers": [CONTAINER]}}
     api = reading({"/api/v1/pods": [pod]})
-    (now, then), _ = asyncio.run(pods_of(api, [load_policy(), load_policy(target="volcano")], None))
+    (now, then), _ = asyncio.run(pods_of(api, [policy(), policy(settings="target: volcano")], None))
     assert [path for _, path, _ in api.requests].count("/api/v1/pods") == 1
     assert [pod.workload for pod in compared(now, then).pods] == ["pod/a"]
     assert compared([], then).pods == ()
