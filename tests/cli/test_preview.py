@@ -84,7 +84,7 @@ def test_what_may_not_be_read_is_named() -> None:
     template = {"spec": {"containers": [CONTAINER]}}
     pages = [{"metadata": {"name": name, "namespace": "team"}, "spec": {"template": template}} for name in "ab"]
     api = reading({"/apis/apps/v1/namespaces/team/deployments": pages})
-    (found,), unread = asyncio.run(pods_of(api, [load_policy()], "team"))
+    (found,), unread = asyncio.run(pods_of(api, [policy()], "team"))
     assert [pod.workload for pod in found] == ["deployment/a", "deployment/b"]
     assert unread[0].startswith("namespaces could not be read, so their annotations are unknown: 403")
     assert unread[1].startswith("API groups could not be read, so other kinds are unknown: 403")
@@ -117,7 +117,7 @@ def test_kinds_of_other_systems() -> None:
             ],
         }
     )
-    (found,), unread = asyncio.run(pods_of(api, [load_policy()], None))
+    (found,), unread = asyncio.run(pods_of(api, [policy()], None))
     assert unread == ()
     assert sorted(pod.workload for pod in found) == ["pod/of InferenceService a", "raycluster/a"]
     asked = {path for _, path, _ in api.requests if path.startswith(("/apis/r", "/apis/s", "/apis/e"))}
