@@ -1,8 +1,8 @@
 """Any vendor's requests in any other's terms: denied with a reason, or valid there, the least not below what was requested.
 
 Pods are made from the mappings with seeded generators, so that a new vendor is in at once: at random, and at the boundaries of
-both documents. `make test-all PART=long` takes some of every pair, `make test` of a few pairs. What `vendors --matrix` says of a
-pair is what becomes of pods with the probes.
+both documents. `make test-all PART=long` takes some of every pair, `make test` of a few pairs. What `vendors --matrix` says of
+a pair is what becomes of pods with the probes.
 """
 
 import itertools
