@@ -16,7 +16,7 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for the kernel to end what was killed; until then its control groups are busy."""
 NEEDED = frozenset({"cpu", "memory", "pids"})
 """The controllers without which a kubelet or runc does not start."""

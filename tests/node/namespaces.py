@@ -71,7 +71,7 @@ class Namespaces:
         """End everything, and wait until nothing is left."""
         assert self._guard.stdin is not None
         self._guard.stdin.close()
-        self._guard.wait(timeout=60)
+        self._guard.wait(timeout=120)
         assert self._guard.stdout is not None
         self._guard.stdout.close()
 

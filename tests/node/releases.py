@@ -167,10 +167,15 @@ def namespace(plane: ControlPlane, name: str, labels: dict[str, str], **metadata
     plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
 
 
-def remove_namespace(plane: ControlPlane, name: str) -> None:
-    """Delete a namespace with all that is in it, and wait until it is gone."""
-    plane.client.delete("v1", "namespaces", name).accepted()
-    plane.wait_until(lambda: plane.client.get("v1", "namespaces", name).status == 404, f"namespace {name} gone")
+def remove_namespaces(plane: ControlPlane, *names: str) -> None:
+    """Delete namespaces with all that is in them, and wait until they are gone."""
+    for name in names:
+        plane.client.delete("v1", "namespaces", name).accepted()
+
+    def gone() -> bool:
+        return {each["metadata"]["name"] for each in plane.client.list("v1", "namespaces")}.isdisjoint(names)
+
+    plane.wait_until(gone, f"{names} gone", 120)
 
 
 def _has_account(plane: ControlPlane, name: str) -> bool:

@@ -12,7 +12,7 @@ from .claims import GROUP, TEMPLATES, Claims, driver, install
 from .load import delete_pods
 from .pods import Pods
 from .processes import process_of
-from .releases import OPTED_IN, TEAM, Release, namespace, remove_namespace
+from .releases import OPTED_IN, TEAM, Release, namespace, remove_namespaces
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 
@@ -158,6 +158,6 @@ def test_namespace_deleted_meanwhile(claims: Claims) -> None:
         with claims.held(10):
             waits = pods.create(memory(3))
             assert template_of(waits) not in there.templates(LEAVING)
-            remove_namespace(cluster, LEAVING)
+            remove_namespaces(cluster, LEAVING)
             cluster.wait_until(lambda: not claims.left(), "nothing left of claims")
         assert not there.templates(LEAVING)

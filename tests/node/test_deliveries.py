@@ -15,7 +15,7 @@ from webhook.labels import SHIM
 
 from .load import delete_pods
 from .pods import Pods, share
-from .releases import NAMESPACE, OPTED_IN, Release, namespace, remove_namespace
+from .releases import NAMESPACE, OPTED_IN, Release, namespace, remove_namespaces
 from .small_images import LIBRARY, LIBRARY_PATH, LOADER, VERSIONS, library_folder
 
 pytestmark = [pytest.mark.node, pytest.mark.once("isolation")]
@@ -65,8 +65,7 @@ def all_places(any_release: Release) -> Iterator[dict[str, Pods]]:
     for kind, pods in places.items():
         namespace(plane, pods.namespace, OPTED_IN, annotations={SHIM: kind})
     yield places
-    for pods in places.values():
-        remove_namespace(plane, pods.namespace)
+    remove_namespaces(plane, *(pods.namespace for pods in places.values()))
 
 
 @pytest.fixture

@@ -109,7 +109,6 @@ def removed_dead(release: Release) -> None:
     release.plane.wait_until(lambda: not release.replicas(), "replicas forgotten", 120)
 
 
-@pytest.mark.long
 def test_uninstalled_with_every_process_dead(dead: Release) -> None:
     """What no replica is left to take is taken all the same, and does not stand in the way of the next release."""
     removed_dead(dead)
