@@ -112,16 +112,6 @@ def test_a_bad_document_changes_nothing(text: str | None) -> None:
     assert after.policy.vendors["acme"].source == "configmap/acme/mapping.yaml (last good)"
 
 
-@pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
-def test_a_bad_document_from_the_start(text: str | None) -> None:
-    """It is as if it were not there; the other documents are in force."""
-    others = [mapping("other", vendor("other", about="other"), 0), mapping("ours", NVIDIA, 3)]
-    found = outcome(mapping("acme", text, 1), *others)
-    assert found.policy.digest == outcome(*others).policy.digest
-    assert set(rejections(found)) == {"acme"}
-    assert "acme" not in found.accepted
-
-
 def test_problems_have_line_path_and_hint() -> None:
     """The same messages as offline; the lines are those of the document."""
     found = outcome(mapping("acme", vendor("acme", kesy="{}")))
@@ -443,64 +433,6 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
         assert fresh.policy.digest == found.policy.digest
         others = [VENDOR[each] for each in set("abn") - set(expected)]
         assert [found.policy.vendors.get(other) for other in others] == [built_in.get(other) for other in others]
-
-
-QUARRELS = st.builds(
-    lambda name, domain, target, standby, number: vendor(
-        name, domain=domain, about=f"version {number}", inactive=standby, **({"translateTo": target} if target else {})
-    ),
-    st.sampled_from(["one", "two", "nvidia"]),
-    st.sampled_from(["x.example", "y.example", "nvidia.com"]),
-    st.sampled_from([None, None, "one", "two", "aliyun"]),
-    st.sampled_from(["true", "false", "false"]),
-    st.integers(0, 3),
-)
-SETTINGS = st.sampled_from(
-    [
-        "target: one",
-        "target: nvidia",
-        "owners: {x.example/gpu: one}",
-        "owners: {x.example/gpu: two, y.example/gpu: one}",
-        "owners: {nvidia.com/gpu: two}",
-        "largestCard: 1Mi",
-        "neverTouched: [x]",
-        "nonsense: 1",
-    ]
-)
-MOVES = st.lists(st.one_of(st.tuples(st.sampled_from("abc"), QUARRELS), st.tuples(st.just("s"), SETTINGS)), max_size=10)
-
-
-@costly
-@given(MOVES)
-def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:
-    """Among documents that are at odds with each other in any way, a rejected change leaves everything as it was."""
-    config_maps: dict[str, ConfigMap] = {}
-    before = outcome()
-    memo = DocumentCache()
-    for name, text in moves:
-        config_maps[name] = settings(text) if name == "s" else mapping(name, text, "cab".index(name))
-        found = outcome(*config_maps.values(), last_good=before.accepted, memo=memo)
-        known = config_maps[name].name in {verdict.config_map.name for verdict in before.verdicts}
-        # An older one for the same vendor may have waited for what this one said before.
-        rivals = {described(other) for key, other in config_maps.items() if key != name}
-        if config_maps[name].name in rejections(found) and known and described(config_maps[name]) not in rivals:
-            assert in_force(found) == in_force(before)
-        if config_maps[name].name not in rejections(found) and name != "s":
-            assert found.policy.vendors[text.split()[1]].source == f"configmap/{name}/mapping.yaml"
-        again = outcome(*config_maps.values(), last_good=found.accepted)
-        assert again.policy.digest == found.policy.digest
-        before = found
-
-
-def described(config_map: ConfigMap) -> str:
-    """The vendor that a ConfigMap of ours describes."""
-    return config_map.data.get(MAPPING_KEY, "vendor: -").split()[1]
-
-
-def in_force(found: PolicyOutcome) -> list[object]:
-    """What decides: the documents and the settings."""
-    documents = sorted((name, active.document.model_dump_json()) for name, active in found.policy.vendors.items())
-    return [*documents, found.policy.settings]
 
 
 def everything(found: PolicyOutcome) -> Iterator[str]:
