@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,16 @@ def test_settings_in_force(plane: ControlPlane) -> None:
         plane.client.delete("v1", "configmaps", "vgpu-webhook-settings", TEAM)
     assert "default filled" not in whole["effects"]
     assert share["effects"]["default filled"] == 4
+
+
+def test_what_other_values_would_change(plane: ControlPlane, tmp_path: Path) -> None:
+    """Of what runs there, under the cluster's policy and under that of a file."""
+    (tmp_path / "values.yaml").write_text("{shim: {mode: inject}, settings: {bareDevices: whole}}\n")
+    done = preview(plane, "-n", TEAM, "-o", "json", "--compare", str(tmp_path / "values.yaml"))
+    assert done.exit_code == 2, done.stderr
+    pods = json.loads(done.stdout)["pods"]
+    assert len(pods) == 4
+    assert all("default filled" in pod["before"]["effects"] and "default filled" not in pod["effects"] for pod in pods)
 
 
 def test_values_for_this_cluster(plane: ControlPlane) -> None:

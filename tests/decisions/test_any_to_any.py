@@ -199,7 +199,7 @@ def test_the_matrix_says_what_becomes_of_pods(source: str, most: int) -> None:
     for target in table.keys() & {*partners(source, VENDORS, most), BY_NAME.get(source)}:
         policy = policy_between(source, target)
         vendors = policy.vendors[source], policy.vendors[target]
-        tried = [container for container, _ in probes(vendors[0], defaults_for(*vendors, {})[0], policy.largest_card)]
+        tried = [container for container, _ in probes(vendors[0], policy.largest_card)]
         written = {translated(pod_with(container), target, policy)[1].allowed for container in tried}
         names = [{name for name, _ in resource_names(vendor)} for vendor in vendors]
         if names[0] & names[1]:
