@@ -36,7 +36,7 @@ test-cluster: $(INSTALLED) ## on a real API server and etcd, with Helm; they are
 
 test-node: $(INSTALLED) ## image, chart and pods on a real node, the page in a browser; needs root and tests/node/install.sh
 	$(BIN)/python -m tests.node
-	$(BIN)/pytest tests/playground -m 'browser and not long'
+	$(BIN)/pytest tests/playground -m 'browser and not long' $(HOURS)
 	$(BIN)/pytest tests/node -m 'node and not long and not systems' $(HOURS)
 
 # PART=long for one of its parts, each on a machine of its own in .github/workflows/nightly.yml; PART=list names them.
@@ -61,7 +61,7 @@ part-long-cluster: $(INSTALLED)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m 'controlplane and long and not faults' $(HOURS)
 
 part-long-node: $(INSTALLED)
-	$(BIN)/python -m tests.node
+	$(BIN)/python -m tests.node long
 	$(BIN)/pytest tests/playground tests/node tests/deploy -m '(browser or node) and long and not systems' $(HOURS)
 
 part-faults: $(INSTALLED)
