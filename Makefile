@@ -46,8 +46,8 @@ test-node: $(INSTALLED) ## the page in a browser, the image, the chart and pods 
 	$(BIN)/pytest tests/playground -m browser
 	$(BIN)/pytest tests/node -m 'node and not systems' --durations 10 --override-ini timeout=1200
 
-# SYSTEMS=volcano,kai for some; SYSTEMS_SOURCES=FOLDER for clones in FOLDER/OWNER+NAME instead of GitHub.
-test-systems: $(INSTALLED) ## other systems, built from source, place the pods that the webhook writes for them; needs root, Go and git
+# SYSTEMS=volcano,kueue for some; SYSTEMS_BIN=FOLDER for those of an installation: docs/support.md.
+test-systems: $(INSTALLED) ## other systems place the pods that the webhook writes for them; needs root and Go
 	$(BIN)/python -m tests.systems
 	$(BIN)/pytest tests/systems tests/node/test_systems.py -m systems --durations 0
 

@@ -1,11 +1,10 @@
 """HAMi and Volcano on a node: their schedulers choose, a device plugin registers and answers as theirs, the kubelet allocates.
 
 No program here has a GPU: it prints what the library says that the plugin brings, and its environment. Run by
-``make test-systems``, where the schedulers are built; ``SYSTEMS=hami`` picks one.
+``make test-systems``; ``SYSTEMS=volcano`` picks one.
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.controlplane.client import Object
+from tests.systems import programs
 from tests.systems.hami import HAMI
 from tests.systems.outcomes import peaks, tell
 from tests.systems.place import UUIDS, Place, Running, System, make_certificate
@@ -84,7 +84,7 @@ SWITCHED_OFF: Final[tuple[Object, Object]] = (
     {"resources": {"limits": SHARES["nvidia"][0]}},
 )
 """A container without a share, with the variable that switches the library off, before one with a share."""
-CHOSEN: Final = [name for name in CIRCLES if name in os.environ.get("SYSTEMS", ",".join(CIRCLES)).split(",")]
+CHOSEN: Final = programs.chosen(CIRCLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def started(
     any_release.settled()
     cluster.wait_until(lambda: in_force(any_release, "plugin", circle.scheduler), f"{values} in force")
     folder = tmp_path_factory.mktemp(circle.system.name)
-    files = {source.name: source.folder() for source in circle.system.needs}
-    place = RealPlace(cluster, folder, TEAM, make_certificate(folder), files, [], DEVICES, DEVICE_MIB)
+    found_in = programs.SYSTEMS[circle.system.name].folder()
+    place = RealPlace(cluster, folder, TEAM, make_certificate(folder), found_in, [], DEVICES, DEVICE_MIB)
     offered = {name: amount * len(DEVICES) for name, amount in {circle.resource: 10, **circle.beside}.items()}
     library = cluster.files / LIBRARIES / "libvgpu.so"
     compile_library("theirs", library)

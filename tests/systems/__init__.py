@@ -1,1 +1,1 @@
-"""Other systems, built from pinned sources and run beside the webhook: what becomes of the pods that it writes for them."""
+"""Other systems, run beside the webhook: what becomes of the pods that it writes for them."""

@@ -4,34 +4,36 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import yaml
+from typing import Final
 
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
 from .place import Place, Running, System
 from .shapes import DEVICE_MIB, DEVICES, Share
-from .sources import sources
 
 MEMORY = "aliyun.com/gpu-mem"
 DEVICE_GIB = DEVICE_MIB // 1024
 PREFIX = "ALIYUN_COM_GPU_MEM_"
+EXTENDER: Final = {
+    "filterVerb": "filter",
+    "bindVerb": "bind",
+    "nodeCacheCapable": True,
+    "managedResources": [{"name": MEMORY, "ignoredByScheduler": False}],
+}
 
 
 @contextmanager
 def start(place: Place) -> Iterator[Running]:
-    """Run it with the extender of its configuration; a Node has what its device plugin reports, in whole GiB."""
-    configuration = yaml.safe_load((place.files["gpushare"] / "config/scheduler-policy-config.yaml").read_text())
-    [extender] = configuration["extenders"]
+    """Run it as its installation does; a Node has what its device plugin reports, in whole GiB."""
     [port] = free_ports(1)
-    program: list[str | Path] = [place.files["gpushare"] / "bin/cmd"]
+    program: list[str | Path] = [place.programs / "gpushare-sche-extender"]
     environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig), "PORT": str(port)}
     url = f"http://127.0.0.1:{port}/gpushare-scheduler"
     with ExitStack() as running:
         running.enter_context(place.node({MEMORY: DEVICE_GIB * DEVICES, "aliyun.com/gpu-count": DEVICES}, {}))
         running.enter_context(place.run(program, environment))
-        running.enter_context(place.kube_scheduler("default-scheduler", {**extender, "urlPrefix": url}))
+        running.enter_context(place.kube_scheduler("default-scheduler", {**EXTENDER, "urlPrefix": url}))
         yield Running(given, serves=MEMORY)
 
 
@@ -50,4 +52,4 @@ def given(pod: Object) -> dict[str, Share]:
 
 
 # Its name for memory is also that of another system, which owns it unless the settings say otherwise.
-GPUSHARE = System("gpushare", "gpushare", (sources()["gpushare"],), start, settings={"owners": {MEMORY: "gpushare"}})
+GPUSHARE = System("gpushare", "gpushare", start, settings={"owners": {MEMORY: "gpushare"}})

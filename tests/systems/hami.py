@@ -6,32 +6,55 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import yaml
+from typing import Final
 
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, Place, Running, System, shares
+from .place import MODEL, Place, Running, System, pods_webhook, shares
 from .shapes import Share
-from .sources import sources
 
-CHART = "charts/hami"
 LOCK = "hami.io/mutex.lock"
+NAMES: Final = {
+    "resourceCountName": "nvidia.com/gpu",
+    "resourceMemoryName": "nvidia.com/gpumem",
+    "resourceMemoryPercentageName": "nvidia.com/gpumem-percentage",
+    "resourceCoreName": "nvidia.com/gpucores",
+    "resourcePriorityName": "nvidia.com/priority",
+}
+DEVICES: Final = {
+    **NAMES,
+    "defaultMemory": 0,
+    "defaultCores": 0,
+    "defaultGPUNum": 1,
+    "memoryFactor": 1,
+    "deviceSplitCount": 10,
+    "deviceMemoryScaling": 1,
+    "deviceCoreScaling": 1,
+    "gpuCorePolicy": "default",
+}
+"""What its chart configures for NVIDIA's devices; the pods here name no others."""
+EXTENDER: Final = {
+    "enableHTTPS": True,
+    "tlsConfig": {"insecure": True},
+    "filterVerb": "filter",
+    "bindVerb": "bind",
+    "nodeCacheCapable": True,
+    "weight": 1,
+    "httpTimeout": "30s",
+    "managedResources": [{"name": name, "ignoredByScheduler": True} for name in NAMES.values()],
+}
 
 
 @contextmanager
 def start(place: Place) -> Iterator[Running]:
-    """Run it with the device configuration, the extender and the webhook of its chart."""
-    [config_map] = place.rendered("hami", CHART, "templates/scheduler/device-configmap.yaml")
+    """Run it configured as by its chart."""
     device_config = place.folder / "device-config.yaml"
-    device_config.write_text(config_map["data"]["device-config.yaml"])
-    [scheduler] = place.rendered("hami", CHART, "templates/scheduler/configmap.yaml", "--kube-version", "1.36.0")
-    [extender] = yaml.safe_load(scheduler["data"]["config.yaml"])["extenders"]
-    [webhook] = place.rendered("hami", CHART, "templates/scheduler/webhook.yaml")
+    device_config.write_text(json.dumps({"nvidia": DEVICES}))
+    webhook = pods_webhook("hami-webhook", "vgpu.hami.io", ["v1beta1"])
     port, metrics = free_ports(2)
     program: list[str | Path] = [
-        place.files["hami"] / "bin" / "scheduler",
+        place.programs / "scheduler",
         f"--http_bind=127.0.0.1:{port}",
         f"--cert_file={place.certificate.certificate}",
         f"--key_file={place.certificate.key}",
@@ -63,7 +86,7 @@ def start(place: Place) -> Iterator[Running]:
         )
         running.enter_context(place.run(program, {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig)}))
         running.enter_context(
-            place.kube_scheduler("hami-scheduler", {**extender, "urlPrefix": f"https://127.0.0.1:{port}"})
+            place.kube_scheduler("hami-scheduler", {**EXTENDER, "urlPrefix": f"https://127.0.0.1:{port}"})
         )
         yield Running(given, webhook, f"https://127.0.0.1:{port}/webhook", lambda: place.annotate_node({LOCK: None}))
 
@@ -74,4 +97,4 @@ def given(pod: Object) -> dict[str, Share]:
     return shares(text, pod)
 
 
-HAMI = System("hami", "nvidia", (sources()["hami"],), start)
+HAMI = System("hami", "nvidia", start)

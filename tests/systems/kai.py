@@ -12,16 +12,21 @@ from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import UUIDS, Place, Running, System, requesting
+from .place import UUIDS, Place, Running, System, pods_webhook, requesting
 from .shapes import DEVICE_MIB, DEVICES, Share
-from .sources import sources
 
-CLASSES: Final = tuple(f"priorityclasses/{name}" for name in ("train", "build", "inference"))
-"""Templates of its chart."""
+GROUP: Final = "scheduling.run.ai"
+KINDS: Final = (
+    ("Topology", "topologies", "kai.scheduler", "v1alpha1", "Cluster"),
+    ("Queue", "queues", GROUP, "v2", "Cluster"),
+    ("PodGroup", "podgroups", GROUP, "v2alpha2", "Namespaced"),
+    ("BindRequest", "bindrequests", GROUP, "v1alpha2", "Namespaced"),
+)
+CLASSES: Final = {"train": 50, "build": 100, "inference": 125}
 RESERVATIONS: Final = "kai-resource-reservation"
 GROUPS: Final = {
-    "podgroups": "scheduling.run.ai/v2alpha2",
-    "bindrequests": "scheduling.run.ai/v1alpha2",
+    "podgroups": f"{GROUP}/v2alpha2",
+    "bindrequests": f"{GROUP}/v1alpha2",
     "configmaps": "v1",
 }
 """What its pods leave behind where nothing is garbage collected."""
@@ -35,17 +40,21 @@ PLUGINS: Final = (
 
 @contextmanager
 def start(place: Place) -> Iterator[Running]:
-    """Run it with the definitions, queues and priority classes of its chart, and GPU sharing switched on."""
-    files, kubeconfig = place.files["kai"], f"--kubeconfig={place.plane.kubeconfig}"
-    chart = "deployments/kai-scheduler"
-    place.create_all(files / chart / "crds")
+    """Run it with its kinds, and the queues and priority classes of its chart, and GPU sharing switched on."""
+    program, kubeconfig = place.programs, f"--kubeconfig={place.plane.kubeconfig}"
+    for names in KINDS:
+        place.created(_definition(*names))
     # Of every namespace, by the controller manager; its scheduler waits for what pods mount.
     ca = {"name": "kube-root-ca.crt", "namespace": place.namespace}
     place.created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ca, "data": {"ca.crt": ""}})
     place.namespaces("kai-scheduler", RESERVATIONS, "kai-scale-adjust")
-    for template in ("default-queue", "services/resourcereservation-serviceaccount", *CLASSES):
-        for manifest in place.rendered("kai", chart, f"templates/{template}.yaml"):
-            place.created(manifest)
+    account = {"name": RESERVATIONS, "namespace": RESERVATIONS}
+    place.created({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    for name, value in CLASSES.items():
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        place.created({**kind, "metadata": {"name": name}, "value": value})
+    for name, above in (("default-parent-queue", {}), ("default-queue", {"parentQueue": "default-parent-queue"})):
+        place.created(_queue(name, above))
     served = place.folder / "k8s-webhook-server/serving-certs"
     served.mkdir(parents=True)
     for file in (place.certificate.certificate, place.certificate.key):
@@ -53,7 +62,6 @@ def start(place: Place) -> Iterator[Running]:
     environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig), "TMPDIR": str(place.folder)}
     ports = free_ports(10)
     labels = {"nvidia.com/gpu.memory": str(DEVICE_MIB), "nvidia.com/gpu.count": str(DEVICES)}
-    program = files / "bin"
 
     def probes(number: int) -> list[str]:
         metrics, health = ports[2 * number : 2 * number + 2]
@@ -78,7 +86,10 @@ def start(place: Place) -> Iterator[Running]:
         running.enter_context(beside(lambda over: _reserve(place, over)))
         running.callback(_tidy, place)
         url = f"https://127.0.0.1:{ports[8]}/mutate--v1-pod"
-        yield Running(lambda pod: _given(place, pod), _webhook(), url, lambda: _tidy(place), needed=True)
+        condition = {"name": "scheduler", "expression": "object.spec.schedulerName == 'kai-scheduler'"}
+        name = "mutating-kai-admission"
+        webhook = pods_webhook(name, f"{name}.kai.scheduler", matchConditions=[condition])
+        yield Running(lambda pod: _given(place, pod), webhook, url, lambda: _tidy(place), needed=True)
 
 
 def _configuration(place: Place) -> str:
@@ -90,25 +101,25 @@ def _configuration(place: Place) -> str:
     return str(file)
 
 
-def _webhook() -> Object:
-    """As its operator registers it: pkg/operator/operands/admission/resources.go."""
-    rule = {
-        "operations": ["CREATE"],
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "resources": ["pods"],
-        "scope": "Namespaced",
+def _definition(kind: str, plural: str, group: str, version: str, scope: str) -> Object:
+    """A kind that keeps whatever its programs write."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {
+        "group": group,
+        "names": {"kind": kind, "plural": plural},
+        "scope": scope,
+        "versions": [{**served, "subresources": {"status": {}}}],
     }
-    condition = {"name": "scheduler-name-match", "expression": "object.spec.schedulerName == 'kai-scheduler'"}
-    webhook = {
-        "name": "mutating-kai-admission.kai.scheduler",
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "matchConditions": [condition],
-        "rules": [rule],
-    }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-    return {**kind, "metadata": {"name": "mutating-kai-admission"}, "webhooks": [webhook]}
+    api = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return {**api, "metadata": {"name": f"{plural}.{group}"}, "spec": spec}
+
+
+def _queue(name: str, above: Object) -> Object:
+    """A queue without a limit."""
+    unlimited = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    spec = {**above, "resources": dict.fromkeys(("cpu", "gpu", "memory"), unlimited)}
+    return {"apiVersion": f"{GROUP}/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def _given(place: Place, pod: Object) -> dict[str, Share]:
@@ -147,4 +158,4 @@ def _tidy(place: Place) -> None:
         client.delete("v1", "pods", pod["metadata"]["name"], RESERVATIONS)
 
 
-KAI = System("kai", "kai", (sources()["kai"],), start)
+KAI = System("kai", "kai", start)

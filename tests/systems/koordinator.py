@@ -2,34 +2,57 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import NODE, UUIDS, Place, Running, System, requesting
+from . import programs
+from .place import NODE, UUIDS, Place, Running, System, pods_webhook, requesting
 from .shapes import DEVICE_MIB, DEVICES, Share
-from .sources import sources
 
 NAMESPACE: Final = "koordinator-system"
 REGISTRATION: Final = "admissionregistration.k8s.io/v1"
 SHARED: Final = "koordinator.sh/gpu.shared"
+MUTATING: Final = "koordinator-mutating-webhook-configuration"
+VALIDATING: Final = "koordinator-validating-webhook-configuration"
+VERSION: Final = "kubescheduler.config.k8s.io/v1"
+PLUGINS: Final[Mapping[str, str]] = {
+    "preEnqueue": "Coscheduling",
+    "queueSort": "PrioritySort",
+    "preFilter": "SchedulingHint Reservation NodeNUMAResource DeviceShare Coscheduling ElasticQuota",
+    "filter": "LoadAwareScheduling NodeNUMAResource DeviceShare Reservation",
+    "postFilter": "Reservation Coscheduling ElasticQuota DefaultPreemption",
+    "preScore": "Reservation Coscheduling",
+    "score": "LoadAwareScheduling=1 NodeNUMAResource=1 DeviceShare=1 Reservation=5000 Coscheduling=1",
+    "reserve": "LoadAwareScheduling NodeNUMAResource DeviceShare Coscheduling ElasticQuota",
+    "permit": "Coscheduling",
+    "preBind": "NodeNUMAResource DeviceShare Reservation Coscheduling DefaultPreBind",
+    "bind": "Reservation DefaultBinder",
+    "postBind": "Coscheduling",
+}
+"""Where its manifests have its scheduler call plugins, some with a weight."""
+ARGUMENTS: Final[Mapping[str, Object]] = {
+    "LoadAwareScheduling": {"filterExpiredNodeMetrics": False},
+    "ElasticQuota": {"quotaGroupNamespace": NAMESPACE},
+}
 
 
 @contextmanager
 def start(place: Place, gates: str) -> Iterator[Running]:
-    """Run it with the definitions, configuration and webhooks of its manifests, and feature gates."""
-    files, client = place.files["koordinator"], place.plane.client
+    """Run it with its definitions, configured as by its manifests, and with feature gates."""
+    client = place.plane.client
     place.namespaces(NAMESPACE)
-    place.create_all(files / "config/crd/bases")
-    place.created(_moved(yaml.safe_load((files / "config/manager/slo-controller-config.yaml").read_text())))
+    place.create_all(programs.KOORDINATOR.files() / "config/crd/bases")
+    config_map = {"name": "slo-controller-config", "namespace": NAMESPACE}
+    data = {"colocation-config": json.dumps({"enable": True})}
+    place.created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": config_map, "data": data})
     port, health, metrics, pprof = free_ports(4)
+    url = f"https://127.0.0.1:{port}/mutate-pod"
     environment = {
         **os.environ,
         "WEBHOOK_HOST": "127.0.0.1",
@@ -38,7 +61,7 @@ def start(place: Place, gates: str) -> Iterator[Running]:
         "POD_NAMESPACE": NAMESPACE,
     }
     manager: list[str | Path] = [
-        files / "bin/koord-manager",
+        place.programs / "koord-manager",
         "--enable-leader-election=false",
         f"--kubeconfig={place.plane.kubeconfig}",
         f"--metrics-addr=127.0.0.1:{metrics}",
@@ -48,27 +71,25 @@ def start(place: Place, gates: str) -> Iterator[Running]:
     ]
     with ExitStack() as running:
         running.enter_context(place.node({}, {}))
-        webhook: Object = {}
-        for manifest in yaml.safe_load_all((files / "config/webhook/manifests.yaml").read_text()):
-            resource, name = f"{manifest['kind'].lower()}s", name_of(manifest)
-            # It waits for both, and writes its CA there; what sends to a Service that is not here must not be called.
-            for each in manifest["webhooks"]:
-                each["namespaceSelector"] = {"matchLabels": {"nowhere": "at-all"}}
-            place.created({**manifest, "metadata": {"name": name}})
-            running.callback(client.delete, REGISTRATION, resource, name)
-            if manifest["kind"] == "MutatingWebhookConfiguration":
-                webhook = {**manifest, "webhooks": [each for each in manifest["webhooks"] if "pod" in each["name"]]}
+        # It waits for both configurations, and writes its CA into the webhooks: this one must not be called.
+        nowhere = {"matchLabels": {"nowhere": "at-all"}}
+        where: Object = {"clientConfig": {"url": url}, "namespaceSelector": nowhere}
+        webhook = pods_webhook(MUTATING, "mpod-create.koordinator.sh", ["v1", "v1beta1"], **where)
+        validating = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": VALIDATING}, "webhooks": []}
+        for manifest in (webhook, {**webhook, **validating}):
+            place.created(manifest)
+            resource = f"{manifest['kind'].lower()}s"
+            running.callback(client.delete, REGISTRATION, resource, manifest["metadata"]["name"])
         place.created(_device())
         running.callback(client.delete, "scheduling.koordinator.sh/v1alpha1", "devices", NODE)
         running.enter_context(place.run(manager, environment))
         running.enter_context(
-            place.run([files / "bin/koord-scheduler", f"--config={_configuration(place)}", "--secure-port=0"])
+            place.run([place.programs / "koord-scheduler", f"--config={_configuration(place)}", "--secure-port=0"])
         )
         place.plane.wait_until(
             partial(_filled, place, SHARED if gates else "koordinator.sh/gpu"), "the Node has devices", 120
         )
-        url = f"https://127.0.0.1:{port}/mutate-pod"
-        yield Running(given, webhook, url, needed=True, bundle=_bundle(place, name_of(webhook)))
+        yield Running(given, webhook, url, needed=True, bundle=_bundle(place))
 
 
 def given(pod: Object) -> dict[str, Share]:
@@ -86,16 +107,11 @@ def given(pod: Object) -> dict[str, Share]:
     return {name: Share(len(devices) // len(names), *size) for name in names for size in sizes}
 
 
-def name_of(manifest: Object) -> str:
-    """The name of a webhook configuration as its installation has it."""
-    return f"koordinator-{manifest['metadata']['name']}"
-
-
-def _bundle(place: Place, name: str) -> str:
+def _bundle(place: Place) -> str:
     """The CA that its manager has made and written."""
 
     def written() -> str:
-        found = place.plane.client.get(REGISTRATION, "mutatingwebhookconfigurations", name).accepted()
+        found = place.plane.client.get(REGISTRATION, "mutatingwebhookconfigurations", MUTATING).accepted()
         bundles = {each["clientConfig"].get("caBundle", "") for each in found.get("webhooks", ())}
         return bundles.pop() if len(bundles) == 1 else ""
 
@@ -128,22 +144,37 @@ def _device() -> Object:
 
 def _configuration(place: Place) -> str:
     """The scheduler's, for this control plane."""
-    manifest = yaml.safe_load((place.files["koordinator"] / "config/manager/scheduler-config.yaml").read_text())
-    configuration = yaml.safe_load(manifest["data"]["koord-scheduler-config"])
-    configuration["leaderElection"] = {"leaderElect": False}
-    configuration["clientConnection"] = {"kubeconfig": str(place.plane.kubeconfig)}
-    file = place.folder / "koord-scheduler.yaml"
-    file.write_text(yaml.safe_dump(configuration))
+    replaced = ("queueSort", "postFilter", "bind")
+    plugins = {
+        point: {"enabled": enabled, **({"disabled": [{"name": "*"}]} if point in replaced else {})}
+        for point, enabled in ((point, [_plugin(name) for name in names.split()]) for point, names in PLUGINS.items())
+    }
+    arguments = {name: {"apiVersion": VERSION, "kind": f"{name}Args", **given} for name, given in ARGUMENTS.items()}
+    profile = {
+        "schedulerName": "koord-scheduler",
+        "plugins": plugins,
+        "pluginConfig": [{"name": name, "args": given} for name, given in arguments.items()],
+    }
+    configuration = {
+        "apiVersion": VERSION,
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(place.plane.kubeconfig)},
+        "profiles": [profile],
+    }
+    file = place.folder / "koord-scheduler.json"
+    file.write_text(json.dumps(configuration))
     return str(file)
 
 
-def _moved(manifest: Object) -> Object:
-    return {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}}
+def _plugin(text: str) -> Object:
+    name, _, weight = text.partition("=")
+    return {"name": name, **({"weight": int(weight)} if weight else {})}
 
 
 GATE: Final = "EnableSyncGPUSharedResource"
 KOORDINATOR, KOORDINATOR_GATED = (
-    System(name, "koordinator", (sources()["koordinator"],), partial(start, gates=gates), lacking)
+    System(name, "koordinator", partial(start, gates=gates), lacking)
     for name, gates, lacking in (
         (
             "koordinator",

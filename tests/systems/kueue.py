@@ -7,17 +7,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
+from . import programs
 from .place import Place
 
 API: Final = "kueue.x-k8s.io/v1beta2"
 QUEUE: Final = "queue"
 LABELS: Final = {"kueue.x-k8s.io/queue-name": QUEUE}
-COMPONENTS: Final = "config/components"
+GROUP: Final = "kueue.x-k8s.io"
+KINDS: Final = (
+    ("pod", "", "v1", "-v1"),
+    ("job", "batch", "v1", "batch-v1"),
+    *((kind, GROUP, "v1beta2", "kueue-x-k8s-io-v1beta2") for kind in ("clusterqueue", "resourceflavor", "workload")),
+)
+"""What its webhooks are called for: kind, group, version, and both as their paths have them."""
+CALLS: Final = {"Mutating": ("mutate", "CREATE"), "Validating": ("validate", "CREATE", "UPDATE")}
+"""How their paths begin, and for which operations they are called."""
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 METRICS: Final = Path("/etc/kueue/metrics/certs")
 """Where it looks for a certificate for its metrics; no option changes that."""
@@ -26,8 +33,7 @@ METRICS: Final = Path("/etc/kueue/metrics/certs")
 @contextmanager
 def started(place: Place, resources: Object, *gates: str) -> Iterator[None]:
     """Run it with its own definitions, with what it makes of resources before it counts them, and with feature gates."""
-    files = place.files["kueue"]
-    definitions = files / COMPONENTS / "crd/bases"
+    definitions = programs.KUEUE.files() / "config/components/crd/bases"
     place.create_all(definitions)
     kinds = {path.stem.partition("_")[2] for path in definitions.glob("*.yaml")}
     place.plane.wait_until(lambda: kinds <= _served(place), "its kinds are served")
@@ -50,7 +56,7 @@ def started(place: Place, resources: Object, *gates: str) -> Iterator[None]:
     copied = f"mkdir -p {METRICS} && cp {place.certificate.certificate} {place.certificate.key} {METRICS}/"
     hidden = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs tmpfs /etc && {copied} && exec "$@"', "sh"]
     environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig)}
-    with place.run([*hidden, files / "bin/kueue", f"--config={file}"], environment):
+    with place.run([*hidden, place.programs / "kueue", f"--config={file}"], environment):
         yield from _registered(place, f"https://127.0.0.1:{port}")
 
 
@@ -62,8 +68,7 @@ def _served(place: Place) -> set[str]:
 def _registered(place: Place, url: str) -> Iterator[None]:
     """Register its webhooks for what it queues here and for its own kinds; their names begin as its installation has them."""
     client = place.plane.client
-    text = (place.files["kueue"] / COMPONENTS / "webhook/manifests.yaml").read_text()
-    configurations = [_reaching(each, place, url) for each in yaml.safe_load_all(text) if each]
+    configurations = [_configuration(place, url, kind) for kind in CALLS]
     for configuration in configurations:
         client.create(configuration).accepted()
     try:
@@ -74,16 +79,23 @@ def _registered(place: Place, url: str) -> Iterator[None]:
             client.delete(ADMISSION, kinds, configuration["metadata"]["name"]).accepted()
 
 
-def _reaching(configuration: Object, place: Place, url: str) -> Object:
-    kept = [each for each in configuration["webhooks"] if each["name"].strip("mv").partition(".")[0] in ("pod", "job")]
-    own = [each for each in configuration["webhooks"] if each["rules"][0]["apiGroups"] == ["kueue.x-k8s.io"]]
-    for webhook in (*kept, *own):
-        path = webhook["clientConfig"]["service"]["path"]
-        webhook["clientConfig"] = {"url": f"{url}{path}", "caBundle": place.certificate.bundle()}
-    for webhook in kept:
-        webhook["namespaceSelector"] = place.selector()
-    name = f"kueue-{configuration['metadata']['name']}"
-    return {**configuration, "metadata": {"name": name}, "webhooks": [*kept, *own]}
+def _configuration(place: Place, url: str, kind: str) -> Object:
+    verb, *operations = CALLS[kind]
+    bundle = place.certificate.bundle()
+    webhooks = []
+    for name, group, version, path in KINDS:
+        resources = [f"{name}s", *(["workloads/status"] if (name, verb) == ("workload", "validate") else [])]
+        rule = {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources}
+        webhook = {
+            "name": f"{verb[0]}{name}.kb.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": {"url": f"{url}/{verb}-{path}-{name}", "caBundle": bundle},
+            "rules": [rule],
+        }
+        webhooks.append(webhook if group == GROUP else {**webhook, "namespaceSelector": place.selector()})
+    metadata = {"name": f"kueue-{kind.lower()}-webhook-configuration"}
+    return {"apiVersion": ADMISSION, "kind": f"{kind}WebhookConfiguration", "metadata": metadata, "webhooks": webhooks}
 
 
 def create_queue(place: Place, quotas: Mapping[str, Any]) -> None:

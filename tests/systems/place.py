@@ -3,7 +3,6 @@
 import base64
 import datetime as dt
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +15,8 @@ from certs.ca import issue, make_ca
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
-from tests.deploy.helm import Helm
 
 from .shapes import DEVICE_MIB, DEVICES, Share
-from .sources import Source
 
 NODE: Final = "node-with-devices"
 UUIDS: Final = tuple(f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in range(DEVICES))
@@ -54,7 +51,7 @@ class Place:
         folder: for files of this system.
         namespace: of the pods.
         certificate: for its webhooks.
-        files: the folder of each of its sources.
+        programs: the folder with its programs.
         started: the processes, for what they say of their memory.
         uuids: of the devices of its Node.
         device_mib: memory of each.
@@ -64,7 +61,7 @@ class Place:
     folder: Path
     namespace: str
     certificate: Certificate
-    files: Mapping[str, Path]
+    programs: Path
     started: list[Process]
     uuids: tuple[str, ...] = UUIDS
     device_mib: int = DEVICE_MIB
@@ -86,20 +83,6 @@ class Place:
         """Fail with the end of its log if a program has ended."""
         for process in self.started:
             process.check()
-
-    def rendered(self, source: str, chart: str, template: str, *options: str) -> list[Object]:
-        """The objects of one template of a chart, as Helm renders it for this cluster."""
-        command = [
-            str(Helm("v3").program()),
-            "template",
-            "release",
-            str(self.files[source] / chart),
-            "--show-only",
-            template,
-            *options,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return [each for each in yaml.safe_load_all(done.stdout) if each]
 
     def create_all(self, file: Path) -> None:
         """Create every object of a file, or of the files of a folder; what is there stays."""
@@ -193,9 +176,8 @@ class System:
     """One system.
 
     Attributes:
-        name: of it.
+        name: of it, as in the table of programs.
         target: the mapping that describes it.
-        needs: its rows in the table of sources, its own first.
         start: runs it until the end of a block.
         lacking: what it lacks as it is installed, so that no pod that requests a device is placed.
         settings: of the webhook, besides the target.
@@ -204,7 +186,6 @@ class System:
 
     name: str
     target: str
-    needs: tuple[Source, ...]
     start: Callable[[Place], AbstractContextManager[Running]]
     lacking: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -221,6 +202,14 @@ def make_certificate(folder: Path) -> Certificate:
     made.key.write_bytes(leaf.key_pem)
     made.ca.write_bytes(authority.certificate_pem)
     return made
+
+
+def pods_webhook(configuration: str, name: str, versions: Sequence[str] = ("v1",), **fields: Any) -> Object:
+    """A webhook for new pods, but for what the order of webhooks and the place decide."""
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    webhook = {"name": name, "admissionReviewVersions": [*versions], "sideEffects": "None", "rules": [rule], **fields}
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    return {**kind, "metadata": {"name": configuration}, "webhooks": [webhook]}
 
 
 def shares(text: str, pod: Object) -> dict[str, Share]:

@@ -4,7 +4,6 @@ A pod is translated before Kueue sees it, the template of a Job never. So both e
 names of both; with a quota on the target's names, a Job in another vendor's never starts.
 """
 
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -24,18 +23,16 @@ from webhook.cluster.client.connection import RELEASE_NAMESPACE
 from webhook.cluster.configuration.config_maps import SETTINGS_NAME
 from webhook.quantity import MIB, Number, parse_quantity
 
+from . import programs
 from .kueue import API, LABELS, create_queue, started
 from .outcomes import opted_in, peaks, tell
 from .place import NODE, Place, make_certificate
 from .shapes import DEVICE_MIB, DEVICES, IMAGE, Share
-from .sources import first_line, sources
-
-CHOSEN = os.environ.get("SYSTEMS", "kueue").split(",")
 
 pytestmark = [
     pytest.mark.systems,
     pytest.mark.timeout(1200),
-    pytest.mark.skipif("kueue" not in CHOSEN, reason="SYSTEMS does not list kueue"),
+    pytest.mark.skipif(not programs.chosen(["kueue"]), reason="SYSTEMS does not list kueue"),
 ]
 
 ROOT: Final = Path(__file__).parents[2]
@@ -46,6 +43,8 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The count and the memory of each device, in MiB: of the target first."""
 MEMORY: Final = "gpu.memory"
+UNAVAILABLE: Final = re.compile(r"resource volcano\.sh/vgpu-(?:number|memory) unavailable")
+"""Which of two it names is chance: Kueue goes through a map."""
 BLOCK: Final = re.compile(r"^  ```yaml\n(  resources:\n    transformations:\n.*?)^  ```$", re.MULTILINE | re.DOTALL)
 
 
@@ -84,8 +83,7 @@ def placed(folder: Path) -> Iterator[Place]:
     with ControlPlane(build.find(), folder / "plane") as plane:
         plane.start_controller_manager()
         plane.start_scheduler(["hami-scheduler"])
-        files = {"kueue": sources()["kueue"].folder()}
-        place = Place(plane, folder, "queued", make_certificate(folder), files, [])
+        place = Place(plane, folder, "queued", make_certificate(folder), programs.KUEUE.folder(), [])
         with place.node(NODE_RESOURCES, {}):
             yield place
 
@@ -149,7 +147,7 @@ def seen(place: Place, name: str) -> str | None:
         return None
     for condition in made.get("status", {}).get("conditions", ()):
         if (condition["type"], condition["status"]) == ("QuotaReserved", "False"):
-            return f"pending: {condition['message']}"
+            return f"pending: {UNAVAILABLE.sub('a resource of Volcano unavailable', condition['message'])}"
     share = given(place, name)
     if share is None:
         return None
@@ -239,7 +237,7 @@ def test_outcomes(found: dict[str, str], *, update_golden: bool) -> None:
     """Each has the outcome that was stated."""
     text = "".join(f"{name:32} {outcome}\n" for name, outcome in found.items())
     if update_golden:
-        GOLDEN.write_text(f"{first_line(sources()['kueue'])}\n\n{text}")
+        GOLDEN.write_text(f"{programs.first_line(programs.KUEUE)}\n\n{text}")
     assert text == GOLDEN.read_text().partition("\n\n")[2]
 
 

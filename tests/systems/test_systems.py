@@ -4,13 +4,13 @@
 webhook or of a system.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane.plane import ControlPlane
 
+from . import programs
 from .gpushare import GPUSHARE
 from .hami import HAMI
 from .kai import KAI
@@ -18,7 +18,6 @@ from .koordinator import KOORDINATOR, KOORDINATOR_GATED
 from .outcomes import ORDERS, POLICIES, Result, table, tell, tried
 from .place import Place, System, make_certificate
 from .shapes import shapes
-from .sources import first_line
 from .vgpu_manager import VGPU_MANAGER
 from .volcano import VOLCANO, VOLCANO_WITH_PERCENTAGE
 
@@ -31,7 +30,7 @@ SYSTEMS = {
         *(VGPU_MANAGER, GPUSHARE),
     )
 }
-CHOSEN = [name for name in os.environ.get("SYSTEMS", ",".join(SYSTEMS)).split(",") if name != "kueue"]
+CHOSEN = programs.chosen(SYSTEMS)
 EXPECTED = Path(__file__).with_name("expected")
 
 
@@ -47,8 +46,8 @@ def result(
 ) -> Result:
     """What became of every shape."""
     folder = tmp_path_factory.mktemp(system.name)
-    files = {source.name: source.folder() for source in system.needs}
-    place = Place(control_plane, folder, f"systems-{system.name}", make_certificate(folder), files, [])
+    found_in = programs.SYSTEMS[system.name].folder()
+    place = Place(control_plane, folder, f"systems-{system.name}", make_certificate(folder), found_in, [])
     found = tried(system, place)
     tell(pytestconfig, system.name, found.seconds, found.memory_mib)
     return found
@@ -59,7 +58,7 @@ def test_outcomes(system: System, result: Result, *, update_golden: bool) -> Non
     golden = EXPECTED / f"{system.name}.txt"
     text = table(system, result)
     if update_golden:
-        golden.write_text(f"{first_line(system.needs[0])}\n\n{text}")
+        golden.write_text(f"{programs.first_line(programs.SYSTEMS[system.name])}\n\n{text}")
     assert text == golden.read_text().partition("\n\n")[2]
 
 

@@ -5,27 +5,34 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
-
-import yaml
+from typing import Final
 
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, UUIDS, Place, Running, System
+from .place import MODEL, UUIDS, Place, Running, System, pods_webhook
 from .shapes import DEVICE_MIB, DEVICES, Share
-from .sources import sources
 
 HEARTBEAT = "nvidia.com/node-device-heartbeat"
+EXTENDER: Final = {
+    "filterVerb": "filter",
+    "bindVerb": "bind",
+    "preemptVerb": "preempt",
+    "nodeCacheCapable": True,
+    "weight": 1,
+    "httpTimeout": "30s",
+    # Nodes report the first alone.
+    "managedResources": [
+        {"name": f"nvidia.com/vgpu-{name}", "ignoredByScheduler": name != "number"}
+        for name in ("number", "cores", "memory")
+    ],
+}
 
 
 @contextmanager
 def start(place: Place) -> Iterator[Running]:
-    """Run it with the extender and the webhook of its manifests, and the runtime class that its pods need."""
-    files = place.files["vgpu-manager"]
-    [scheduler] = _objects(place, "vgpu-manager-scheduler.yaml", "ConfigMap")
-    [extender] = yaml.safe_load(scheduler["data"]["config.yaml"])["extenders"]
-    [webhook] = _objects(place, "vgpu-manager-webhook.yaml", "MutatingWebhookConfiguration")
+    """Run it as its manifests do, with the runtime class that its pods need."""
+    webhook = pods_webhook("vgpu-manager-webhook-mutate", "mutatepod.vgpu-manager.io", ["v1beta1"])
     port, webhook_port = free_ports(2)
     register = [
         {
@@ -53,11 +60,11 @@ def start(place: Place) -> Iterator[Running]:
     with ExitStack() as running:
         running.enter_context(place.node(resources, {"annotations": annotations}))
         kubeconfig = f"--kubeconfig={place.plane.kubeconfig}"
-        running.enter_context(place.run([files / "bin/scheduler", kubeconfig, f"--server-bind-port={port}"]))
+        running.enter_context(place.run([place.programs / "scheduler", kubeconfig, f"--server-bind-port={port}"]))
         running.enter_context(
             place.run(
                 [
-                    files / "bin/webhook",
+                    place.programs / "webhook",
                     "--scheduler-name=vgpu-scheduler",
                     f"--server-bind-port={webhook_port}",
                     f"--cert-dir={place.certificate.certificate.parent}",
@@ -66,7 +73,7 @@ def start(place: Place) -> Iterator[Running]:
             )
         )
         running.enter_context(
-            place.kube_scheduler("vgpu-scheduler", {**extender, "urlPrefix": f"http://127.0.0.1:{port}/scheduler"})
+            place.kube_scheduler("vgpu-scheduler", {**EXTENDER, "urlPrefix": f"http://127.0.0.1:{port}/scheduler"})
         )
         url = f"https://127.0.0.1:{webhook_port}/pods/mutate"
         yield Running(given, webhook, url, lambda: place.annotate_node({HEARTBEAT: _now()}))
@@ -85,13 +92,8 @@ def given(pod: Object) -> dict[str, Share]:
     return found
 
 
-def _objects(place: Place, file: str, kind: str) -> list[dict[str, Any]]:
-    text = (place.files["vgpu-manager"] / "deploy" / file).read_text()
-    return [each for each in yaml.safe_load_all(text) if each and each["kind"] == kind]
-
-
 def _now() -> str:
     return f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-VGPU_MANAGER = System("vgpu-manager", "vgpu-manager", (sources()["vgpu-manager"],), start)
+VGPU_MANAGER = System("vgpu-manager", "vgpu-manager", start)

@@ -1,51 +1,79 @@
 """Volcano with the plugin `deviceshare`: scheduler, controllers, and the webhook for pods."""
 
+import datetime as dt
 import os
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import yaml
 
+from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, Place, Running, System, shares
+from . import programs
+from .place import MODEL, Place, Running, System, pods_webhook, shares
 from .shapes import Share
-from .sources import sources
 
-CHART = "installer/helm/chart/volcano"
+DEFINITIONS: Final = ("crd/bases", "charts/jobflow/crd/bases")
 REGISTER = "volcano.sh/node-vgpu-register"
+HANDSHAKE = "volcano.sh/node-vgpu-handshake"
+REPORTS = 10.0
+"""Seconds from one report of the device plugin to the next. After a minute without, the Node has no devices."""
 WEBHOOK = "volcano-admission-service-pods-mutate"
 GROUP = "scheduling.volcano.sh/v1beta1"
 PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 GPU_GROUP = "gpu"
 ACCOUNT = Path("/run/secrets/kubernetes.io/serviceaccount")
+DEVICES: Final = {
+    "resourceCountName": "volcano.sh/vgpu-number",
+    "resourceMemoryName": "volcano.sh/vgpu-memory",
+    "resourceMemoryPercentageName": PERCENTAGE,
+    "resourceCoreName": "volcano.sh/vgpu-cores",
+    "defaultMemory": 0,
+    "defaultCores": 0,
+    "defaultGPUNum": 1,
+    "deviceSplitCount": 10,
+    "deviceMemoryScaling": 1,
+    "deviceCoreScaling": 1,
+    "gpuMemoryFactor": 1,
+}
+"""What its device plugin's installation configures."""
+TIERS: Final = (
+    ("priority", "gang", "conformance"),
+    ("overcommit", "drf", "deviceshare", "predicates", "proportion", "nodeorder", "binpack"),
+)
+"""The plugins of its chart, and where its user guide of vGPU adds the one that shares devices."""
+OPTIONS: Final[Mapping[str, Object]] = {
+    "gang": {"enablePreemptable": False},
+    "drf": {"enablePreemptable": False},
+    "deviceshare": {"arguments": {"deviceshare.VGPUEnable": True}},
+}
 
 
 @contextmanager
 def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
-    """Run it with the definitions and the configuration of its chart, and what its device plugin's installation adds.
+    """Run it with its definitions, configured as by its chart, and with what its device plugin's installation adds.
 
     Args:
         place: where.
         percentages: the Node offers percentages of memory, too, as administrators can have it: no device plugin does.
     """
-    files = place.files["volcano"]
-    chart = files / CHART
-    place.create_all(chart / "crd/bases")
-    place.create_all(chart / "charts/jobflow/crd/bases")
+    files = programs.VOLCANO.files() / "installer/helm/chart/volcano"
+    for definitions in DEFINITIONS:
+        place.create_all(files / definitions)
     place.namespaces("volcano-system")
-    plugin = place.files["volcano-plugin"] / "deployments/static/volcano-vgpu-device-plugin.yml"
-    for manifest in yaml.safe_load_all(plugin.read_text()):
-        if manifest and manifest["kind"] == "ConfigMap":
-            place.created(manifest)
+    config_map = {"name": "volcano-vgpu-device-config", "namespace": "kube-system"}
+    data = {"device-config.yaml": yaml.safe_dump({"nvidia": DEVICES})}
+    place.created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": config_map, "data": data})
     # By default its chart installs no webhook for pods.
-    option = "custom.enabled_admissions=/pods/mutate"
-    [webhook] = place.rendered("volcano", CHART, "templates/webhooks.yaml", "--set", option)
-    program = files / "bin"
+    webhook = pods_webhook(WEBHOOK, "mutatepod.volcano.sh")
+    program = place.programs
     kubeconfig = f"--kubeconfig={place.plane.kubeconfig}"
     scheduler, healthz, controllers, port, health = free_ports(5)
     resources = {
@@ -57,7 +85,7 @@ def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
         resources[PERCENTAGE] = 100 * len(place.uuids)
     register = "".join(f"{uuid},10,{place.device_mib},{MODEL},true,hami-core:" for uuid in place.uuids)
     with ExitStack() as running:
-        running.enter_context(place.node(resources, {"annotations": {REGISTER: register}}))
+        running.enter_context(place.node(resources, {"annotations": {REGISTER: register, HANDSHAKE: _now()}}))
         running.enter_context(
             place.run(
                 [
@@ -75,7 +103,7 @@ def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
                     *_in_cluster(place),
                     program / "scheduler",
                     kubeconfig,
-                    f"--scheduler-conf={_configuration(place, chart)}",
+                    f"--scheduler-conf={_configuration(place)}",
                     "--leader-elect=false",
                     f"--listen-address=127.0.0.1:{scheduler}",
                     f"--healthz-address=127.0.0.1:{healthz}",
@@ -105,7 +133,7 @@ def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
                 ]
             )
         )
-        # A Node that it has read before the first session has no devices until the Node changes.
+        running.enter_context(beside(lambda over: _report(place, over)))
         running.callback(_no_groups, place)
         yield Running(given, webhook, f"https://127.0.0.1:{port}/pods/mutate", lambda: _no_groups(place))
 
@@ -116,21 +144,26 @@ def given(pod: Object) -> dict[str, Share]:
 
 
 def _no_groups(place: Place) -> None:
-    """Without garbage collection, groups of pods that are gone fill the queue; a changed Node is read anew."""
+    """Without garbage collection, groups of pods that are gone fill the queue."""
     client = place.plane.client
     for group in client.list(GROUP, "podgroups", place.namespace):
         client.delete(GROUP, "podgroups", group["metadata"]["name"], place.namespace)
-    place.annotate_node({"systems/changed": str(os.urandom(4).hex())})
 
 
-def _configuration(place: Place, chart: Path) -> Path:
-    """The chart's, with sharing of devices as Volcano's user guide of vGPU switches it on."""
-    configuration = yaml.safe_load((chart / "config/volcano-scheduler.conf").read_text())
-    plugins = configuration["tiers"][1]["plugins"]
-    place_of = [plugin["name"] for plugin in plugins].index("predicates")
-    plugins.insert(place_of, {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}})
+def _report(place: Place, over: threading.Event) -> None:
+    """Do what its device plugin does. A Node that the scheduler has read before its first session has devices only then."""
+    while not over.wait(REPORTS):
+        place.annotate_node({HANDSHAKE: _now()})
+
+
+def _now() -> str:
+    return f"Reported {dt.datetime.now(dt.UTC):%Y.%m.%d %H:%M:%S}"
+
+
+def _configuration(place: Place) -> Path:
+    tiers = [{"plugins": [{"name": name, **OPTIONS.get(name, {})} for name in names]} for names in TIERS]
     file = place.folder / "volcano-scheduler.conf"
-    file.write_text(yaml.safe_dump(configuration))
+    file.write_text(yaml.safe_dump({"actions": "enqueue, allocate, backfill", "tiers": tiers}))
     return file
 
 
@@ -158,10 +191,9 @@ def _as_in_cluster(place: Place) -> dict[str, str]:
     return {**os.environ, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
 
-NEEDS = (sources()["volcano"], sources()["volcano-plugin"])
-VOLCANO = System("volcano", "volcano", NEEDS, start)
+VOLCANO = System("volcano", "volcano", start)
 REPORTED = {"keys": {"vgpu-memory-percentage": {"unreported": None}}}
 """The mapping where Nodes offer percentages: docs/mapping.md."""
 VOLCANO_WITH_PERCENTAGE = System(
-    "volcano-with-percentage", "volcano", NEEDS, partial(start, percentages=True), mapping=REPORTED
+    "volcano-with-percentage", "volcano", partial(start, percentages=True), mapping=REPORTED
 )
