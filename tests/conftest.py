@@ -48,7 +48,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs programs that Go builds, and begin with what takes longest."""
     for item in items:
-        if "built" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("node"):
+        elsewhere = item.get_closest_marker("node") or item.get_closest_marker("systems")
+        if "built" in getattr(item, "fixturenames", ()) and not elsewhere:
             item.add_marker("controlplane")
     items[:] = in_order(items)
 

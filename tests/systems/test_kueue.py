@@ -43,6 +43,8 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The count and the memory of each device, in MiB: of the target first."""
 MEMORY: Final = "gpu.memory"
+UNAVAILABLE: Final = re.compile(r"resource volcano\.sh/vgpu-(?:number|memory) unavailable")
+"""Which of two it names is chance: Kueue goes through a map."""
 BLOCK: Final = re.compile(r"^  ```yaml\n(  resources:\n    transformations:\n.*?)^  ```$", re.MULTILINE | re.DOTALL)
 
 
@@ -145,7 +147,7 @@ def seen(place: Place, name: str) -> str | None:
         return None
     for condition in made.get("status", {}).get("conditions", ()):
         if (condition["type"], condition["status"]) == ("QuotaReserved", "False"):
-            return f"pending: {condition['message']}"
+            return f"pending: {UNAVAILABLE.sub('a resource of Volcano unavailable', condition['message'])}"
     share = given(place, name)
     if share is None:
         return None

@@ -1,7 +1,9 @@
 """Volcano with the plugin `deviceshare`: scheduler, controllers, and the webhook for pods."""
 
+import datetime as dt
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -10,6 +12,7 @@ from typing import Final
 
 import yaml
 
+from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
@@ -19,6 +22,9 @@ from .shapes import Share
 
 DEFINITIONS: Final = ("crd/bases", "charts/jobflow/crd/bases")
 REGISTER = "volcano.sh/node-vgpu-register"
+HANDSHAKE = "volcano.sh/node-vgpu-handshake"
+REPORTS = 10.0
+"""Seconds from one report of the device plugin to the next. After a minute without, the Node has no devices."""
 WEBHOOK = "volcano-admission-service-pods-mutate"
 GROUP = "scheduling.volcano.sh/v1beta1"
 PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
@@ -79,7 +85,7 @@ def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
         resources[PERCENTAGE] = 100 * len(place.uuids)
     register = "".join(f"{uuid},10,{place.device_mib},{MODEL},true,hami-core:" for uuid in place.uuids)
     with ExitStack() as running:
-        running.enter_context(place.node(resources, {"annotations": {REGISTER: register}}))
+        running.enter_context(place.node(resources, {"annotations": {REGISTER: register, HANDSHAKE: _now()}}))
         running.enter_context(
             place.run(
                 [
@@ -127,7 +133,7 @@ def start(place: Place, *, percentages: bool = False) -> Iterator[Running]:
                 ]
             )
         )
-        # A Node that it has read before the first session has no devices until the Node changes.
+        running.enter_context(beside(lambda over: _report(place, over)))
         running.callback(_no_groups, place)
         yield Running(given, webhook, f"https://127.0.0.1:{port}/pods/mutate", lambda: _no_groups(place))
 
@@ -138,11 +144,20 @@ def given(pod: Object) -> dict[str, Share]:
 
 
 def _no_groups(place: Place) -> None:
-    """Without garbage collection, groups of pods that are gone fill the queue; a changed Node is read anew."""
+    """Without garbage collection, groups of pods that are gone fill the queue."""
     client = place.plane.client
     for group in client.list(GROUP, "podgroups", place.namespace):
         client.delete(GROUP, "podgroups", group["metadata"]["name"], place.namespace)
-    place.annotate_node({"systems/changed": str(os.urandom(4).hex())})
+
+
+def _report(place: Place, over: threading.Event) -> None:
+    """Do what its device plugin does. A Node that the scheduler has read before its first session has devices only then."""
+    while not over.wait(REPORTS):
+        place.annotate_node({HANDSHAKE: _now()})
+
+
+def _now() -> str:
+    return f"Reported {dt.datetime.now(dt.UTC):%Y.%m.%d %H:%M:%S}"
 
 
 def _configuration(place: Place) -> Path:
