@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import strategies as st
-
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Vendor
 from webhook.quantity import Number, simplest
 
@@ -24,27 +22,6 @@ def requesting_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
         numbers = drawn(vendor, random_.choice(forms), random_)
         if numbers:
             yield pod_of(vendor, numbers, random_)
-
-
-@st.composite
-def drawn_pods(draw: st.DrawFn, vendor: Vendor, beside: Vendor | None = None) -> Json:
-    """A pod in the vendor's keys, of which one may be missing; `beside` it another container, in that vendor's keys."""
-    random_ = random.Random(draw(st.integers(0, 2**32)))
-    pod = next(requesting_pods(vendor, random_))
-    if beside is not None:
-        other = next(requesting_pods(beside, random_))
-        (main,) = (container for container in other["spec"]["containers"] if container["name"] == "main")
-        pod["spec"]["containers"].append(main | {"name": "second"})
-        for place in ("labels", "annotations"):
-            moved = {key.replace("main", "second"): text for key, text in other["metadata"][place].items()}
-            pod["metadata"][place] = moved | pod["metadata"][place]
-    for container in pod["spec"]["containers"]:
-        side = container.get("resources", {}).get("limits", {})
-        if len(side) > 1 and draw(st.integers(0, 2)) == 0:
-            missing = draw(st.sampled_from(sorted(side)))
-            left = {name: text for name, text in side.items() if name != missing}
-            container["resources"] = {"limits": left, "requests": dict(left)}
-    return pod
 
 
 def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Number | str]:

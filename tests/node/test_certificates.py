@@ -85,12 +85,6 @@ def renewed(release: Release, name: str, names: list[str]) -> None:
     treated(release)
 
 
-def test_own(absent: Release) -> None:
-    """The replicas make it, keep it in a Secret, and publish its CA."""
-    absent.ensure()
-    treated(absent)
-
-
 def test_from_a_secret(absent: Release) -> None:
     """It is there before the release is installed, and renewed later."""
     names = [f"{RELEASE}.{NAMESPACE}.svc"]
