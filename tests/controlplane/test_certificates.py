@@ -98,12 +98,12 @@ class Site:
 
     def create(self) -> Answer:
         """A GPU pod that is treated, or refused."""
-        return self.plane.client.create(pod("p"), TEAM, dry_run=True)
+        return self.plane.client.create(pod("p", {"nvidia.com/gpumem": "3000"}), TEAM, dry_run=True)
 
     def treated(self) -> bool:
         """Whether such a pod is."""
         answer = self.create()
-        return answer.status == 201 and "nvidia.com/gpumem" in str(answer.body["spec"])
+        return answer.status == 201 and answer.body["spec"]["schedulerName"] == "hami-scheduler"
 
 
 class Replica:

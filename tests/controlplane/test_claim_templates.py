@@ -3,16 +3,13 @@
 import asyncio
 import contextlib
 import itertools
-import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
-from benchmarks import claims
 from tests.waiting import PATIENCE, alongside, until
 from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import Answer, Api
@@ -234,21 +231,6 @@ async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team:
         await templates.collect()
         await until(lambda: not known(templates, team))
         assert stored(control_plane, team) == []
-
-
-def test_templates_and_calls_of_many_pods(control_plane: ControlPlane, tmp_path: Path) -> None:
-    """One template for each request in each namespace, one call for each, none for a known one: as the benchmark counts."""
-    load = claims.Load(requests=6, namespaces=2, rate=math.inf, rounds=1, reviews=50)
-    claims.prepare(control_plane, load)
-    with claims.serving(control_plane, tmp_path) as server:
-        outcome = claims.measure(control_plane, server, tmp_path, load)
-    assert (outcome.templates, outcome.creations, outcome.calls) == (12, 12, 0)
-    assert {target: [each.reviews for each in samples] for target, samples in outcome.known.items()} == {
-        claims.CLAIMS: [50],
-        claims.OTHER: [50],
-    }
-    for team in (*load.names(claims.CLAIMS), *load.names(claims.OTHER), claims.OWN):
-        control_plane.client.delete("v1", "namespaces", team).accepted()
 
 
 class Gateless(OwnPlane):

@@ -13,6 +13,7 @@ from tests.controlplane.client import Object
 from tests.controlplane.objects import namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from webhook.cli import main
+from webhook.cluster.configuration.config_maps import SETTINGS_NAME
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
@@ -45,6 +46,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A namespace that has not opted in, with workloads, their pods, and pods of a controller that nobody knows."""
     client = control_plane.client
     control_plane.create_namespace(namespace(TEAM))
+    client.create(settings("bareDevices: share\n"), TEAM)
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}).accepted()
     template = {"metadata": {"labels": APP}, "spec": pod("train")["spec"]}
     spec = {"replicas": 0, "selector": {"matchLabels": APP}, "template": template}
@@ -101,12 +103,12 @@ def test_what_runs_there(plane: ControlPlane) -> None:
 
 def test_settings_in_force(plane: ControlPlane) -> None:
     """The policy is that of the cluster's ConfigMaps; ``--set`` changes it."""
-    plane.client.create(settings("bareDevices: whole\n"), TEAM).accepted()
+    plane.client.patch("v1", "configmaps", SETTINGS_NAME, settings("bareDevices: whole\n"), TEAM).accepted()
     try:
         whole = json.loads(preview(plane, "-n", TEAM, "-o", "json").stdout)
         share = json.loads(preview(plane, "-n", TEAM, "-o", "json", "--set", "bareDevices=share").stdout)
     finally:
-        plane.client.delete("v1", "configmaps", "vgpu-webhook-settings", TEAM)
+        plane.client.patch("v1", "configmaps", SETTINGS_NAME, settings("bareDevices: share\n"), TEAM).accepted()
     assert "default filled" not in whole["effects"]
     assert share["effects"]["default filled"] == 4
 
