@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer, Client
@@ -92,11 +93,14 @@ def _fate(answer: Answer) -> Fate:
     return Fate.DENIED if "webhook" in answer.message else Fate.UNANSWERED
 
 
+SHARE: Final = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
+
+
 def gpu_pod(name: str, limits: dict[str, str] | None = None) -> dict[str, object]:
-    """A pod that requests a GPU."""
+    """A pod that requests a share of a GPU, whatever the settings are."""
     container = {
         "name": "main",
         "image": "registry.example/main:1",
-        "resources": {"limits": {"nvidia.com/gpu": "1"} if limits is None else limits},
+        "resources": {"limits": SHARE if limits is None else limits},
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
