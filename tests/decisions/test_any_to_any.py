@@ -87,8 +87,8 @@ SOURCES = [name for name in VENDORS if POLICY.vendors[name].claim is None]
 
 REQUESTS = 5
 """Requests of each pair."""
-BY_NAME = {"mig": "dra-nvidia-mig"}
-"""Who writes a request by the name that its keys have, whatever its size is."""
+ALWAYS = {"mig": "dra-nvidia-mig", "nvidia": "kunlun"}
+"""A target that writes a request by the name that its keys have, and one that the source's defaults decide about."""
 
 
 @cache
@@ -196,10 +196,10 @@ def test_the_matrix_says_what_becomes_of_pods(source: str, most: int) -> None:
     """Written where all probes are written as pods for the target, denied where all are denied; else it depends."""
     table = {pair.target: pair.outcome for pair in pairs(POLICY, source)}
     assert table.keys() == {name for name in VENDORS if POLICY.vendors[name].target} - {source}
-    for target in table.keys() & {*partners(source, VENDORS, most), BY_NAME.get(source)}:
+    for target in table.keys() & {*partners(source, VENDORS, most), ALWAYS.get(source)}:
         policy = policy_between(source, target)
         vendors = policy.vendors[source], policy.vendors[target]
-        tried = [container for container, _ in probes(vendors[0], policy.largest_card)]
+        tried = [container for container, _ in probes(vendors[0], defaults_for(*vendors, {})[0], policy.largest_card)]
         written = {translated(pod_with(container), target, policy)[1].allowed for container in tried}
         names = [{name for name, _ in resource_names(vendor)} for vendor in vendors]
         if names[0] & names[1]:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from webhook.admission.collect import ContainerRequest
+from webhook.admission.overrides import defaults_for
 from webhook.admission.settle import ceilings, named_row
 from webhook.admission.survey import ContainerKeys
 from webhook.cli.terminal import columns
@@ -16,6 +17,7 @@ from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Binding, Vendor
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.values import Defaults
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.reasons import Denied
 from webhook.request import UNLIMITED, Request
@@ -34,7 +36,7 @@ class VendorPair(NamedTuple):
     target: str
 
 
-def probes(source: Vendor, largest_card: int) -> Iterator[tuple[ContainerRequest, Request]]:
+def probes(source: Vendor, defaults: Defaults, largest_card: int) -> Iterator[tuple[ContainerRequest, Request]]:
     """Yield the different requests, and names with a size, that the probes of a vendor are read as; none below a maximum."""
     keys, listed = source.keys, [f"{{{name}}}" for name, each in source.variables.items() if each.rows or each.write]
     amounts = {"memory", "cores"} if source.annotation_keys else set()
@@ -46,7 +48,7 @@ def probes(source: Vendor, largest_card: int) -> Iterator[tuple[ContainerRequest
         if not requests or open_name or any(True for _ in ceilings(container)):
             continue
         try:
-            request = read(source, key_values, {}, largest_card, _KEYS.name).request
+            request = read(source, key_values, defaults, largest_card, _KEYS.name).request
         except Denied:
             continue
         probe = request, *(entry.binding for entry in key_values.values() if entry.binding)
@@ -64,7 +66,7 @@ def pairs(policy: Policy, only: str | None = None) -> Iterator[VendorPair]:
         for dimension in (None, *vendor.document.drop):
             request = request if dimension is None else replace(request, **{dimension: UNLIMITED})
             try:
-                return bool(write(vendor, request, {}, policy.largest_card, _KEYS.name, named=named))
+                return bool(write(vendor, request, vendor.defaults, policy.largest_card, _KEYS.name, named=named))
             except NoEquivalent:
                 continue
         return False
@@ -73,9 +75,12 @@ def pairs(policy: Policy, only: str | None = None) -> Iterator[VendorPair]:
     for source in policy.vendors.values():
         if source.claim is not None or only not in {None, source.name}:
             continue
-        tried = [*probes(source, policy.largest_card)]
+        tried: dict[tuple[str, ...], list[tuple[ContainerRequest, Request]]] = {}
         for target in (each for each in policy.vendors.values() if each.target and each is not source):
-            found = {written(target.name, request, named_row(container, target)) for container, request in tried}
+            defaults, _ = defaults_for(source, target, {})
+            if (filled := tuple(defaults)) not in tried:
+                tried[filled] = [*probes(source, defaults, policy.largest_card)]
+            found = {written(target.name, each, named_row(container, target)) for container, each in tried[filled]}
             outcome = "depends on the amount" if len(found) > 1 else "written" if True in found else "denied"
             shared = not names[source.name].isdisjoint(names[target.name])
             yield VendorPair(source.name, "only one is active" if shared else outcome, target.name)
