@@ -397,6 +397,8 @@ class Reader(Generic[T, V]):
             metadata = _decode_identity(mended(text)).metadata
         except UNDECODABLE:
             metadata = {}
+        if isinstance(error, UNDECODABLE):
+            error = error.with_traceback(None)  # its frames have the whole page
         namespace, name, version = (_text(metadata.get(key)) for key in ("namespace", "name", "resourceVersion"))
         return Unread(self._kind, namespace, name, version, why(error), partly, error)
 
