@@ -1,7 +1,14 @@
-"""Texts for messages: cut to a length, and without hidden characters, because what a user writes has any."""
+"""Texts for messages: cut to a length, and without hidden characters, because what a user writes has any.
+
+The text of an unforeseen error may quote its input, so only the type of the error and its places in the code are told.
+"""
 
 import re
-from typing import Final
+import traceback
+from typing import Any, Final
+
+MAX_FRAMES: Final = 12
+"""Innermost frames of an error that are logged: enough to find it, bounded against endless recursion."""
 
 _HIDDEN: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff9-\ufffb"
@@ -26,3 +33,11 @@ def shown(text: str) -> str:
 def without_middle(text: str, most: int = 1000) -> str:
     """Shorten a text to about `most` characters by cutting its middle: the end often says what is wrong."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
+
+
+def error_fields(error: BaseException) -> dict[str, Any]:
+    """The fields to log about an unexpected error, the first of a group: its type and its traceback, innermost last."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
+    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}

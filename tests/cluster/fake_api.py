@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from webhook.cluster.client.api import Answer
+from webhook.cluster.client.api import Answer, Unread
 
 END: Final = object()
 """In a watch: the server ends it in good order. Without it the watch continues, silent."""
@@ -54,6 +54,7 @@ class FakeApi:
         *,
         otherwise: int = 404,
     ) -> None:
+        self.unread: list[Unread] = []
         self.requests: list[Request] = []
         self.objects: dict[str, dict[str, Any]] = {}
         self.before: Callable[[str, str], Answer | None] = lambda method, path: None

@@ -13,7 +13,14 @@ from yarl import URL
 import webhook
 from tests.waiting import PATIENCE, turns
 from webhook.cluster.client import connection
-from webhook.cluster.client.api import ConfigurationError, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.api import (
+    ConfigurationError,
+    OversizeError,
+    SilenceError,
+    StatusError,
+    UnreachableError,
+    UnreadableError,
+)
 from webhook.cluster.client.connection import Access, Connection
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -111,7 +118,7 @@ async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         return web.Response(body=b"x" * 1001)
 
     async with served(handler) as api:
-        with pytest.raises(UnreachableError, match="more than 1000 bytes"):
+        with pytest.raises(OversizeError, match="more than 1000 bytes"):
             await api.request("GET", "/api")
 
 
@@ -171,7 +178,7 @@ async def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading stops at a line beyond the bound, before all of it is in memory."""
     monkeypatch.setattr(connection, "MAX_LINE", 100_000)
     async with served(sending(b"x" * 99_999 + b"\n", *[b"x" * 30_000] * 5, end=False)) as api:
-        with pytest.raises(UnreachableError, match="a line of more than 100000 bytes"):
+        with pytest.raises(UnreadableError, match="a line of more than 100000 bytes"):
             await read(api)
 
 

@@ -13,7 +13,7 @@ from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from tests.waiting import alongside, turns, until
 from webhook.cluster.client import events
-from webhook.cluster.client.api import Answer, StatusError, UnreachableError
+from webhook.cluster.client.api import Answer, StatusError, UnreachableError, UnreadableError
 from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
@@ -100,7 +100,7 @@ async def test_a_record_that_cannot_be_read() -> None:
     """As no answer."""
     api = FakeApi()
     api.before = lambda method, path: Answer(200, b"<html>")
-    with pytest.raises(UnreachableError):
+    with pytest.raises(UnreadableError):
         await LastGood(api, PLACE).read()
 
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from tests.waiting import PATIENCE, turns
-from webhook.cluster.client.api import Answer, StatusError, UnreachableError
+from webhook.cluster.client.api import Answer, StatusError, UnreachableError, UnreadableError
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
 
 from .fake_api import FakeApi
@@ -139,8 +139,8 @@ async def test_no_such_namespace() -> None:
     [
         (refusal(403, "Forbidden"), StatusError),
         (refusal(503, "ServiceUnavailable", 1.0), StatusError),
-        (Answer(200, b"<html>"), UnreachableError),
-        (Answer(200, b"{}"), UnreachableError),
+        (Answer(200, b"<html>"), UnreadableError),
+        (Answer(200, b"{}"), UnreadableError),
     ],
 )
 async def test_trouble_is_reported_and_not_remembered(answer: Answer, error: type[Exception]) -> None:

@@ -13,7 +13,14 @@ import structlog
 
 from tests.captured_log import CapturedLog
 from tests.waiting import PATIENCE, running_ahead
-from webhook.cluster.client.api import Answer, ObjectMetadata, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.api import (
+    Answer,
+    ObjectMetadata,
+    SilenceError,
+    StatusError,
+    UnreachableError,
+    UnreadableError,
+)
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 from .fake_api import END, FakeApi
@@ -151,8 +158,7 @@ async def test_end_in_good_order() -> None:
         pytest.param(StatusError(410, "Expired", "too old"), id="instead of the watch"),
         pytest.param([event("ERROR", status(500, "InternalError")), END], id="another error within"),
         pytest.param(StatusError(504, "Timeout", "Too large resource version"), id="a version from the future"),
-        pytest.param([b'{"type": "ADDED", "object": {"metadata": []}}'], id="an event that cannot be read"),
-        pytest.param([b"<html>"], id="no JSON"),
+        pytest.param([UnreadableError("a line is too long")], id="a line that cannot be read"),
     ],
 )
 async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> None:

@@ -136,6 +136,11 @@ class Client:
         answer = parsed if isinstance(parsed, dict) else {"text": raw.decode(errors="replace")}
         return Answer(status, answer, read_warnings(warnings))
 
+    def send(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """Make one call with a body byte by byte as it is, and return the status and body of the answer likewise."""
+        status, raw, _ = self._exchange(method, path, body, self._headers("application/json"), CALL_TIMEOUT)
+        return status, raw
+
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str], seconds: float
     ) -> tuple[int, bytes, Iterable[str]]:

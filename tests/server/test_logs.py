@@ -10,16 +10,15 @@ import pytest
 from tests.server.harness import CLIENT, UID, call, connected, get, pod, request, review, serving
 from tests.waiting import until
 from webhook.server.logs import (
-    MAX_FRAMES,
     MAX_KINDS,
     MAX_MESSAGE,
     MAX_REVIEW_LINES,
     Lines,
     Throttle,
-    error_fields,
     make_logger,
     take_over,
 )
+from webhook.text import MAX_FRAMES, error_fields
 
 
 async def test_denial_is_logged_at_info() -> None:

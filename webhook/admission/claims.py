@@ -17,7 +17,7 @@ import msgspec
 from webhook.admission.decision import Plan
 from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import (
     MAX_SELECTED,
@@ -31,9 +31,9 @@ from webhook.mapping.requests.templates import (
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, QuantityText
-from webhook.quantity import QuantityError, parse_quantity
+from webhook.quantity import MAX_VALUE, Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import CLAIM_PREFIX, ClaimTemplate
+from webhook.request import CLAIM_PREFIX, MAX_DEVICES, ClaimTemplate
 from webhook.text import shorten
 
 MAX_CLAIM: Final = 63
@@ -211,7 +211,7 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
         return {}
     try:
         containers = _status.decode(text).containers.values()
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     with_claims = (container for container in containers if container.claim is not None)
     of_claims: dict[str, dict[str, _ContainerStatus]] = {}
@@ -246,12 +246,25 @@ def _request_in(container: _ContainerStatus, vendor: Vendor, policy: Policy) -> 
         Denied: the keys mean nothing.
     """
     entries = tuple(
-        KeyValue(key.name, name, text, 0 if key.kind == "text" else claim_number(key, text))
+        KeyValue(key.name, name, text, 0 if key.kind == "text" else _written_number(key, text))
         for key in vendor.keys.values()
         if (text := container.written.get(name := key.spellings[0].text)) is not None
     )
     reading = read(vendor, {entry.key_name: entry for entry in entries}, {}, policy.largest_card, "")
     return DeviceRequest(entries, reading.request.whole)
+
+
+def _written_number(key: Key, text: str) -> Number:
+    """The number of a claim's key; it is whole, and at least one device.
+
+    Raises:
+        QuantityError: this webhook does not write it.
+    """
+    number = claim_number(key, text)
+    least, most = (1, MAX_DEVICES) if "devices" in key.dimensions else (0, MAX_VALUE)
+    if not isinstance(number, int) or not least <= number <= most:
+        raise QuantityError(text, "is no number of a claim")
+    return number
 
 
 def own_claims(pod: Pod, policy: Policy) -> dict[str, OwnClaim]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from webhook.cli.terminal import Failure
+from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Simulated
@@ -150,7 +151,7 @@ def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
 
 
 def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Found]]") -> _Found:
-    """Run a task with the API server of these options, and the webhook's own namespace there.
+    """Run a task with the API server of these options, and the webhook's own namespace there; name what was not read.
 
     Raises:
         Failure: no cluster is configured, or it cannot be read.
@@ -159,12 +160,15 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
 
     from webhook.cluster.client.api import ApiError
     from webhook.cluster.client.connection import connect, release_namespace_of
+    from webhook.doctor.result import first_of
 
     async def run() -> _Found:
         api = await connect(source.kubeconfig, source.context)
         try:
             return await task(api, release_namespace_of(source.release_namespace))
         finally:
+            for line in first_of([*dict.fromkeys(map(str, api.unread))]):
+                click.echo(f"warning: {shown(line)}", err=True)
             await api.close()
 
     try:

@@ -30,12 +30,15 @@ from webhook.cluster.client.api import (
     SharedRequests,
     StatusError,
     UnreachableError,
+    UnreadableError,
     is_temporary,
+    read_as,
 )
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
 from webhook.pod import ENDED, PodClaim
 from webhook.request import CLAIM_API, CLAIM_PREFIX, ClaimTemplate, template_name
+from webhook.text import error_fields
 
 GROUP: Final = f"/apis/{CLAIM_API}"
 RESOURCE: Final = "resourceclaimtemplates"
@@ -113,8 +116,14 @@ class _PodView(NamedTuple):
     waiting: tuple[str, ...] = ()
 
 
-_decode = msgspec.json.Decoder(_TemplateObject).decode
+_decode_template = msgspec.json.Decoder(_TemplateObject).decode
 _decode_pod = msgspec.json.Decoder(ClaimingPod).decode
+
+
+def _decode(body: bytes) -> tuple[ObjectMetadata, str]:
+    """The metadata of a template, and the name that its content has."""
+    found = _decode_template(body)
+    return found.metadata, template_name(found.spec)
 
 
 def _pod_view(pod: ClaimingPod) -> _PodView:
@@ -161,6 +170,7 @@ class ClaimTemplates:
     Attributes:
         templates, pods: have to be run.
         counts: what became of requests: `created`, `existed`, `refused`, `late`, `repaired`, `deleted`.
+        bugs: how many unforeseen errors there were in repairs.
     """
 
     def __init__(
@@ -174,6 +184,7 @@ class ClaimTemplates:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.bugs = 0
         self._api = api
         self._log = log
         self._templates_in = templates_in
@@ -260,17 +271,19 @@ class ClaimTemplates:
             if existed:
                 answer = await self._api.request("GET", f"{path}/{needed.name}")
             try:
-                found = _decode(answer.accepted())
+                found, name = read_as(path, answer.accepted(), _decode)
+            except UnreadableError as error:
+                raise RefusedError(_planted(needed.name)) from error
             except StatusError as error:
                 if is_temporary(error) or (existed and error.status == HTTPStatus.NOT_FOUND):
                     raise
                 message = f"the API server refuses the ResourceClaimTemplate {needed.name}: {error.message or error}"
                 raise RefusedError(message) from error
-            if template_name(found.spec) == needed.name:
+            if name == needed.name:
                 return "existed" if existed else "created"
             if existed:
                 raise RefusedError(_planted(needed.name))
-            await self._delete(path, needed.name, found.metadata.uid)
+            await self._delete(path, needed.name, found.uid)
             raise RefusedError(_changed_by_server(needed.name))
 
     async def run(self) -> None:
@@ -295,15 +308,18 @@ class ClaimTemplates:
             namespace, _, name = pod.partition("/")
             try:
                 answer = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
-                needed = self._templates_in(_decode_pod(answer.accepted()).metadata)
+                needed = self._templates_in(read_as(pod, answer.accepted(), _decode_pod).metadata)
                 absent = set(self._missing(pod))
                 missing = [each for each in needed if each.name in absent]
                 await self.provide(namespace, missing)
                 self.counts["repaired"] += len(missing)
             except UnreachableError:
                 return  # the watches report that
-            except (StatusError, RefusedError, msgspec.DecodeError) as error:
+            except (StatusError, RefusedError, UnreadableError) as error:
                 self._log.warning("template_not_repaired", pod=pod, error=str(error))
+            except Exception as error:  # noqa: BLE001  (the other pods are repaired)
+                self.bugs += 1
+                self._log.error("bug", task="repair", pod=pod, **error_fields(error))
 
     def _missing(self, pod: str) -> Iterator[str]:
         namespace = pod.partition("/")[0]

@@ -120,7 +120,8 @@ class Namespaces:
 
         Raises:
             StatusError: the server answers with an error; 404 if there is no such namespace.
-            UnreachableError: there is no answer, or none that can be decoded.
+            UnreachableError: there is no answer.
+            UnreadableError: there is none that can be decoded.
         """
         known = self.lookup(name)
         if known is not None:

@@ -26,8 +26,10 @@ from webhook.cluster.client.api import (
     Object,
     ObjectMetadata,
     StatusError,
+    UnreadableError,
     apply_bare,
     owner_reference,
+    read_as,
     replace_object,
 )
 from webhook.cluster.client.reflector import Reflector, WatchConfig
@@ -43,6 +45,9 @@ _ABSENT: Final = ""
 
 _ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Errors whose message may repeat what was sent."""
+
+
+_decode = msgspec.json.Decoder(Object).decode
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -173,11 +178,11 @@ class SecretStore:
             StoreError: the answer contains none.
         """
         try:
-            found = msgspec.json.decode(answer.accepted(), type=Object)
+            found = read_as(self._path, answer.accepted(), _decode)
             self._found, self._version = found, str(found["metadata"]["resourceVersion"])
         except StatusError as error:
             raise StoreError(self._place, _why(error)) from None
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (UnreadableError, KeyError, TypeError):
             raise StoreError(self._place, "the API server's answer is not a Secret") from None
 
 

@@ -24,7 +24,9 @@ from webhook.cluster.client.api import (
     Object,
     StatusError,
     UnreachableError,
+    UnreadableError,
     list_objects,
+    read_as,
     read_object,
 )
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
@@ -89,7 +91,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
     """
     try:
         server: str | Missing = (await read_object(api, "/version", _Version)).git_version
-    except UnreachableError as error:
+    except (UnreachableError, UnreadableError) as error:
         return ClusterFacts(now, release, Missing(str(error)), reachable=False)
     except StatusError as error:
         server = Missing(str(error))
@@ -167,11 +169,13 @@ async def _as_dry_run(api: Api, path: str, manifest: Object, kind: type[T]) -> t
     body = msgspec.json.encode(manifest)
     answer = await api.request("POST", path, query={"dryRun": "All"}, body=body, seconds=LIST_SECONDS)
     try:
-        return msgspec.json.decode(answer.accepted(), type=kind), answer.status, ""
+        return (
+            read_as("the answer to a dry run", answer.accepted(), msgspec.json.Decoder(kind).decode),
+            answer.status,
+            "",
+        )
     except StatusError as error:
         return None, error.status, error.message or str(error)
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
 
 
 async def collect_readiness(
@@ -284,7 +288,8 @@ async def read_reported(api: Api, release: str, now: dt.datetime) -> list[Report
 
     Raises:
         StatusError: the server answers with an error.
-        UnreachableError: there is no answer, or none that can be decoded.
+        UnreachableError: there is no answer.
+        UnreadableError: there is none that can be decoded.
     """
     found = [
         event

@@ -6,7 +6,7 @@ After the first complete read, no review depends on the cluster's availability: 
 import asyncio
 import itertools
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -73,6 +73,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
+from webhook.replica.background import Background
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import (
     LOOPBACK,
@@ -234,22 +235,28 @@ class InCluster:
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
         self._log = log
 
-    async def run(self) -> None:
-        """Follow the cluster until cancelled.
+    async def run(self, background: Background) -> None:
+        """Follow the cluster until cancelled; a part of the work that fails starts again, and the others go on.
 
         The webhook configuration is written only after everything was read, and the CAs for callers are known.
         """
+        work = {f"watch of {name}": reflector.run for name, reflector in self._followed().items()}
+        work |= {"configuration": self._live.run, "version": self._image_volumes.run, "events": self._events.run}
+        if self._owner_events is not None:
+            work["owner events"] = self._owner_events.run
+        if self._claim_templates is not None:
+            work["claim templates"] = self._claim_templates.run
+        work |= {"first reading": self._first_reading, "registration": partial(self._register, background)}
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._first_reading())
-            for reflector in self._followed().values():
-                tasks.create_task(reflector.run())
-            for each in (self._live, self._image_volumes, self._events, self._owner_events, self._claim_templates):
-                if each is not None:
-                    tasks.create_task(each.run())
-            await self.synced()
-            await self._certificates.published.wait()
+            for name, run in work.items():
+                tasks.create_task(background.keep(name, run))
+
+    async def _register(self, background: Background) -> None:
+        await self.synced()
+        await self._certificates.published.wait()
+        async with asyncio.TaskGroup() as tasks:
             for reconciler in self._reconcilers:
-                tasks.create_task(reconciler.run())
+                tasks.create_task(background.keep(f"registration of {reconciler.desired.kind.kind}", reconciler.run))
             await self._certificates.served()
             for reconciler in self._reconcilers:
                 reconciler.check()
@@ -398,6 +405,11 @@ class InCluster:
         known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)
         what = "Since the API server was last heard of a kind."
         yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
+        unreadable: Counter[str] = Counter()
+        for name, reflector in self._reflectors():
+            unreadable[name] += reflector.unreadable
+        what = "Objects that could not be read, or not as a whole, by kind."
+        yield counter("vgpu_webhook_unreadable_objects", what, ("kind",), unreadable.items())
         yield from policy_metrics(self._live.outcome, self._live.faults)
         what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
         yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
@@ -422,6 +434,19 @@ class InCluster:
         if self._secret is not None:
             followed["secret"] = self._secret.reflector
         return followed
+
+    def _reflectors(self) -> Iterator[tuple[str, Reflector[Any, Any]]]:
+        """All reflectors, by the name in metrics."""
+        yield from self._followed().items()
+        yield from (("configmaps", reflector) for reflector in self._live.sources.reflectors)
+        if self._claim_templates is not None:
+            yield "resourceclaimtemplates", self._claim_templates.templates
+            yield "pods", self._claim_templates.pods
+
+    def bugs(self) -> int:
+        """How many unforeseen errors there were about what is followed."""
+        templates = self._claim_templates
+        return sum(reflector.bugs for _, reflector in self._reflectors()) + (0 if templates is None else templates.bugs)
 
     def _namespaces_changed(self) -> None:
         for reconciler in self._reconcilers:
@@ -450,12 +475,10 @@ class InCluster:
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         """The seconds since the API server was last heard of each kind; None: not yet."""
-        yield from ((name, reflector.age) for name, reflector in self._followed().items())
-        ages = [reflector.age for reflector in self._live.sources.reflectors]
-        yield "configmaps", max((age for age in ages if age is not None), default=None)
-        if self._claim_templates is not None:
-            yield "resourceclaimtemplates", self._claim_templates.templates.age
-            yield "pods", self._claim_templates.pods.age
+        ages: dict[str, list[float]] = {}
+        for name, reflector in self._reflectors():
+            ages.setdefault(name, []).extend([] if reflector.age is None else [reflector.age])
+        yield from ((name, max(each, default=None)) for name, each in ages.items())
 
     def _in_force(self, policy: Policy) -> None:
         if self._live.ready.is_set():  # before that, no pod was answered

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ from webhook.admission import decide
 from webhook.admission.decision import PodSecurityLevel
 from webhook.admission.judge import judge_pod
 from webhook.mapping.model.policy import Policy
+from webhook.replica.background import Background
 from webhook.replica.certificates import Certificates
 from webhook.server import logs
 from webhook.server.listener import (
@@ -39,7 +41,7 @@ from webhook.server.listener import (
     raise_descriptors,
     within,
 )
-from webhook.server.logs import ReviewLines, error_fields
+from webhook.server.logs import ReviewLines
 from webhook.server.metrics import Metrics, ReviewMetrics, connection_metrics, log_metric, ready_metric, settle_memory
 from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
 from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
@@ -217,8 +219,13 @@ Announce: TypeAlias = Callable[[Addresses, str], None]
 
 
 @asynccontextmanager
-async def running(service: Service, options: Options) -> AsyncIterator[Addresses]:
+async def running(service: Service, options: Options, background: Background | None = None) -> AsyncIterator[Addresses]:
     """Run a listening server, without signals or drain: for `serve`, and for tests.
+
+    Args:
+        service: its parts.
+        options: of it.
+        background: what runs beside it, whose errors are counted, too.
 
     Raises:
         OSError: an endpoint is not available.
@@ -226,6 +233,8 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     metrics = Metrics(service.in_flight)
     certificates = service.certificates
     metrics.also(certificates.metrics)
+    if background is not None:
+        metrics.also_bugs(lambda: background.bugs)
     limits = options.limits
 
     def handler(kind: type[M], decide: Decide, counts: ReviewMetrics, log: FilteringBoundLogger) -> M:
@@ -250,6 +259,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     if cluster is not None:
         checks["cluster"] = cluster.closed
         metrics.also(cluster.metrics)
+        metrics.also_bugs(cluster.bugs)
     metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
     reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
@@ -285,10 +295,11 @@ async def serve_until_stopped(service: Service, options: Options, announce: Call
     sys.setswitchinterval(SWITCH_INTERVAL)
     lifecycle = service.lifecycle
     options = replace(options, limits=within(options.limits, raise_descriptors()))
-    async with running(service, options) as addresses:
+    background = Background(service.log)
+    async with running(service, options, background) as addresses:
         loop.add_signal_handler(signal.SIGTERM, lifecycle.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: lifecycle.stop(hurry=True))
-        async with _following(service):
+        async with _following(service, background):
             if await _ready(service):
                 settle_memory()
                 announce(addresses)
@@ -301,19 +312,12 @@ async def serve_until_stopped(service: Service, options: Options, announce: Call
 
 
 @asynccontextmanager
-async def _following(service: Service) -> AsyncIterator[None]:
-    """Follow the cluster and renew the certificate meanwhile; an unexpected error is logged, and ends the server."""
-
-    def ended(task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            service.log.error("bug", **error_fields(error))
-            service.lifecycle.stop()
-
-    work = [service.certificates.run(), *([] if service.cluster is None else [service.cluster.run()])]
+async def _following(service: Service, background: Background) -> AsyncIterator[None]:
+    """Follow the cluster and renew the certificate meanwhile."""
+    work = [background.keep("certificates", service.certificates.run)]
+    if service.cluster is not None:
+        work.append(background.keep("cluster", partial(service.cluster.run, background)))
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
-    for task in tasks:
-        task.add_done_callback(ended)
     try:
         yield
     finally:

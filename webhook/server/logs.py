@@ -6,7 +6,6 @@ The text of an unforeseen error may quote its input, so only the type of the err
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Final
@@ -15,7 +14,7 @@ import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from webhook.text import shown
+from webhook.text import error_fields, shown
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -27,9 +26,6 @@ MAX_MESSAGE: Final = 256
 
 MAX_REVIEW_LINES: Final = 20
 """Denials, and would-be changes and denials, that get a line of their own each second; the metrics count them all."""
-
-MAX_FRAMES: Final = 12
-"""Innermost frames of an error that are logged: enough to find it, bounded against endless recursion."""
 
 
 class Lines:
@@ -75,12 +71,6 @@ def make_logger(level: str, file: BinaryIO) -> FilteringBoundLogger:
 
 def _encode(event: dict[str, Any], **_: Any) -> bytes:
     return shown(msgspec.json.encode(event).decode()).encode()
-
-
-def error_fields(error: BaseException) -> dict[str, Any]:
-    """The fields to log about an unexpected error: its type and its traceback, innermost last."""
-    frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
-    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
 @dataclass(slots=True)

@@ -102,6 +102,7 @@ class Metrics(Collector):
         self._seconds = _Distribution(SECONDS)
         self._bytes = _Distribution(BYTES)
         self._bugs = 0
+        self._bugs_beside: list[Callable[[], int]] = []
         self._http_errors: dict[int, int] = {}
         self._others: list[Callable[[], Iterator[Metric]]] = []
         self._registry = CollectorRegistry()
@@ -141,6 +142,10 @@ class Metrics(Collector):
         """Add metrics that another module counts."""
         self._others.append(others)
 
+    def also_bugs(self, others: Callable[[], int]) -> None:
+        """Add bugs that another module counts."""
+        self._bugs_beside.append(others)
+
     def validations(self) -> "ValidationMetrics":
         """Make the counts of the validating endpoint."""
         made = ValidationMetrics(self)
@@ -162,7 +167,8 @@ class Metrics(Collector):
         yield counter("vgpu_webhook_notes", what, ("reason",), self._notes.items())
         yield self._seconds.family("vgpu_webhook_review_seconds", "From the last byte of a review to its answer.")
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
-        yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed because of a bug.", value=self._bugs)
+        bugs = self._bugs + sum(count() for count in self._bugs_beside)
+        yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews and background work that failed by a bug.", value=bugs)
         errors = ((str(int(status)), count) for status, count in self._http_errors.items())
         yield counter(
             "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", ("status",), errors

@@ -27,7 +27,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
-from webhook.server.logs import ReviewLines, error_fields
+from webhook.server.logs import ReviewLines
 from webhook.server.metrics import ReviewMetrics
 from webhook.server.protocol import (
     JSON,
@@ -42,6 +42,7 @@ from webhook.server.protocol import (
     Phase,
     error_response,
 )
+from webhook.text import error_fields
 
 
 class ReviewAnswer(web.StreamResponse):

@@ -36,7 +36,7 @@ from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
 from webhook.quantity import MIB
-from webhook.server.logs import error_fields
+from webhook.text import error_fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ The workloads come from manifests, or from a cluster: then also whether it can r
 import datetime as dt
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,9 +17,10 @@ from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, simulate
-from webhook.cluster.client.api import Api, StatusError, object_pages, read_object
+from webhook.cluster.client.api import Api, StatusError, UnreadableError, object_pages, read_object, why
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
+from webhook.doctor.facts import found_at
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ENDED, Pod
@@ -214,28 +215,53 @@ async def pods_of(
     around: dict[str, Manifest] = {}
     try:
         async for page in object_pages(api, "/api/v1/namespaces", KubeData):
-            around |= {each["metadata"]["name"]: _manifest(each, "v1", "Namespace") for each in page}
-    except StatusError as error:
+            around |= {found_at(each, str, "metadata", "name") or "": _namespace(each) for each in page}
+    except (StatusError, UnreadableError) as error:
         unread.append(f"namespaces could not be read, so their annotations are unknown: {error}")
     pods: list[list[NextPod]] = [[] for _ in policies]
     collections = dict(_COLLECTIONS)
     try:
         kinds = {key: kind for policy in policies for key, kind in workloads_of(policy.settings).items()}
         collections = await _collections(api, kinds)
-    except StatusError as error:
+    except (StatusError, UnreadableError) as error:
         unread.append(f"API groups could not be read, so other kinds are unknown: {error}")
     for (version, kind), resource in collections.items():
         try:
-            async for manifest in _roots(api, namespace, version, kind, collections):
-                space = around.get(str(manifest.data["metadata"].get("namespace", "")))
-                manifests = [manifest] if space is None else [space, manifest]
-                for at, policy in enumerate(policies):
-                    outcome = simulate(manifests, policy)
-                    unread += map(str, outcome.errors)
-                    pods[at] += next_pods(outcome.objects, policy)
-        except StatusError as error:
+            async for data in _listed(api, namespace, version, resource):
+                try:
+                    manifests = _root(data, (version, kind), around, collections)
+                    found = [simulate(manifests, policy) for policy in policies]
+                    next_ = [[*next_pods(each.objects, policy)] for each, policy in zip(found, policies, strict=True)]
+                except Exception as error:  # noqa: BLE001  (whatever an object is, the others are shown)
+                    unread.append(f"{resource} {_title(data)} could not be judged: {why(error)}")
+                    continue
+                unread += (str(error) for each in found for error in each.errors)
+                for all_pods, more in zip(pods, next_, strict=True):
+                    all_pods.extend(more)
+        except (StatusError, UnreadableError) as error:
             unread.append(f"not all {resource} could be read: {error}")
+    unread += map(str, api.unread)
+    api.unread.clear()
     return pods, tuple(dict.fromkeys(unread))
+
+
+def _root(
+    data: KubeData, kind: tuple[str, str], around: Mapping[str, Manifest], collections: Collection[tuple[str, str]]
+) -> list[Manifest]:
+    """An object with its namespace; nothing if another object of these kinds makes it again, or it has ended."""
+    owner = _controller(data)
+    kinds = {(each.rpartition("/")[0], name) for each, name in collections}
+    # A controller may name another version of its kind.
+    if _ended(data) or (owner is not None and (owner["apiVersion"].rpartition("/")[0], owner["kind"]) in kinds):
+        return []
+    manifest = _manifest(_again(data, kind[1], owner), *kind)
+    space = around.get(str(manifest.data["metadata"].get("namespace", "")))
+    return [manifest] if space is None else [space, manifest]
+
+
+def _title(data: KubeData) -> str:
+    names = (found_at(data, str, "metadata", key) for key in ("namespace", "name"))
+    return "/".join(filter(None, names)) or "(unknown)"
 
 
 async def _collections(api: Api, kinds: Kinds) -> dict[tuple[str, str], str]:
@@ -262,25 +288,26 @@ async def _collections(api: Api, kinds: Kinds) -> dict[tuple[str, str], str]:
 _OWN_GROUPS: Final = frozenset({version.partition("/")[0] for version, _ in _COLLECTIONS if "/" in version})
 
 
-async def _roots(
-    api: Api, namespace: str | None, version: str, kind: str, collections: Mapping[tuple[str, str], str]
-) -> AsyncIterator[Manifest]:
-    """Yield what nothing else of these kinds makes again: workloads, and pods of other controllers in their name."""
+async def _listed(api: Api, namespace: str | None, version: str, resource: str) -> AsyncIterator[KubeData]:
+    """Yield the objects of a resource, of one namespace or of all."""
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     within = "" if namespace is None else f"/namespaces/{namespace}"
-    kinds = {(each.rpartition("/")[0], name) for each, name in collections}
-    async for page in object_pages(api, f"{root}{within}/{collections[version, kind]}", KubeData):
+    async for page in object_pages(api, f"{root}{within}/{resource}", KubeData):
         for data in page:
-            owner = _controller(data)
-            # A controller may name another version of its kind.
-            if not _ended(data) and (
-                owner is None or (owner["apiVersion"].rpartition("/")[0], owner["kind"]) not in kinds
-            ):
-                yield _manifest(_again(data, kind, owner), version, kind)
+            yield data
+
+
+def _namespace(data: KubeData) -> Manifest:
+    metadata = found_at(data, dict, "metadata") or {}
+    return _manifest(
+        {"metadata": {key: metadata[key] for key in ("name", "labels", "annotations") if key in metadata}},
+        "v1",
+        "Namespace",
+    )
 
 
 def _manifest(data: KubeData, version: str, kind: str) -> Manifest:
-    name = data.get("metadata", {}).get("name", "?")
+    name = found_at(data, str, "metadata", "name") or "?"
     return Manifest(f"{kind.lower()}/{name}", {"apiVersion": version, "kind": kind, **data}, {(): 1})
 
 

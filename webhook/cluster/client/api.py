@@ -3,7 +3,9 @@
 ApiError                    base of all errors of this package
 ├── ConfigurationError      no API server is configured, or the configuration cannot be used
 ├── UnreachableError        no answer: connection refused, timed out or aborted, or not the expected server
-│   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
+│   ├── SilenceError        a watch that sent nothing for too long, or that did not end in time
+│   └── OversizeError       an answer that is too large
+├── UnreadableError         what is stored, and cannot be read
 └── StatusError             an answer with an error status
     .status, .reason, .message, .retry_after
 """
@@ -15,11 +17,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from webhook.text import without_middle
+from webhook.cluster.client.mending import mended, split
+from webhook.text import shorten, without_middle
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""
@@ -70,6 +73,14 @@ class SilenceError(UnreachableError):
     """A watch sent nothing for too long, or did not end in time: the server may be gone, or nothing has changed."""
 
 
+class OversizeError(UnreachableError):
+    """An answer is too large to be read at once."""
+
+
+class UnreadableError(ApiError):
+    """What the API server stores cannot be read; the message says why, and quotes none of it."""
+
+
 class _Details(msgspec.Struct):
     retry_after: float | None = msgspec.field(default=None, name="retryAfterSeconds")
 
@@ -109,8 +120,8 @@ class StatusError(ApiError):
     def read(cls, body: bytes, status: int = 0, retry_after: float | None = None) -> Self:
         """Decode the error in a body; `status` defaults to the code in the body."""
         try:
-            decoded = _decode_status(body)
-        except msgspec.DecodeError:
+            decoded = decode(body, _decode_status)[0]
+        except UnreadableError:
             decoded = _Status(message=body[: 4 * SHOWN].decode(errors="replace")[:SHOWN])
         if retry_after is None and decoded.details is not None:
             retry_after = decoded.details.retry_after
@@ -119,6 +130,8 @@ class StatusError(ApiError):
 
 def is_temporary(error: ApiError) -> bool:
     """Whether the same request may succeed later without anybody's help."""
+    if isinstance(error, UnreadableError):
+        return False
     return not isinstance(error, StatusError) or (
         error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
@@ -160,13 +173,22 @@ class Answer:
             StatusError: there is none.
         """
         try:
-            return msgspec.json.decode(self.accepted(), type=Object)
-        except msgspec.DecodeError as error:
+            return decode(self.accepted(), _decode_object)[0]
+        except UnreadableError as error:
             raise StatusError(self.status, "", f"not a JSON object: {error}") from None
 
 
+_decode_object = msgspec.json.Decoder(Object).decode
+
+
 class Api(Protocol):
-    """One API server."""
+    """One API server.
+
+    Attributes:
+        unread: what readers of lists have left out, in part or as a whole.
+    """
+
+    unread: "list[Unread]"
 
     async def request(
         self,
@@ -206,7 +228,8 @@ class Api(Protocol):
 
         Raises:
             StatusError: the server answers with an error.
-            UnreachableError: there is no answer, or a line is cut off or too long; on entry or while lines are read.
+            UnreachableError: there is no answer, or a line is cut off; on entry or while lines are read.
+            UnreadableError: a line is too long.
             SilenceError: one of the two limits is exceeded while lines are read.
         """
         ...
@@ -224,6 +247,7 @@ LIST_SECONDS: Final = 30.0
 
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class ListMetadata(msgspec.Struct):
@@ -233,30 +257,197 @@ class ListMetadata(msgspec.Struct):
     more: str = msgspec.field(default="", name="continue")
 
 
-class Page(msgspec.Struct, Generic[T]):
-    """One answer to a list."""
-
+class _Page(msgspec.Struct, Generic[T]):
     metadata: ListMetadata
     items: list[T]
 
 
+class Unread(NamedTuple):
+    """An object that was not read, or not as a whole.
+
+    Attributes:
+        kind: its resource, such as ``pods``.
+        namespace, name, version: as far as they can be read.
+        why: what is wrong with it; quotes none of it.
+        partly: whether the rest of it was read.
+        error: what was raised.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    version: str
+    why: str
+    partly: bool
+    error: Exception
+
+    @property
+    def key(self) -> str:
+        """As `key_of` of its metadata."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether it is the object that is wrong, and not this program."""
+        return isinstance(self.error, UNDECODABLE)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key or '(unknown)'}: {'in part ' if self.partly else ''}not read: {self.why}"
+
+
+class _Identity(msgspec.Struct):
+    metadata: dict[str, msgspec.Raw]
+
+
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError, MemoryError)
+"""The exceptions of decoding: invalid JSON or another type, invalid UTF-8, nesting deeper than the stack, no memory."""
+
+_decode_identity = msgspec.json.Decoder(_Identity).decode
+
+
+def why(error: Exception) -> str:
+    """Return why something cannot be decoded, without a part of it."""
+    match error:
+        case msgspec.ValidationError():
+            return str(error)
+        case msgspec.DecodeError():
+            return "invalid JSON"
+        case UnicodeError():
+            return "invalid UTF-8"
+        case RecursionError():
+            return "nested too deeply"
+        case MemoryError():
+            return "too large"
+        case _:
+            return type(error).__name__
+
+
+def decode(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Exception | None]:
+    """Decode whatever the API server sent: the only place where that may fail.
+
+    Returns:
+        What was decoded, and what is wrong with the part of it that was left out, if there is one.
+
+    Raises:
+        UnreadableError: it cannot be decoded, even without that part.
+    """
+    try:
+        return decoder(body), None
+    except Exception as error:  # noqa: BLE001  (what a cluster stores ends nothing)
+        first = error
+    try:
+        return decoder(mended(body)), first
+    except Exception as error:
+        raise UnreadableError(why(error)) from error
+
+
+def cause_of(error: UnreadableError) -> Exception:
+    """Return what was raised."""
+    return error.__cause__ if isinstance(error.__cause__, Exception) else error
+
+
+class Reader(Generic[T, V]):
+    """Reads the objects of one kind; one that cannot be read does not keep others from being read.
+
+    Args:
+        path: of the collection.
+        kind: the msgspec type that objects are decoded into.
+        take: returns what is needed of an object; if it raises, the object cannot be read.
+    """
+
+    def __init__(self, path: str, kind: type[T], take: Callable[[T], V]) -> None:
+        # Not in threads: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
+        self._page = msgspec.json.Decoder(_Page[kind]).decode  # type: ignore[valid-type]
+        self._bare = msgspec.json.Decoder(_Page[msgspec.Raw]).decode
+        self._object = msgspec.json.Decoder(kind).decode
+        self._kind = path.rpartition("/")[2]
+        self._take = take
+
+    def page(self, body: bytes) -> "Page[V]":
+        """Read one answer to a list, object by object where that is necessary.
+
+        Raises:
+            UnreadableError: it is no list.
+        """
+        try:
+            whole: _Page[T] = self._page(body)
+            return Page(whole.metadata, [self._take(each) for each in whole.items], [])
+        except Exception:  # noqa: BLE001  (`object` says why)
+            head, items = split(body)
+        metadata = decode(head, self._bare)[0].metadata
+        found: list[V] = []
+        unread: list[Unread] = []
+        for item in items:
+            read, left_out = self.object(item)
+            found += () if read is None else read
+            unread += () if left_out is None else (left_out,)
+        return Page(metadata, found, unread)
+
+    def object(self, text: bytes) -> tuple[tuple[V] | None, Unread | None]:
+        """Read one object: what is needed of it, if it can be read; and what could not be."""
+        try:
+            read, error = decode(text, lambda body: self._take(self._object(body)))
+        except UnreadableError as unreadable:
+            return None, self.unread(text, cause_of(unreadable))
+        return (read,), None if error is None else self.unread(text, error, partly=True)
+
+    def unread(self, text: bytes, error: Exception, *, partly: bool = False) -> Unread:
+        """Say which object could not be read, as far as it can be told."""
+        try:
+            metadata = _decode_identity(mended(text)).metadata
+        except UNDECODABLE:
+            metadata = {}
+        if isinstance(error, UNDECODABLE):
+            error = error.with_traceback(None)  # its frames have the whole page
+        namespace, name, version = (_text(metadata.get(key)) for key in ("namespace", "name", "resourceVersion"))
+        return Unread(self._kind, namespace, name, version, why(error), partly, error)
+
+
+def _text(raw: msgspec.Raw | None) -> str:
+    """A short text of JSON; empty for anything else."""
+    try:
+        return "" if raw is None else shorten(msgspec.json.decode(raw, type=str), SHOWN)
+    except UNDECODABLE:
+        return ""
+
+
+class Page(NamedTuple, Generic[V]):
+    """One answer to a list: what was read of its objects, and those that were not, or not as a whole."""
+
+    metadata: ListMetadata
+    items: list[V]
+    unread: list[Unread]
+
+
+SMALLER: Final = 8
+"""Where a page is too large, by how much the next attempt is smaller."""
+
+
 async def pages(
-    api: Api, path: str, decode: Callable[[bytes], Page[T]], query: Mapping[str, str] | None = None, size: int = PAGE
-) -> AsyncGenerator[Page[T], None]:
-    """Yield every page of a list.
+    api: Api, path: str, reader: Reader[T, V], query: Mapping[str, str] | None = None, size: int = PAGE
+) -> AsyncGenerator[Page[V], None]:
+    """Yield every page of a list, smaller ones where the objects are large.
 
     Raises:
         StatusError: the server answers with an error.
         UnreachableError: there is no answer.
+        UnreadableError: there is no list.
     """
-    parameters = {**(query or {}), "limit": str(size)}
+    more = ""
     while True:
-        answer = await api.request("GET", path, query=parameters, seconds=LIST_SECONDS)
-        page = decode(answer.accepted())
+        parameters = {**(query or {}), "limit": str(size), **({"continue": more} if more else {})}
+        try:
+            answer = await api.request("GET", path, query=parameters, seconds=LIST_SECONDS)
+        except OversizeError:
+            if size == 1:
+                raise
+            size = max(1, size // SMALLER)
+            continue
+        page = await asyncio.to_thread(reader.page, answer.accepted())
         yield page
-        if not page.metadata.more:
+        more = page.metadata.more
+        if not more:
             return
-        parameters["continue"] = page.metadata.more
 
 
 async def read_object(api: Api, path: str, kind: type[T], seconds: float = LIST_SECONDS) -> T:
@@ -264,10 +455,23 @@ async def read_object(api: Api, path: str, kind: type[T], seconds: float = LIST_
 
     Raises:
         StatusError: the server answers with an error.
-        UnreachableError: there is no answer, or none that can be decoded.
+        UnreachableError: there is no answer.
+        UnreadableError: there is none that can be decoded.
     """
     answer = await api.request("GET", path, seconds=seconds)
-    return _decoded(path, answer.accepted(), msgspec.json.Decoder(kind))
+    return read_as(path, answer.accepted(), msgspec.json.Decoder(kind).decode)
+
+
+def read_as(path: str, body: bytes, decoder: Callable[[bytes], T]) -> T:
+    """Decode the object at a path.
+
+    Raises:
+        UnreadableError: it cannot be decoded.
+    """
+    try:
+        return decode(body, decoder)[0]
+    except UnreadableError as error:
+        raise UnreadableError(f"{path}: {error}") from error.__cause__
 
 
 async def apply_bare(api: Api, path: str, bare: Object) -> Answer:
@@ -287,33 +491,22 @@ async def replace_object(api: Api, path: str, changed: Object) -> Answer:
 async def object_pages(
     api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None
 ) -> AsyncGenerator[list[T], None]:
-    """Yield the objects of each page of a list.
+    """Yield the objects of each page of a list; those that cannot be read are noted in `Api.unread`.
 
     Raises:
         StatusError: the server answers with an error.
-        UnreachableError: there is no answer, or none that can be decoded.
+        UnreachableError: there is no answer.
+        UnreadableError: there is no list.
     """
-    # Not in the threads below: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
-    decoder, page_decoder = msgspec.json.Decoder(kind), msgspec.json.Decoder(Page[msgspec.Raw])
-    async for page in pages(api, path, lambda body: _decoded(path, body, page_decoder), query):
-        yield await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
+    reader: Reader[T, T] = Reader(path, kind, lambda each: each)
+    async for page in pages(api, path, reader, query):
+        api.unread += page.unread
+        yield page.items
 
 
 async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
-    """Read every object of a list.
-
-    Raises:
-        StatusError: the server answers with an error.
-        UnreachableError: there is no answer, or none that can be decoded.
-    """
+    """Read every object of a list; raises what `object_pages` raises, and notes what it notes."""
     return [each async for page in object_pages(api, path, kind, query) for each in page]
-
-
-def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
-    try:
-        return decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"{path}: {error}") from error
 
 
 class SharedRequests(Generic[T]):

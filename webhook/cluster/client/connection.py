@@ -38,7 +38,17 @@ from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_ku
 from yarl import URL
 
 import webhook
-from webhook.cluster.client.api import Answer, Api, ConfigurationError, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.api import (
+    Answer,
+    Api,
+    ConfigurationError,
+    OversizeError,
+    SilenceError,
+    StatusError,
+    UnreachableError,
+    Unread,
+    UnreadableError,
+)
 
 RELEASE_NAMESPACE: Final = "vgpu-webhook"
 """The default of the webhook's own namespace."""
@@ -379,6 +389,7 @@ class Connection:
     """
 
     def __init__(self, load: Callable[[], Awaitable[Access]], access: Access) -> None:
+        self.unread: list[Unread] = []
         self._load = load
         self._session = _Session(access)
         self._sessions = [self._session]
@@ -470,7 +481,7 @@ def _unreachable(call: _Request, late: str, when_late: type[UnreachableError] = 
     except TimeoutError as error:
         raise when_late(f"{call}: {late}") from error
     except LineTooLong as error:
-        raise UnreachableError(f"{call}: a line of more than {MAX_LINE} bytes") from error
+        raise UnreadableError(f"{call}: a line of more than {MAX_LINE} bytes") from error
     except (aiohttp.ClientError, ConfigException, OSError) as error:
         raise UnreachableError(f"{call}: {str(error) or type(error).__name__}") from error
 
@@ -480,7 +491,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > MAX_BODY:
-            raise UnreachableError(f"an answer of more than {MAX_BODY} bytes")
+            raise OversizeError(f"an answer of more than {MAX_BODY} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 

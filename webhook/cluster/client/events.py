@@ -15,7 +15,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff
-from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, UnreachableError, is_temporary
+from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary, read_as
 from webhook.text import shown
 
 Type: TypeAlias = Literal["Normal", "Warning"]
@@ -74,7 +74,8 @@ async def write_event(api: Api, subject: Subject, type_: Type, reason: str, mess
 
     Raises:
         StatusError: the server answers with an error.
-        UnreachableError: there is no answer, or none that can be decoded.
+        UnreachableError: there is no answer.
+        UnreadableError: there is none that can be decoded.
     """
     event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
     collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
@@ -95,10 +96,7 @@ async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
     if answer.status == HTTPStatus.NOT_FOUND:
         return False
     body = answer.accepted()
-    try:
-        seen, whole = _decode_seen(body), _decode_any(body)
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"{path}: {error}") from error
+    seen, whole = read_as(path, body, _decode_seen), read_as(path, body, _decode_any)
     if seen.involved.resource_version == event["involvedObject"]["resourceVersion"] != "":
         return True
     whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}

@@ -5,6 +5,8 @@ While the API server cannot be reached, the last known objects stay, and readers
 - A list replaces everything, so an object that vanished between two watches is gone after the next list.
 - A watch continues from the version of the last event or bookmark. The server ends it from time to time. If
   the server no longer has that version (410), or a retry would not help for another reason, the objects are listed again.
+- An object that cannot be read is left out, reported and counted; the others are stored. What cannot be read of a watch
+  does not end it.
 - Every retry follows a pause, even after a normal end: when an API server restarts, all watches of a cluster end at
   once. The pauses grow up to a limit, and are reset once a watch has lasted for a while.
 """
@@ -15,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -25,12 +28,17 @@ from webhook.cluster.client.api import (
     PAGE,
     Api,
     ObjectMetadata,
-    Page,
+    Reader,
     SilenceError,
     StatusError,
     UnreachableError,
+    Unread,
+    UnreadableError,
+    cause_of,
+    decode,
     pages,
 )
+from webhook.text import error_fields
 
 GRACE: Final = 30.0
 """Seconds after which the client ends a watch that the server should have ended."""
@@ -44,6 +52,10 @@ RETRYABLE: Final = {
 """Errors of a watch that have nothing to do with its version: it can continue from there."""
 
 AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+
+
+MAX_UNREAD: Final = 1024
+"""Objects that cannot be read and are not reported again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +121,10 @@ class Reflector(Generic[T, V]):
         path: the path of the collection: ``/api/v1/namespaces``.
         kind: the msgspec struct that objects are decoded into.
         view: returns the part of an object that is stored.
-        log: for failures and their end, once each.
+        log: for failures and their end, and for what cannot be read, once each.
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
-            an object whose stored part is the same as before. It must not raise.
-        replaced: called with the key and the stored part of an object that was changed, before `changed`; it must not raise.
+            an object whose stored part is the same as before.
+        replaced: called with the key and the stored part of an object that was changed, before `changed`.
         query: selectors, such as ``labelSelector``.
         config: its times.
         clock: monotonic seconds.
@@ -122,6 +134,8 @@ class Reflector(Generic[T, V]):
     Attributes:
         synced: set after the first complete list.
         last_contact: when the server last sent something, by `clock`; None if it never has.
+        unreadable: how many objects could not be read, or not as a whole.
+        bugs: how many unforeseen errors there were.
     """
 
     def __init__(
@@ -142,9 +156,10 @@ class Reflector(Generic[T, V]):
     ) -> None:
         self.synced = asyncio.Event()
         self.last_contact: float | None = None
+        self.unreadable = 0
+        self.bugs = 0
         self._api = api
         self._path = path
-        self._view = view
         self._changed = changed
         self._replaced = replaced
         self._query = dict(query or {})
@@ -153,8 +168,8 @@ class Reflector(Generic[T, V]):
         self._chance = chance
         self._sleep = sleep
         self._log = log.bind(resource=path)
-        self._decode_page = msgspec.json.Decoder(Page[kind]).decode  # type: ignore[valid-type]
-        self._decode_object = msgspec.json.Decoder(kind).decode
+        self._reader: Reader[T, tuple[ObjectMetadata, V]] = Reader(path, kind, lambda each: (each.metadata, view(each)))
+        self._unread: dict[str, str] = {}
         self._objects: dict[str, V] = {}
         self._version: str | None = None
         self._backoff = Backoff(self._config.first, self._config.longest, chance)
@@ -171,7 +186,7 @@ class Reflector(Generic[T, V]):
         return None if self.last_contact is None else self._clock() - self.last_contact
 
     async def run(self) -> None:
-        """List and watch until cancelled; no error of the API ends it."""
+        """List and watch until cancelled; no error ends it."""
         while True:
             least = 0.0
             try:
@@ -188,20 +203,27 @@ class Reflector(Generic[T, V]):
                 self._log.debug("watch_silent", error=str(error))
             except UnreachableError as error:
                 self._failed("unreachable", error)
-            except msgspec.DecodeError as error:
+            except UnreadableError as error:
                 self._version = None
                 self._failed("unreadable", error)
+            except Exception as error:  # noqa: BLE001  (what is stored stays up to date)
+                self._version = None
+                self._bug(error)
             await self._sleep(max(self._backoff.failed(), least))
 
     async def _list(self) -> str:
         """List all objects, and return the version of the list."""
         found: dict[str, V] = {}
         version = ""
-        decode: Callable[[bytes], Page[T]] = self._decode_page
-        async for page in pages(self._api, self._path, decode, self._query, self._config.page):
+        unread: dict[str, str] = {}
+        async for page in pages(self._api, self._path, self._reader, self._query, self._config.page):
             self.last_contact = self._clock()
-            found |= {key_of(item.metadata): self._view(item) for item in page.items}
+            found |= {key_of(metadata): view for metadata, view in page.items}
             version = page.metadata.resource_version
+            for each in page.unread:
+                self._report(each)
+            unread |= {each.key: each.why for each in page.unread}
+        self._unread = {key: reason for key, reason in self._unread.items() if key in unread}
         self._replace(found)
         self.synced.set()
         return version
@@ -224,39 +246,84 @@ class Reflector(Generic[T, V]):
             try:
                 async for line in lines:
                     self.last_contact = self._clock()
-                    self._version = self._apply(_decode_event(line))
+                    self._version = self._apply(line) or self._version
             finally:
                 settling.cancel()
 
-    def _apply(self, event: _Event) -> str:
-        """Apply an event, and return its version."""
-        if event.type == "BOOKMARK":
-            return _decode_bookmark(event.object).metadata.resource_version
+    def _apply(self, line: bytes) -> str:
+        """Apply an event, and return its version; empty if that cannot be read."""
+        try:
+            event, left_out = decode(line, _decode_event)
+            about = bytes(event.object)
+            if event.type == "BOOKMARK":
+                return decode(about, _decode_bookmark)[0].metadata.resource_version
+        except UnreadableError as error:
+            self._report(self._reader.unread(line, cause_of(error)))
+            return ""
         if event.type == "ERROR":
-            raise StatusError.read(bytes(event.object))
-        object_ = self._decode_object(event.object)
-        key = key_of(object_.metadata)
-        if event.type == "DELETED":
-            if key in self._objects:
-                del self._objects[key]
-                self._changed((key,))
+            raise StatusError.read(about)
+        read, unread = self._reader.object(about)
+        if left_out is not None and unread is None:
+            unread = self._reader.unread(about, left_out, partly=True)
+        metadata = None if read is None else read[0][0]
+        key = unread.key if metadata is None and unread is not None else key_of(metadata or ObjectMetadata())
+        if event.type == "DELETED" or unread is None:
+            self._unread.pop(key, None)
         else:
-            view = self._view(object_)
-            if key not in self._objects or self._objects[key] != view:
-                if key in self._objects:
-                    self._replaced(key, self._objects[key])
-                self._objects[key] = view
-                self._changed((key,))
-        return object_.metadata.resource_version
+            self._report(unread)
+        if event.type == "DELETED" or read is None:
+            self._forget(key)
+        else:
+            self._store(key, read[0][1])
+        return metadata.resource_version if metadata is not None else unread.version if unread is not None else ""
+
+    def _forget(self, key: str) -> None:
+        if key in self._objects:
+            del self._objects[key]
+            self._tell((key,))
+
+    def _store(self, key: str, view: V) -> None:
+        before = {key: self._objects[key]} if key in self._objects else {}
+        if before != {key: view}:
+            self._objects[key] = view
+            self._tell((key,), before)
 
     def _replace(self, found: dict[str, V]) -> None:
         before, self._objects = self._objects, found
         gone = before.keys() - found.keys()
         changed = {key for key, view in found.items() if key not in before or before[key] != view}
-        for key in changed & before.keys():
-            self._replaced(key, before[key])
         if gone or changed:
-            self._changed(gone | changed)
+            self._tell(gone | changed, {key: before[key] for key in changed & before.keys()})
+
+    def _tell(self, keys: Collection[str], replaced: Mapping[str, V] = MappingProxyType({})) -> None:
+        try:
+            for key, view in replaced.items():
+                self._replaced(key, view)
+            self._changed(keys)
+        except Exception as error:  # noqa: BLE001  (the next event is another matter)
+            self._bug(error)
+
+    def _bug(self, error: Exception) -> None:
+        self.bugs += 1
+        self._log.error("bug", **error_fields(error))
+
+    def _report(self, unread: Unread) -> None:
+        """Count an object that cannot be read and log it, unless that was done already."""
+        if unread.key and self._unread.get(unread.key) == unread.why:
+            return
+        self.unreadable += 1
+        if len(self._unread) >= MAX_UNREAD and unread.key not in self._unread:
+            del self._unread[next(iter(self._unread))]
+        self._unread[unread.key] = unread.why
+        self._log.warning(
+            "object_unreadable",
+            kind=unread.kind,
+            namespace=unread.namespace,
+            name=unread.name,
+            why=unread.why,
+            partly=unread.partly,
+            **({} if unread.foreseen else error_fields(unread.error)),
+        )
 
     def _settled(self) -> None:
         self._backoff.reset()

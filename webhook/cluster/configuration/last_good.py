@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from webhook.cluster.client.api import (
     Api,
     Object,
     StatusError,
-    UnreachableError,
     apply_bare,
     owner_reference,
+    read_as,
     replace_object,
 )
 from webhook.cluster.configuration.config_maps import (
@@ -94,7 +92,8 @@ class LastGood:
 
         Raises:
             StatusError: the server answers with an error.
-            UnreachableError: there is no answer, or none that can be decoded.
+            UnreachableError: there is no answer.
+            UnreadableError: there is none that can be decoded.
         """
         answer = await self._api.request("GET", self._path)
         return self._remember(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
@@ -118,7 +117,8 @@ class LastGood:
 
         Raises:
             StatusError: the server answers with an error, or other replicas changed the record before each write.
-            UnreachableError: there is no answer, or none that can be decoded.
+            UnreachableError: there is no answer.
+            UnreadableError: there is none that can be decoded.
         """
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
@@ -163,7 +163,4 @@ class LastGood:
 
 
 def _read(body: bytes) -> Record:
-    try:
-        return record_of(config_map(decode_stored(body)))
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"configmap/{LAST_GOOD_NAME}: {error}") from error
+    return record_of(config_map(read_as(f"configmap/{LAST_GOOD_NAME}", body, decode_stored)))

@@ -31,6 +31,7 @@ from webhook.cluster.configuration.config_maps import (
 from webhook.cluster.configuration.last_good import NOTHING, LastGood, Record
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document, policy_of
 from webhook.mapping.model.policy import Policy
+from webhook.text import error_fields
 
 
 class Sources:
@@ -304,7 +305,7 @@ class LivePolicy:
                 async with self._compiling:
                     outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
-                self._log.error("policy_not_compiled", error=type(error).__name__)
+                self._log.error("policy_not_compiled", **error_fields(error))
                 self.faults = replace(self.faults, not_compiled=True)
                 self._lasting.report_once("PolicyNotCompiled", NOT_COMPILED)
                 continue

@@ -295,7 +295,8 @@ async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
 
     Raises:
         StatusError: the server answers with an error.
-        UnreachableError: there is no answer, or none that can be decoded.
+        UnreachableError: there is no answer.
+        UnreadableError: there is none that can be decoded.
     """
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     stored = [item for selector in SELECTORS for item in await list_objects(api, path, StoredConfigMap, selector)]

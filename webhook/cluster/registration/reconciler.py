@@ -22,9 +22,9 @@ from webhook import __version__
 from webhook.cluster.client.api import (
     RETRY_PAUSES,
     Api,
+    ApiError,
     Object,
     ObjectMetadata,
-    StatusError,
     UnreachableError,
     owner_reference,
 )
@@ -249,8 +249,8 @@ class Reconciler:
         async with self._pass:
             try:
                 wait = await self._attempt()
-            except (UnreachableError, StatusError) as error:
-                if isinstance(error, StatusError):
+            except ApiError as error:
+                if not isinstance(error, UnreachableError):
                     self.as_desired = False
                 self._reporter.passed(error)
                 return self._backoff.failed()

@@ -1,0 +1,108 @@
+"""What a pod says of itself: whatever a status is, reading it raises nothing, and describes no claim that is not ours."""
+
+import json
+from typing import Any, Final
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.naming import each_of
+from webhook.admission import Context, Namespace, decide
+from webhook.admission.claims import claims_in_status
+from webhook.labels import STATUS
+from webhook.mapping.load import load_policy
+from webhook.pod import Metadata, decode_pod
+
+POLICY: Final = load_policy()
+WRITERS: Final = {name: vendor for name, vendor in POLICY.vendors.items() if vendor.claim is not None}
+KEYS: Final = sorted({key.spellings[0].text for vendor in WRITERS.values() for key in vendor.keys.values()})
+ODD: Final = [
+    "0",
+    "-1",
+    "1",
+    "0.5",
+    "1n",
+    "1e20",
+    "9223372036854775808",
+    "9" * 40,
+    "8Gi",
+    "٣",
+    "²",
+    "",
+    " 1",
+    "NaN",
+    "é\0",
+]
+
+TEXTS = st.sampled_from(ODD) | st.text(max_size=20)
+WRITTEN = st.dictionaries(st.sampled_from(KEYS), TEXTS, max_size=5)
+CONTAINER = st.fixed_dictionaries(
+    {"claim": st.sampled_from(["vgpu-a", "vgpu-b", ""]), "written": WRITTEN},
+    optional={
+        "vendor": st.sampled_from([*WRITERS, "x"]),
+        "target": st.sampled_from(sorted(WRITERS)),
+        "claimRequest": TEXTS,
+    },
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(TEXTS | st.sampled_from(["containers", "hidden"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+def zero_of(vendor: str, text: str = "0") -> dict[str, Any]:
+    """A container whose count in the keys of a vendor is none."""
+    (count,) = (key.spellings[0].text for key in WRITERS[vendor].keys.values() if "devices" in key.dimensions)
+    return {"claim": "vgpu-a", "vendor": vendor, "written": {count: text}}
+
+
+def claims(text: str) -> list[str]:
+    """The claims that a status describes."""
+    return [*claims_in_status(Metadata(annotations={STATUS: text}), POLICY)]
+
+
+@given(st.dictionaries(st.sampled_from("abc"), CONTAINER, min_size=1))
+@example({"a": zero_of("dra-vgpu-manager")})
+@example({"a": zero_of("dra-nvidia-mig", "0.5")})
+@example({"a": zero_of("dra-hami", "-1"), "b": {**zero_of("dra-hami"), "claimRequest": "x"}})
+def test_no_forged_request_is_one(containers: dict[str, Any]) -> None:
+    """Names that are no hash describe nothing, whatever stands below them."""
+    assert claims(json.dumps({"containers": containers})) == []
+
+
+def stored(text: str) -> dict[str, Any]:
+    """A pod with a status, with a claim of ours and a request that has not been read yet."""
+    resources = {"limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "c"}]}
+    spec = {
+        "containers": [{"name": "a", "resources": resources}, {"name": "b"}],
+        "resourceClaims": [{"name": "c", "resourceClaimTemplateName": "vgpu-0123456789abcdef0123"}],
+    }
+    return {"metadata": {"name": "p", "annotations": {STATUS: text}}, "spec": spec}
+
+
+def admitted(text: str) -> object:
+    """The decision about it, where devices are hidden, too."""
+    namespace = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
+    return decide(decode_pod(json.dumps(stored(text)).encode()), Context(namespace, "privileged"), POLICY)
+
+
+@given(ANYTHING)
+def test_any_status_is_read(status: Any) -> None:
+    """Of any type at any place; with a claim of ours or without."""
+    text = json.dumps(status)
+    for each in (text, f'{{"claim": 0, "containers": {text}, "hidden": {text}}}'):
+        claims(each)
+        admitted(each)
+
+
+@each_of(
+    "text",
+    ["[" * 3000, '{"claim":' * 3000, '{"claim":0,"hidden":' + "[" * 2000 + "]" * 2000 + "}", '"claim"'],
+)
+def test_no_status_is_read_that_is_no_json(text: str) -> None:
+    """Nested deeper than Python's stack, or cut off."""
+    assert claims(text) == []
+    admitted(text)
