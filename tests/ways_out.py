@@ -86,6 +86,10 @@ WAYS_OUT: Final = {
     ),
     "a mount over `/etc/ld.so.preload`": _mount("/etc/ld.so.preload"),
     "a mount over the shim": _mount("/usr/local/vgpu-shim"),
+    "a file of the termination message, or a block device, over either": WayOut(
+        {"terminationMessagePath": "/usr/local/vgpu-shim/libvgpu.so"}
+    ),
+    "a path to them through `..` or a folder of processes": _mount("/proc/self/root/usr/local/vgpu-shim"),
     "`privileged`": WayOut({"securityContext": {"privileged": True}}),
     "capabilities with which a container reaches the kernel (`SYS_MODULE` …)": _adding("SYS_MODULE"),
     "`SYS_ADMIN`, `SYS_PTRACE`, which profilers need": _adding("SYS_ADMIN"),

@@ -31,7 +31,7 @@ from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import DeviceRequest
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod, mounts_of
+from webhook.pod import Pod, paths_in
 from webhook.quantity import exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import DIMENSIONS, Request, amount_text
@@ -122,7 +122,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     acts = bool(resolution.settled) or any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
-        or has_mark(mounts_of(slot.container), vendor.guard.marks)
+        or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
         for slot, vendor, _ in _left_alone(seen, resolution, policy)
     )
     if not acts and not hides:
