@@ -64,7 +64,7 @@ def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, 
     claims = [claim.name for claim in resources.claims or ()]
     for side in (resources.limits or {}, resources.requests or {}):
         names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
-        claims.extend(sorted(name for name in names if _counts(side[name])) if names else ())
+        claims.extend(sorted(name for name in names if counts(side[name])) if names else ())
     return tuple(dict.fromkeys(claims)) if claims else ()
 
 
@@ -72,7 +72,7 @@ def requested_key(container: Container, policy: Policy) -> str | None:
     """Return a key of a mapping among the resources of a container, with a number other than 0."""
     resources = container.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    requested = {name for side in sides for name, number in side.items() if _counts(number)}
+    requested = {name for side in sides for name, number in side.items() if counts(number)}
     return min((name for name in policy.resources.possible(requested) if policy.resources.owners(name)), default=None)
 
 
@@ -166,8 +166,8 @@ def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:
             yield slot.path, key
 
 
-def _counts(text: QuantityText) -> bool:
-    """Whether a quantity requests anything; the API server denies an invalid one."""
+def counts(text: QuantityText) -> bool:
+    """Return whether a quantity requests anything; the API server denies an invalid one."""
     try:
         return parse_quantity(str(text)) != 0
     except QuantityError:

@@ -57,7 +57,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
     owned = [
         _MatchName(glob, ("owned", index))
         for index, mark in enumerate(document.marks)
-        for glob in _spelled(Template(mark), variables)
+        for glob in spelled(Template(mark), variables)
     ]
     marks = owned
     if document.match.keys is not None:
@@ -65,7 +65,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
         marks = [
             _MatchName(glob, ("match", "keys", index))
             for index, key in listed
-            for glob in _spelled(Template(key), variables)
+            for glob in spelled(Template(key), variables)
         ]
     foreign = {
         place: [
@@ -108,7 +108,7 @@ def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable],
     for key in keys.values():
         if key.place == place:
             for template in key.templates:
-                for glob in _spelled(template, variables):
+                for glob in spelled(template, variables):
                     yield _MatchName(glob, ("keys", key.name, place))
 
 
@@ -126,7 +126,7 @@ def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iter
             yield _MatchName(prefix, path)
 
 
-def _spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
+def spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
     """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
     yield from (key for key, _ in template.names(variables))
     if template.pattern(variables) is not None:
