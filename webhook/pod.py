@@ -150,7 +150,9 @@ class Pod(View, frozen=True):
 
 
 class OverfullPod(Pod, frozen=True):
-    """A pod whose maps have more texts than are decoded, with its names only: it is denied."""
+    """A pod whose maps have more texts than are decoded, with its names, variables and claims only."""
+
+    maps: bytes = b""
 
 
 class EnvVar(View, frozen=True):
@@ -268,16 +270,27 @@ class _Gate(View, frozen=True):
 class _RawResources(View, frozen=True):
     limits: msgspec.Raw = ABSENT
     requests: msgspec.Raw = ABSENT
+    claims: list[Claim] | None = None
 
 
 class _RawContainer(View, frozen=True):
+    name: str = ""
     resources: _RawResources | None = None
+    env: msgspec.Raw = ABSENT
+
+    @property
+    def bare(self) -> Container:
+        """The container without its maps."""
+        claims = None if self.resources is None else self.resources.claims
+        return Container(self.name, Resources(claims=claims) if claims else None, self.env)
 
 
 class _RawSpec(View, frozen=True):
     containers: list[_RawContainer] = []
     init_containers: list[_RawContainer] | None = None
     node_selector: msgspec.Raw = ABSENT
+    resource_claims: list[PodClaim] | None = None
+    os: PodOS | None = None
 
 
 class _RawMetadata(View, frozen=True):
@@ -306,7 +319,12 @@ class RawPod(View, frozen=True):
         texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
         if texts <= MAX_TEXTS:
             return None
-        return OverfullPod(Metadata(metadata.name, metadata.generate_name, metadata.namespace))
+        first = None if spec.init_containers is None else [each.bare for each in spec.init_containers]
+        return OverfullPod(
+            Metadata(metadata.name, metadata.generate_name, metadata.namespace),
+            PodSpec([each.bare for each in spec.containers], first, os=spec.os, resource_claims=spec.resource_claims),
+            b"".join(maps),
+        )
 
 
 _pod = msgspec.json.Decoder(Pod)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from webhook import labels
+from webhook.admission.beyond import beyond, crowded
 from webhook.admission.claims import WantedClaim, check_claims, nothing_requested, write_claims
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
@@ -77,18 +78,27 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    excess = overfull(pod)
-    if excess is not None:
-        return in_mode(denied(excess), pod, context)
+    decision = _by_size(pod, policy)
+    if decision is not None:
+        return in_mode(decision, pod, context)
     facts = facts_of(pod, context, policy)
     if facts is None:
         return _NOTHING_REQUESTED
-    decision: Decision | None = policy.memo.get(facts.key)
+    decision = policy.memo.get(facts.key)
     if decision is None:
         decision = take_steps(facts, policy)
         if facts.key is not None and policy.memo.met(facts.key):
             decision = remember(facts.key, decision, policy)
     return in_mode(decision, pod, context)
+
+
+def _by_size(pod: Pod, policy: Policy) -> Decision | None:
+    """The decision on a pod that is too large for further steps, or for a status; None for all others."""
+    excess = overfull(pod)
+    if excess is not None:
+        return beyond(excess, pod, policy) or denied(excess)
+    excess = crowded(pod, policy)
+    return None if excess is None else beyond(excess, pod, policy)
 
 
 def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
@@ -102,7 +112,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     pod, context = facts.pod, facts.context
     excess = exceeded(pod, policy, few=facts.key is not None)
     if excess is not None:
-        return denied(excess)
+        return beyond(excess, pod, policy) or denied(excess)
     seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
@@ -413,10 +423,10 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     if reason is not None:
         decision = untouched(reason)
         return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    excess = overfull(pod)
-    facts = facts_of(pod, context, policy) if excess is None else None
-    if excess is not None:
-        enforced = denied(excess)
+    sized = _by_size(pod, policy)
+    facts = facts_of(pod, context, policy) if sized is None else None
+    if sized is not None:
+        enforced = sized
     elif facts is None:
         enforced = untouched(Reason.NO_GPU_KEYS)
     else:
