@@ -278,12 +278,6 @@ class _RawContainer(View, frozen=True):
     resources: _RawResources | None = None
     env: msgspec.Raw = ABSENT
 
-    @property
-    def bare(self) -> Container:
-        """The container without its maps."""
-        claims = None if self.resources is None else self.resources.claims
-        return Container(self.name, Resources(claims=claims) if claims else None, self.env)
-
 
 class _RawSpec(View, frozen=True):
     containers: list[_RawContainer] = []
@@ -319,12 +313,27 @@ class RawPod(View, frozen=True):
         texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
         if texts <= MAX_TEXTS:
             return None
-        first = None if spec.init_containers is None else [each.bare for each in spec.init_containers]
         return OverfullPod(
             Metadata(metadata.name, metadata.generate_name, metadata.namespace),
-            PodSpec([each.bare for each in spec.containers], first, os=spec.os, resource_claims=spec.resource_claims),
+            PodSpec(
+                _without_maps(spec.containers),
+                None if spec.init_containers is None else _without_maps(spec.init_containers),
+                os=spec.os,
+                resource_claims=spec.resource_claims,
+            ),
             b"".join(maps),
         )
+
+
+def _without_maps(containers: list[_RawContainer]) -> list[Container]:
+    return [
+        Container(
+            each.name,
+            None if each.resources is None or not each.resources.claims else Resources(claims=each.resources.claims),
+            each.env,
+        )
+        for each in containers
+    ]
 
 
 _pod = msgspec.json.Decoder(Pod)

@@ -13,6 +13,7 @@ from webhook.admission.claims import counts
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.hide import HIDING, hiding_of
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.notation import NameSet
 from webhook.patch import Operation
 from webhook.pod import ABSENT, Container, OverfullPod, Pod, decode_env, present
 from webhook.reasons import Finding, Reason
@@ -24,6 +25,9 @@ object in etcd (its ``--max-request-bytes``)."""
 MAX_ANNOTATIONS: Final = 128 * 1024
 """The most characters of annotations beside which a status is written that may list a thousand containers: the API server
 refuses more than 256 KiB in all (``TotalAnnotationSizeLimitB``)."""
+
+MAX_POSSIBLE: Final = 8 * 1024
+"""The most names in a vendor's domain that are looked at; with more of them a pod counts as one that requests."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -45,10 +49,13 @@ def requests_something(pod: Pod, policy: Policy) -> bool:
             return True
     sides = [side for each in resources for side in (each.limits, each.requests) if side]
     every = {name for side in sides for name in side if "/" in name}
-    hiding = hiding_of(policy)
-    known = {name for name in policy.resources.possible(every) if policy.resources.owners(name)}
-    known.update([] if hiding is None else hiding.resources.among(every))
-    return any(counts(side[name]) for side in sides for name in side if name in known)
+    hiding = hiding_of(policy) if policy.settings.hide_devices else None
+    names = NameSet() if hiding is None else hiding.resources
+    possible = {*policy.resources.possible(every), *names.among(every)}
+    if len(possible) > MAX_POSSIBLE:
+        return True
+    asked = ((name, side[name]) for side in sides for name in side if name in possible)
+    return any(counts(number) and (name in names or policy.resources.owners(name)) for name, number in asked)
 
 
 def crowded(pod: Pod, policy: Policy) -> Finding | None:

@@ -12,7 +12,7 @@ import msgspec
 
 from webhook import labels
 from webhook.admission.beyond import beyond, crowded
-from webhook.admission.claims import WantedClaim, check_claims, nothing_requested, write_claims
+from webhook.admission.claims import WantedClaim, check_claims, check_keys, nothing_requested, write_claims
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
@@ -119,9 +119,11 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
     hides = policy.settings.hide_devices
-    if not seen.has_request and not hides:
-        return untouched(nothing_requested(pod, seen.claims), seen.findings)
+    if not seen.has_request and not hides and not seen.claims and not pod.spec.resource_claims:
+        return untouched(Reason.NO_GPU_KEYS, seen.findings)
     try:
+        if seen.claims or pod.spec.resource_claims:
+            check_keys(pod, seen.slots, policy)
         resolution = (
             resolve(seen.keys, overrides_of(pod, context, policy), policy) if seen.has_request else _NOTHING_RESOLVED
         )

@@ -19,6 +19,7 @@ from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.near_misses import advised_names
 from webhook.mapping.model.vendor import Key, LetsThrough, Template
 from webhook.mapping.notation import glob_pattern
+from webhook.pod import DEVICE_CLASS
 
 BESIDE: Final = 8
 """Letters of an expression for each listed name, beside the name itself."""
@@ -79,7 +80,11 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
     narrow = {name.glob for name in marks if _LETTER.search(name.glob.rpartition("/")[2]) is not None}
     made = LetsThrough(
         prefixes=tuple(name.glob for name in prefixes),
-        resources=tuple(name.glob for name in (*devices, *foreign["resource"])),
+        # A share of a class may be claimed by a resource name that is no key.
+        resources=(
+            *(name.glob for name in (*devices, *foreign["resource"])),
+            *([f"{DEVICE_CLASS}{document.claim.device_class}"] if document.claim else []),
+        ),
         # A pod whose request became a claim has no key of a vendor any more.
         keys=tuple(
             sorted(
