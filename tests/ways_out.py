@@ -102,6 +102,9 @@ WAYS_OUT: Final = {
     "annotations of the Container Device Interface": WayOut(annotations={"cdi.k8s.io/all": "nvidia.com/gpu=all"}),
     "runtime classes of gVisor and Kata Containers": WayOut(spec={"runtimeClassName": "gvisor"}),
     "`nodeName`, which bypasses the scheduler": WayOut(spec={"nodeName": "node-1"}),
+    "`deviceclass.resource.kubernetes.io/share.gpu.nvidia.com`": WayOut(
+        {"resources": {"limits": {"deviceclass.resource.kubernetes.io/share.gpu.nvidia.com": "1"}}}
+    ),
     "allocation marks of a scheduler": WayOut(
         annotations={"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,81920,100:;"}
     ),

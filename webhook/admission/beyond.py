@@ -26,8 +26,8 @@ MAX_ANNOTATIONS: Final = 128 * 1024
 """The most characters of annotations beside which a status is written that may list a thousand containers: the API server
 refuses more than 256 KiB in all (``TotalAnnotationSizeLimitB``)."""
 
-MAX_POSSIBLE: Final = 8 * 1024
-"""The most names in a vendor's domain that are looked at; with more of them a pod counts as one that requests."""
+MAX_NAMES: Final = 8 * 1024
+"""The most extended resources that are looked at: no node has so many, and with more a pod counts as one that requests."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -51,9 +51,9 @@ def requests_something(pod: Pod, policy: Policy) -> bool:
     every = {name for side in sides for name in side if "/" in name}
     hiding = hiding_of(policy) if policy.settings.hide_devices else None
     names = NameSet() if hiding is None else hiding.resources
-    possible = {*policy.resources.possible(every), *names.among(every)}
-    if len(possible) > MAX_POSSIBLE:
+    if len(every) > MAX_NAMES:
         return True
+    possible = {*policy.resources.possible(every), *names.among(every)}
     asked = ((name, side[name]) for side in sides for name in side if name in possible)
     return any(counts(number) and (name in names or policy.resources.owners(name)) for name, number in asked)
 
