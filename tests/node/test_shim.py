@@ -129,7 +129,6 @@ COVERS: dict[str, bool] = {
     "/usr/local": False,
     f"{FOLDER}/": True,
     "/proc/self/root/usr/local/vgpu-shim": True,
-    "/var/run/../usr/local/vgpu-shim": True,
 }
 """Paths of mounts, and whether the library is gone then: a parent folder is mounted first."""
 
