@@ -86,6 +86,10 @@ WAYS_OUT: Final = {
     ),
     "a mount over `/etc/ld.so.preload`": _mount("/etc/ld.so.preload"),
     "a mount over the shim": _mount("/usr/local/vgpu-shim"),
+    "a file of the termination message, or a block device, over either": WayOut(
+        {"terminationMessagePath": "/usr/local/vgpu-shim/libvgpu.so"}
+    ),
+    "a path to them through `..` or a folder of processes": _mount("/proc/self/root/usr/local/vgpu-shim"),
     "`privileged`": WayOut({"securityContext": {"privileged": True}}),
     "capabilities with which a container reaches the kernel (`SYS_MODULE` …)": _adding("SYS_MODULE"),
     "`SYS_ADMIN`, `SYS_PTRACE`, which profilers need": _adding("SYS_ADMIN"),
@@ -98,6 +102,9 @@ WAYS_OUT: Final = {
     "annotations of the Container Device Interface": WayOut(annotations={"cdi.k8s.io/all": "nvidia.com/gpu=all"}),
     "runtime classes of gVisor and Kata Containers": WayOut(spec={"runtimeClassName": "gvisor"}),
     "`nodeName`, which bypasses the scheduler": WayOut(spec={"nodeName": "node-1"}),
+    "`deviceclass.resource.kubernetes.io/share.gpu.nvidia.com`": WayOut(
+        {"resources": {"limits": {"deviceclass.resource.kubernetes.io/share.gpu.nvidia.com": "1"}}}
+    ),
     "allocation marks of a scheduler": WayOut(
         annotations={"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,81920,100:;"}
     ),

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from webhook.pod import NO_METADATA, Container, Pod, QuantityText, present
+from webhook.pod import NO_METADATA, Container, PlacedBy, Pod, QuantityText, present
 from webhook.quantity import Number, QuantityError, parse_quantity
 
 Operation: TypeAlias = dict[str, Any]
@@ -78,6 +78,17 @@ class ContainerEdits(msgspec.Struct):
     mounts: list[Entry] = []
     mounts_removed: set[int] = set()
     devices_removed: set[int] = set()
+    message_path_removed: set[int] = set()
+
+    def removed(self, field: PlacedBy) -> set[int]:
+        """Return what is removed of a field by which the kubelet puts something at a path; to be added to."""
+        match field:
+            case "volumeMounts":
+                return self.mounts_removed
+            case "volumeDevices":
+                return self.devices_removed
+            case "terminationMessagePath":
+                return self.message_path_removed
 
     def write(self, operations: list[Operation]) -> None:
         """Add the operations for this container."""
@@ -93,6 +104,8 @@ class ContainerEdits(msgspec.Struct):
         _remove(f"{path}/envFrom", self.env_from_removed, operations)
         _remove(f"{path}/volumeMounts", self.mounts_removed, operations)
         _remove(f"{path}/volumeDevices", self.devices_removed, operations)
+        if self.message_path_removed:
+            operations.append({"op": "remove", "path": f"{path}/terminationMessagePath"})
         if self.mounts:
             _append(f"{path}/volumeMounts", container.volume_mounts, self.mounts, operations)
 

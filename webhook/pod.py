@@ -6,7 +6,7 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 """
 
 import posixpath
-from typing import Final, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -76,6 +76,7 @@ class Container(View, frozen=True):
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
     volume_devices: msgspec.Raw = ABSENT
+    termination_message_path: msgspec.Raw = ABSENT
     image: msgspec.Raw = ABSENT
     command: msgspec.Raw = ABSENT
     args: msgspec.Raw = ABSENT
@@ -149,7 +150,9 @@ class Pod(View, frozen=True):
 
 
 class OverfullPod(Pod, frozen=True):
-    """A pod whose maps have more texts than are decoded, with its names only: it is denied."""
+    """A pod whose maps have more texts than are decoded, with its names, variables and claims only."""
+
+    maps: bytes = b""
 
 
 class EnvVar(View, frozen=True):
@@ -267,16 +270,21 @@ class _Gate(View, frozen=True):
 class _RawResources(View, frozen=True):
     limits: msgspec.Raw = ABSENT
     requests: msgspec.Raw = ABSENT
+    claims: list[Claim] | None = None
 
 
 class _RawContainer(View, frozen=True):
+    name: str = ""
     resources: _RawResources | None = None
+    env: msgspec.Raw = ABSENT
 
 
 class _RawSpec(View, frozen=True):
     containers: list[_RawContainer] = []
     init_containers: list[_RawContainer] | None = None
     node_selector: msgspec.Raw = ABSENT
+    resource_claims: list[PodClaim] | None = None
+    os: PodOS | None = None
 
 
 class _RawMetadata(View, frozen=True):
@@ -305,7 +313,27 @@ class RawPod(View, frozen=True):
         texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
         if texts <= MAX_TEXTS:
             return None
-        return OverfullPod(Metadata(metadata.name, metadata.generate_name, metadata.namespace))
+        return OverfullPod(
+            Metadata(metadata.name, metadata.generate_name, metadata.namespace),
+            PodSpec(
+                _without_maps(spec.containers),
+                None if spec.init_containers is None else _without_maps(spec.init_containers),
+                os=spec.os,
+                resource_claims=spec.resource_claims,
+            ),
+            b"".join(maps),
+        )
+
+
+def _without_maps(containers: list[_RawContainer]) -> list[Container]:
+    return [
+        Container(
+            each.name,
+            None if each.resources is None or not each.resources.claims else Resources(claims=each.resources.claims),
+            each.env,
+        )
+        for each in containers
+    ]
 
 
 _pod = msgspec.json.Decoder(Pod)
@@ -319,6 +347,7 @@ _volumes = msgspec.json.Decoder(list[Volume] | None)
 _affinity = msgspec.json.Decoder(_Affinity | None)
 _tolerations = msgspec.json.Decoder(list[Toleration] | None)
 _names = msgspec.json.Decoder(list[str] | None)
+_text = msgspec.json.Decoder(str)
 _gates = msgspec.json.Decoder(list[_Gate] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
@@ -369,15 +398,84 @@ def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
     return (_mounts.decode(raw) or []) if present(raw) else []
 
 
-def decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
-    """Decode the volume devices of a `Container`."""
+PlacedBy: TypeAlias = Literal["volumeMounts", "volumeDevices", "terminationMessagePath"]
+"""The fields of a container by which the kubelet puts something at a path that a pod chooses."""
+
+
+_SHOWN: Final[dict[PlacedBy, str]] = {
+    "volumeMounts": "mount",
+    "volumeDevices": "device",
+    "terminationMessagePath": "file of the termination message",
+}
+
+
+class Placed(NamedTuple):
+    """What the kubelet puts at a path of a container.
+
+    Attributes:
+        field: by which field.
+        index: in its list; 0 for the file of the termination message.
+        written: the path in the pod.
+        mount: the mount, if it is one.
+    """
+
+    field: PlacedBy
+    index: int
+    written: str
+    mount: VolumeMount | None = None
+
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return _SHOWN[self.field]
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the container."""
+        return self.field if self.field == "terminationMessagePath" else f"{self.field}[{self.written}]"
+
+    @property
+    def path(self) -> str:
+        """The path, cleaned."""
+        return clean_path(self.written)
+
+    @property
+    def roundabout(self) -> bool:
+        """Whether the path leads through ``..`` or a folder of processes.
+
+        Behind a symbolic link either leads elsewhere than the text says: container runtimes follow those of the image, and
+        ``/proc/self/root``.
+        """
+        return "/../" in f"/{self.written}/" or self.path.startswith(("/proc/", "/dev/fd/"))
+
+
+def placed(container: Container) -> list[Placed]:
+    """Return what the kubelet puts at paths that a pod chooses, in the order in which each covers those before it.
+
+    The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).
+    """
+    message = container.termination_message_path
+    path = _text.decode(message) if present(message) else None
+    return [
+        *[
+            Placed("volumeMounts", i, each.mount_path, each)
+            for i, each in enumerate(decode_mounts(container.volume_mounts))
+        ],
+        *[
+            Placed("volumeDevices", i, each.device_path)
+            for i, each in enumerate(_decode_devices(container.volume_devices))
+        ],
+        *([Placed("terminationMessagePath", 0, path)] if path else []),
+    ]
+
+
+def _decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
     return (_devices.decode(raw) or []) if present(raw) else []
 
 
-def mounts_of(container: Container) -> bytes:
-    """Return the undecoded mounts and devices of a container, one after the other."""
-    mounts, devices = container.volume_mounts, container.volume_devices
-    return b"" if mounts is ABSENT and devices is ABSENT else bytes(mounts) + bytes(devices)
+def paths_in(container: Container) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
+    """Return the undecoded fields of `placed`."""
+    return container.volume_mounts, container.volume_devices, container.termination_message_path
 
 
 def clean_path(path: str) -> str:

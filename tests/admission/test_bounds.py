@@ -124,7 +124,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
             ("env LD_LIBRARY_PATH has 20000 references to variables: write at most 64", "a", "env[LD_LIBRARY_PATH]"),
         ),
         (
-            {"spec": {"containers": [{"name": f"c{number}"} for number in range(2000)]}},
+            {"spec": {"containers": [{"name": f"c{number}"} for number in range(1999)], "initContainers": [share()]}},
             (
                 "the pod has 2000 containers, more than the limit of 1024: remove what is not needed",
                 None,
@@ -244,14 +244,15 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
     "long selector": (MAX_KEY, lambda n: {"spec": {"nodeSelector": {"k" * n: ""}}}),
     "long resource": (
         MAX_KEY,
-        lambda n: {"spec": {"containers": [{"resources": {"limits": {"k/" + "k" * (n - 2): "1"}}}]}},
+        lambda n: {"spec": {"containers": [share(), {"resources": {"limits": {"k/" + "k" * (n - 2): "1"}}}]}},
     ),
     "resources": (
         MAX_RESOURCES,
         lambda n: {
             "spec": {
                 "containers": [
-                    {"resources": {"limits": named(n // 2, "a/"), "requests": named(n - n // 2, "a/")}},
+                    share(),
+                    {"resources": {"limits": named(n // 2 - 2, "a/"), "requests": named(n - n // 2, "a/")}},
                 ]
             }
         },
@@ -349,8 +350,9 @@ def test_as_much_as_is_permitted_is_not_too_much(name: str) -> None:
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
 def test_maps_that_take_long_to_decode_are_not_decoded(place: str) -> None:
-    """Such a pod keeps its names only, and is denied where its namespace enforces."""
-    full = {"metadata": {"name": "p", "namespace": "team", place: named(MAX_TEXTS)}, "spec": {"containers": []}}
+    """Such a pod keeps its names only, and is denied where its namespace enforces if it requests something."""
+    spec = {"containers": [share()]}
+    full = {"metadata": {"name": "p", "namespace": "team", place: named(MAX_TEXTS)}, "spec": spec}
     decoded = decode_pod(json.dumps(full).encode())
     assert decoded.metadata == Metadata(name="p", namespace="team")
     for context, allowed in ((ENFORCING, False), (Context(Namespace("team", {})), True)):

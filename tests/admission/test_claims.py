@@ -12,6 +12,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.judge import judge_pod
+from webhook.cluster.registration.match_conditions import matched_names_of, sends
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
@@ -310,10 +311,10 @@ def test_a_container_that_leaves_keeps_the_others_claim() -> None:
 
 @pytest.mark.parametrize("entry", [{}, {"request": "gpu-7"}])
 def test_a_claim_of_several_requests_used_as_a_whole(entry: dict[str, str]) -> None:
-    """It would be the devices of all containers: not ours, and reported."""
+    """It would be the devices of all containers, for which it has no keys."""
     data = stored(on_one_device(1024, 2048), MANAGES)
     data["spec"]["containers"][1]["resources"]["claims"] = [{"name": "vgpu-volcano-legacy", **entry}]
-    assert Reason.CLAIM_LEFT_UNCHANGED in {each.reason for each in decided(data, MANAGES).warnings}
+    assert decided(data, MANAGES).reason is Reason.CLAIM_WITHOUT_KEYS
 
 
 def test_a_status_describes_only_the_requests_that_its_name_says() -> None:
@@ -402,3 +403,66 @@ def test_one_device_from_any_source_to_any_claim(source: str, target: str) -> No
         assert meant == Request(1, Size(number * 1024**3), UNLIMITED)
     again = decided(written, in_force)
     assert (again.reason, again.patch, again.objects) == (Reason.ALREADY_RIGHT, (), (template,))
+
+
+SHIMMED = policy(settings="target: dra-nvidia")
+CLASS = "deviceclass.resource.kubernetes.io/share.gpu.nvidia.com"
+NAMES = ("resourceClaimTemplateName", "resourceClaimName")
+
+
+def keyless(data: dict[str, Any], in_force: Policy = SHIMMED) -> bool:
+    """Whether a pod is denied for a claim without keys, and its API server would have sent it."""
+    assert sends(decode_pod(json.dumps(data).encode()), matched_names_of(in_force))
+    denial = decided(data, in_force).denial
+    return denial is not None and denial.reason is Reason.CLAIM_WITHOUT_KEYS
+
+
+def test_a_claim_of_ours_needs_keys() -> None:
+    """By the name of its template, or of the claim that Kubernetes has made of it, used or not; others' names are theirs."""
+    ours = stored(pod({"limits": SHARE}), SHIMMED)["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+    for at, name in enumerate((ours, "train-0-vgpu-main-x7k2p", "a-vgpu--bbbbb")):
+        data = pod({"claims": [{"name": "gpu"}]}, {}, resourceClaims=[{"name": "gpu", NAMES[at > 0]: name}])
+        assert keyless(data)
+        data["spec"]["containers"].reverse()
+        assert keyless(data)
+        data["spec"]["containers"] = [{"name": "main"}]
+        assert keyless(data)
+    for at, name in enumerate(
+        ("vgpu-mine", f"my-{ours}", f"{ours}0", "team-vgpu-claim", "vgpu-main-x7k2p", "train-gpu-x7k2p")
+    ):
+        data = pod({"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", NAMES[at > 2]: name}])
+        assert decided(data, SHIMMED).reason is Reason.RESOURCE_CLAIMS
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize("side", ["limits", "requests"])
+def test_a_class_of_shares_needs_keys(side: str, kind: str) -> None:
+    """Where only the shim limits them; 0 claims nothing, and a class of whole devices needs no limit."""
+    data = pod({})
+    data["spec"][kind] = [{"name": "main", "resources": {side: {CLASS: "1"}}}]
+    assert keyless(data)
+    for name, number in (
+        (CLASS, "0"),
+        (CLASS.replace("share.", ""), "1"),
+        (CLASS.replace("gpu.nvidia.com", "hami.io"), "1"),
+    ):
+        data["spec"][kind][0]["resources"] = {side: {name: number}}
+        assert decided(data, SHIMMED).allowed
+
+
+def test_a_claim_of_ours_serves_one_container() -> None:
+    """No other may name it, before or after it is written; an init container, which has ended, may."""
+    sent = pod({"limits": SHARE}, {"claims": [{"name": "vgpu-c0"}]})
+    written = stored(sent, SHIMMED)["spec"]
+    assert [each["name"] for each in written["resourceClaims"]] == ["vgpu-c0-2"]
+    data = stored(pod({"limits": SHARE}, {}), SHIMMED)
+    first, second = data["spec"]["containers"]
+    second["resources"] = {"claims": first["resources"]["claims"]}
+    assert keyless(data)
+    second["resources"] = {"claims": [{"name": "vgpu-c0", "request": "gpu"}]}
+    assert keyless(data)
+    second["resources"] = {}
+    data["spec"]["initContainers"] = [{"name": "i", "resources": first["resources"], "restartPolicy": "Always"}]
+    assert keyless(data)
+    del data["spec"]["initContainers"][0]["restartPolicy"]
+    assert decided(data, SHIMMED).allowed

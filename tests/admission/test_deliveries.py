@@ -75,6 +75,11 @@ MOUNT = {"name": "mine", "mountPath": "/copy"}
         ({"env": [{"name": "PATH", "value": "/mine"}]}, "variables that decide what it runs"),
         ({"envFrom": [{"configMapRef": {"name": "mine"}}]}, "variables that decide what it runs"),
         ({"volumeMounts": [MOUNT]}, f"a mount at {MOUNT['mountPath']}"),
+        ({"volumeDevices": [{"name": "mine", "devicePath": "/copy"}]}, "a device at /copy"),
+        (
+            {"terminationMessagePath": "/usr/local/vgpu-shim/libvgpu.so"},
+            "a file of the termination message at /usr/local/vgpu-shim/libvgpu.so",
+        ),
         ({"volumeMounts": []}, "other mounts"),
         (
             {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim"}, MOUNT]},

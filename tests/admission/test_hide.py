@@ -65,6 +65,55 @@ def test_a_request_that_is_added_later(resources: Json) -> None:
     assert decided(again, "nvidia").patch == ()
 
 
+ZEROS: tuple[Any, ...] = (0, "0", 0.0, "0m", "0e3", "-0")
+KEYS_THAT_GIVE_NONE = ("hami.io/vgpu-node", "gpu-fraction-container-name", "nvidia.com/use-gputype")
+
+
+@each_of("target", TARGETS)
+def test_what_gives_no_device_is_no_request(target: str) -> None:
+    """A name of any vendor with the number 0, on either side; other keys of theirs, which give nothing by themselves."""
+    found = hiding_of(POLICIES[target])
+    if found is None:
+        return
+    names = [*found.resources.exact, *(name.replace("*", "anything") for name in found.resources.globs)]
+    hidden = 0
+    for at, name in enumerate(sorted(names)):
+        zero = ZEROS[at % len(ZEROS)]
+        for resources in (
+            {"limits": {name: zero}},
+            {"requests": {name: zero}},
+            {"limits": {name: zero}, "requests": {name: 0}},
+        ):
+            found_out = outcome({**SIDECAR, "resources": resources}, target)
+            assert found_out != "seen", (name, resources)
+            hidden += found_out == "hidden"
+    assert hidden > len(names)
+    for name in found.idle.exact:
+        assert outcome({**SIDECAR, "resources": {"limits": {name: "1"}}}, target) in {"hidden", "denied"}, name
+    for name in KEYS_THAT_GIVE_NONE:
+        assert outcome(SIDECAR, target, {name: "x"}) in {"hidden", "denied"}, name
+    for name in found.keys.exact:
+        assert outcome(SIDECAR, target, {name: "0"}) != "seen", name
+
+
+def test_any_other_number_is_one() -> None:
+    """Of a name that no mapping has, too: device plugins give devices under any."""
+    for name in ("nvidia.com/gpu", "nvidia.com/anything", "aliyun.com/gpu-mem"):
+        for number in (1, "1", "1e0"):
+            assert outcome({**SIDECAR, "resources": {"limits": {name: number}}}, "nvidia") in {"served", "seen"}
+
+
+def outcome(container: Json, target: str, annotations: Json | None = None) -> str:
+    """What becomes of the one container of a pod: it gets devices, sees those of the node, or does not."""
+    pod = {"metadata": {"name": "p", "annotations": annotations or {}}, "spec": {"containers": [container]}}
+    decision = decided(pod, target)
+    if not decision.allowed:
+        return "denied"
+    if decision.status.get("containers"):
+        return "served"
+    return "hidden" if decision.status.get("hidden") == [container["name"]] else "seen"
+
+
 def test_only_variables_of_rules_that_say_so() -> None:
     """That a rule lets such a value be does not mean that it hides devices."""
     other = "extends: nvidia\nguard:\n- {env: OTHER, unless: [void]}\n"

@@ -77,6 +77,33 @@ def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> 
     assert answer.warnings == ()
 
 
+OF_SHARES = {"limits": {"deviceclass.resource.kubernetes.io/share.gpu.nvidia.com": "1"}}
+OURS = "vgpu-8a36628981b0214d7649"
+
+
+@pytest.mark.parametrize(
+    "claimed", [pytest.param(CLAIM, id="template", marks=CLAIMS), pytest.param(OF_SHARES, id="class", marks=CLASSES)]
+)
+def test_a_claim_without_keys_is_denied(cluster: Cluster, claimed: dict[str, Any]) -> None:
+    """The API server sends the pod though it has no key; the message says what to write instead."""
+    pod = claiming(claimed, claims=claimed is CLAIM)
+    for claim in pod.manifest["spec"].get("resourceClaims", ()):
+        claim["resourceClaimTemplateName"] = OURS
+    answer = cluster.submit(pod)
+    assert answer.status == 403
+    assert "VGW330" in denial(answer)
+
+
+@CLASSES
+def test_a_neighbors_claim_has_another_name(cluster: Cluster) -> None:
+    """The name that a container refers to stays unknown, and the API server refuses it."""
+    example = claiming(SHARE, {"claims": [{"name": "vgpu-c0"}]}, claims=False)
+    example.manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": "dra-nvidia"}
+    answer = cluster.plane.client.create(example.pod, dry_run=True)
+    assert answer.status == 422
+    assert '"vgpu-c0": must be one of the names in pod.spec.resourceClaims: vgpu-c0-2' in answer.message
+
+
 AMOUNTS = {"memory": ("1Mi", "1023Mi", "1Gi", "1000Gi", "1Ti", "512Ki"), "cores": ("0", "1", "100", "1k")}
 
 

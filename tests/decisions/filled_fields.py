@@ -33,6 +33,7 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "env_from"): _decoded(views, "_env_from"),
     (Container, "volume_mounts"): _decoded(views, "_mounts"),
     (Container, "volume_devices"): _decoded(views, "_devices"),
+    (Container, "termination_message_path"): _decoded(views, "_text"),
     (Container, "image"): str,
     (views.Capabilities, "add"): list[str],
     (Container, "command"): list[str],

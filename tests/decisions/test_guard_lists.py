@@ -9,6 +9,7 @@ import pytest
 
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of
+from tests.placed import FIELDS, ROUNDABOUT, put_at
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.guard import GuardPlace, GuardRule
@@ -129,15 +130,14 @@ def test_no_mount_covers_what_the_plugin_mounts(vendor: str) -> None:
         made = sent_for(vendor, SHARES[vendor])
         made["spec"]["containers"].append({"name": "beside"})
         made["spec"]["volumes"] = [{"name": "own", "emptyDir": {}}]
-        entries = {"volumeDevices": {"devicePath": path}, "volumeMounts": {"mountPath": path}}
-        made["spec"]["containers"][index][kind] = [{"name": "own", **entries[kind]}]
+        made["spec"]["containers"][index] |= put_at(path)[kind]
         return made
 
-    for kind in ("volumeMounts", "volumeDevices"):
+    for kind in FIELDS:
         for rule, path, _ in denied_by(vendor, "mount", whole=False):
             parent, _, name = path.rpartition("/")
             ways = (path, path + "/", path[1:], f"{parent}//{name}", f"{parent}/./{name}", f"{parent}/x/../{name}/.")
-            for spelled in ways:
+            for spelled in (*ways, *(f"{way}{path}" for way in ROUNDABOUT)):
                 denial = decided(sent(spelled, 0, kind), policy()).denial
                 assert denial is not None, spelled
                 assert denial.reason is Reason.GUARDED

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_of, whole_counts
-from tests.fuzz.enforcement import escapes, is_covered, sandboxed, shows_devices
+from tests.fuzz.enforcement import escapes, is_covered, placed, sandboxed, shows_devices
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX, nearly_read
 from tests.fuzz.oracle.claims import names_a_gpu_class
@@ -196,6 +196,12 @@ def _key_of_inactive(trial: Trial, denial: Denial) -> bool:
     return any(owner is not None and owner[0] in _inactive(trial) for owner in owners)
 
 
+def _keyless(trial: Trial, denial: Denial) -> bool:
+    """A template that the webhook makes, in a pod that is none of its."""
+    claims = trial.case.pod["spec"].get("resourceClaims") or []
+    return any((each.get("resourceClaimTemplateName") or "").startswith("vgpu-") for each in claims)
+
+
 def _claimed(trial: Trial, denial: Denial) -> bool:
     """A claim beside a request, where that is not permitted."""
     pairs = zip(all_containers(trial.case.pod), trial.before, strict=True)
@@ -359,11 +365,12 @@ def _variables(trial: Trial) -> list[Json]:
 def _collides(trial: Trial, denial: Denial) -> bool:
     """A volume, mount or variable of the shim's name or place."""
     spec = trial.case.pod["spec"]
-    mounts = [mount for container in all_containers(trial.case.pod) for mount in container.get("volumeMounts") or []]
+    entries = [entry for container in all_containers(trial.case.pod) for entry in placed(container)]
+    paths = [entry.get("mountPath") or entry["devicePath"] for entry in entries]
     return (
         any(volume["name"].startswith(SHIM) for volume in spec.get("volumes") or [])
-        or any(mount["name"].startswith(SHIM) or mount["mountPath"].startswith("/tmp/vgpu") for mount in mounts)
-        or any(mount["mountPath"].startswith("/usr/local") for mount in mounts)
+        or any(entry["name"].startswith(SHIM) for entry in entries)
+        or any(path.startswith("/tmp/vgpu") or "/usr/local" in path for path in paths)
         or any(entry["name"].startswith(("LD_", "VGPU_", "CUDA_")) for entry in _variables(trial))
     )
 
@@ -373,8 +380,8 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
     names = {read.name for read in _requesting(trial)}
     requesting = [container for container in all_containers(trial.case.pod) if container["name"] in names]
     variables = {entry["name"] for container in requesting for entry in container.get("env") or []}
-    mounted = {mount["mountPath"] for container in requesting for mount in container.get("volumeMounts") or []}
-    mounted |= {device["devicePath"] for container in requesting for device in container.get("volumeDevices") or []}
+    entries = [entry for container in requesting for entry in placed(container)]
+    mounted = {entry.get("mountPath") or entry["devicePath"] for entry in entries}
     # The plugins of HAMi and Volcano can take it from any container of the pod.
     variables |= {entry["name"] for entry in _variables(trial)} & {"CUDA_DISABLE_CONTROL"}
     allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip", "audit"}
@@ -403,6 +410,7 @@ JUDGES: Mapping[str, Judge] = {
     "VGW318": _too_many,
     "VGW324": _claimed,
     "VGW325": _unreported,
+    "VGW330": _keyless,
     "VGW401": lambda trial, _: not _targets(trial) <= {*EXPRESSES, "neutral"},
     "VGW402": _no_equivalent,
     "VGW403": _read_differently,

@@ -185,7 +185,7 @@ def _covered(trial: Trial, container: Json, vendor: str, *, whole: bool) -> Iter
     """A mount or a device lies over what the device plugin mounts, or shows devices to NVIDIA's runtime."""
     spec = trial.stored["spec"]
     volumes = {volume["name"]: volume for volume in spec.get("volumes") or []}
-    for entry in (*(container.get("volumeMounts") or []), *(container.get("volumeDevices") or [])):
+    for entry in placed(container):
         path = PurePosixPath(_resolved(entry.get("mountPath") or entry["devicePath"]))
         host_path = volumes.get(entry["name"], {}).get("hostPath") if "mountPath" in entry else None
         shown = None if host_path is None else str(PurePosixPath(host_path["path"], entry.get("subPath") or ""))
@@ -195,8 +195,21 @@ def _covered(trial: Trial, container: Json, vendor: str, *, whole: bool) -> Iter
             yield Finding("6 no mount shows every device", f"{container['name']}: {entry}", vendor)
         if vendor == "nvidia" and LOADED in trial.setup.mappings and entry == PRELOAD_FILE:
             continue
+        if entry["name"] != "vgpu-shim" and path.is_relative_to(FOLDER) and _shimmed(container):
+            yield Finding("6 nothing covers the library", f"{container['name']}: {entry}", vendor)
         if not whole and any(path.is_relative_to(folder) for folder in COVERED.get(vendor, ())):
             yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)
+
+
+def placed(container: Json) -> list[Json]:
+    """What the kubelet puts at a path of a container: mounts, devices, the file of the termination message."""
+    message = container.get("terminationMessagePath")
+    entries = [*(container.get("volumeMounts") or []), *(container.get("volumeDevices") or [])]
+    return [*entries, {"name": "the kubelet's", "devicePath": message}] if message else entries
+
+
+def _shimmed(container: Json) -> bool:
+    return any(each["name"] == "vgpu-shim" for each in container.get("volumeMounts") or [])
 
 
 def _out_of_isolation(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
@@ -243,14 +256,23 @@ def _of_the_node(spec: Json, container: Json) -> list[str]:
 def is_covered(path: str) -> bool:
     """Whether a device plugin of any vendor mounts there what enforces a share, or NVIDIA's runtime looks for devices."""
     covered = {*(each for paths in COVERED.values() for each in paths), "/var/run"}
-    return any(PurePosixPath(_resolved(path)).is_relative_to(each) for each in covered)
+    # Where such a path leads depends on the image.
+    return (
+        "/../" in path
+        or path.startswith("/proc/")
+        or any(PurePosixPath(_resolved(path)).is_relative_to(each) for each in covered)
+    )
 
 
 def _resolved(path: str) -> str:
-    """A path from the root, without ``.`` and ``..``."""
+    """A path from the root, without ``.`` and ``..``, through the links that there are in any image."""
     parts: list[str] = []
     for part in path.split("/"):
         parts = parts[:-1] if part == ".." else parts if part in {"", "."} else [*parts, part]
+        if parts == ["proc", "self", "root"]:
+            parts = []
+        elif parts == ["var", "run"] and "/../" in path:
+            parts = ["run"]
     return "/" + "/".join(parts)
 
 

@@ -80,6 +80,8 @@ MOUNTS: tuple[Json, ...] = (
     {"name": "own", "mountPath": "/etc/vcuda"},
     {"name": "own", "mountPath": "/hami-vnpu-shmem"},
     {"name": "own", "mountPath": "/var/run/nvidia-container-devices/all"},
+    {"name": "own", "mountPath": "/proc/self/root/etc/ld.so.preload"},
+    {"name": "own", "mountPath": "/var/run/../usr/local/vgpu-shim/libvgpu.so"},
 )
 VOLUMES: tuple[Any, ...] = (
     None,
@@ -186,7 +188,9 @@ def around(draw: Draw, container: Json) -> None:
     elif rare < 0.06:
         container["volumeMounts"] = [draw.pick(MOUNTS) for _ in range(draw.pick((0, 1, 1, 2)))]
         if draw.chance(0.2):
-            container["volumeDevices"] = [{"name": "own", "devicePath": draw.pick(MOUNTS)["mountPath"]}]
+            path = draw.pick(MOUNTS)["mountPath"]
+            devices = {"volumeDevices": [{"name": "own", "devicePath": path}]}
+            container |= devices if len(path) % 2 else {"terminationMessagePath": path}
     elif rare < 0.07:
         container["securityContext"] = {"privileged": draw.pick((True, True, False, None))}
     elif rare < 0.09:
@@ -217,7 +221,10 @@ def place(draw: Draw, spec: Json) -> None:
     elif rare < 0.11:
         spec["futureField"] = {"a~b/c": [1.5, None]}
     elif rare < 0.12:
-        spec["resourceClaims"] = draw.pick(([{"name": "own", "resourceClaimName": "c"}, {"name": "nic"}], [], None))
+        ours = [{"name": "own", "resourceClaimTemplateName": f"vgpu-{'0a' * 10}"}]
+        spec["resourceClaims"] = draw.pick(
+            ([{"name": "own", "resourceClaimName": "c"}, {"name": "nic"}], ours, [], None)
+        )
 
 
 def _share_by_nodes(draw: Draw, spec: Json) -> None:

@@ -33,6 +33,7 @@ OTHERS: Mapping[str, tuple[Any, ...]] = {
     "spec.containers.command": (["/mine"],),
     "spec.containers.image": ("mine",),
     "spec.containers.restartPolicy": ("Always", "Never"),
+    "spec.containers.terminationMessagePath": ("/usr/local/vgpu-shim/libvgpu.so", "/etc/ld.so.preload"),
     "spec.hostIPC": (True, False),
     "spec.os": ({"name": "linux"}, {"name": "windows"}),
     "spec.shareProcessNamespace": (True, False),

@@ -1,5 +1,6 @@
 """The shim in real containers: the loader's variables as they arrive, from wherever a pod may have them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tests.controlplane.objects import config_map
 from tests.ways_out import CONFIG_MAP, DENIED, NAME, UNSEEN, WAYS_OUT
 
 from .pods import Pods, share
-from .releases import Release
+from .releases import Release, namespace, remove_namespaces
 from .small_images import GPU_WITH_PATHS, IMAGE_ENVIRONMENT
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("isolation")]
@@ -121,6 +122,40 @@ def test_no_way_out(pods: Pods, release: Release) -> None:
         pods.finish(pod)
         printed = pods.printed(pod, NAME)[-1]
         assert (printed["memory"], printed["library"]) == (3000, "library v1"), way
+
+
+OWN = [{"name": "own", "emptyDir": {}}]
+COVERS: dict[str, bool] = {
+    "/usr/local": False,
+    f"{FOLDER}/": True,
+    "/proc/self/root/usr/local/vgpu-shim": True,
+}
+"""Paths of mounts, and whether the library is gone then: a parent folder is mounted first."""
+
+
+def test_what_the_kubelet_puts_over_the_library(pods: Pods, release: Release) -> None:
+    """It is gone where no webhook judges what was added; where one does, no such pod is stored."""
+    stored = release.plane.client.create(pods.body(share()), pods.namespace, dry_run=True).accepted()
+    changes: list[tuple[Object, bool]] = [({"terminationMessagePath": LIBRARY}, True)]
+    changes += [({"volumeMounts": [{"name": "own", "mountPath": path}]}, gone) for path, gone in COVERS.items()]
+    namespace(release.plane, "unjudged", {})
+    unjudged = Pods(release.plane, "unjudged")
+    for change, gone in changes:
+        answer = release.plane.client.create(pods.body(share(**change), volumes=OWN), pods.namespace, dry_run=True)
+        assert (answer.status in {403, 422}) == gone, change
+        [written] = stored["spec"]["containers"]
+        mounts = [*written["volumeMounts"], *change.get("volumeMounts", [])]
+        kept = {key: written[key] for key in ("env", "resources", "image")}
+        volumes = [each for each in stored["spec"]["volumes"] if each["name"].startswith("vgpu-shim")]
+        made = unjudged.create(
+            {**kept, **change, "volumeMounts": [each for each in mounts if "serviceaccount" not in each["mountPath"]]},
+            volumes=[*volumes, *OWN],
+            schedulerName=stored["spec"]["schedulerName"],
+        )
+        unjudged.finish(made)
+        lines = [line for line in unjudged.log(made).splitlines() if line.startswith("{")]
+        assert (json.loads(lines[-1])["library"] == "") is gone, change
+    remove_namespaces(release.plane, unjudged.namespace)
 
 
 def test_what_escapes(pods: Pods) -> None:

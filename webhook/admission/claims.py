@@ -9,6 +9,7 @@ and share would each have a GPU of their own.
 """
 
 import itertools
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -33,11 +34,14 @@ from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, QuantityText
 from webhook.quantity import MAX_VALUE, Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import CLAIM_PREFIX, MAX_DEVICES, ClaimTemplate
+from webhook.request import CLAIM_NAME, CLAIM_PREFIX, MAX_DEVICES, TEMPLATE_NAME, ClaimTemplate
 from webhook.text import shorten
 
 MAX_CLAIM: Final = 63
 """The most characters of a claim's name in a pod, a DNS label."""
+
+MAX_OBJECT_NAME: Final = 253
+"""The most characters of an object's name, a DNS subdomain."""
 
 MAX_OWN: Final = 1024
 """The most claims that are read in a status: a pod has at most as many containers."""
@@ -64,7 +68,7 @@ def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, 
     claims = [claim.name for claim in resources.claims or ()]
     for side in (resources.limits or {}, resources.requests or {}):
         names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
-        claims.extend(sorted(name for name in names if _counts(side[name])) if names else ())
+        claims.extend(sorted(name for name in names if counts(side[name])) if names else ())
     return tuple(dict.fromkeys(claims)) if claims else ()
 
 
@@ -72,7 +76,7 @@ def requested_key(container: Container, policy: Policy) -> str | None:
     """Return a key of a mapping among the resources of a container, with a number other than 0."""
     resources = container.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    requested = {name for side in sides for name, number in side.items() if _counts(number)}
+    requested = {name for side in sides for name, number in side.items() if counts(number)}
     return min((name for name in policy.resources.possible(requested) if policy.resources.owners(name)), default=None)
 
 
@@ -131,6 +135,62 @@ def check_claims(plan: Plan) -> None:
         )
 
 
+def _named(container: Container) -> Sequence[Claim]:
+    return () if container.resources is None else container.resources.claims or ()
+
+
+_TEMPLATE_NAME: Final = re.compile(TEMPLATE_NAME)
+_CLAIM_NAME: Final = re.compile(CLAIM_NAME)
+_WRITE_KEYS: Final = "request the share in the keys of a mapping instead, of which the webhook makes a claim"
+
+
+def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
+    """Deny what claims a share that needs the shim by its name, and has no keys: there is nothing to write a limit from.
+
+    Raises:
+        Denied: `Reason.CLAIM_WITHOUT_KEYS`.
+    """
+    own = own_claims(pod, policy)
+    for claim in pod.spec.resource_claims or ():
+        if claim.name in own:
+            continue
+        for name, names in (
+            (claim.resource_claim_template_name, _TEMPLATE_NAME),
+            (claim.resource_claim_name, _CLAIM_NAME),
+        ):
+            if name is not None and len(name) <= MAX_OBJECT_NAME and names.match(name):
+                message = f"{name} is made by the webhook for requests that this pod has not: {_WRITE_KEYS}"
+                raise deny(Reason.CLAIM_WITHOUT_KEYS, message, field=f"spec.resourceClaims[{shorten(claim.name)}]")
+    holders: dict[tuple[str, str | None], str] = {}
+    for slot in slots:
+        _check_classes(slot, policy)
+        for claim in _named(slot.container) if own else ():
+            if claim.name not in own:
+                continue
+            place = (claim.name, claim.request if len(own[claim.name].requests) > 1 else None)
+            holder = holders.get(place)
+            if not own[claim.name].has(claim) or (holder is not None and not _ends_first(slot)):
+                whose = (
+                    "a claim of several containers" if holder is None else f"the claim of container {shorten(holder)}"
+                )
+                message = f"{shorten(claim.name)} is {whose}, and gives this one its share: {_WRITE_KEYS}"
+                raise deny(
+                    Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{shorten(claim.name)}]"
+                )
+            if not _ends_first(slot):
+                holders[place] = slot.name
+
+
+def _check_classes(slot: Slot, policy: Policy) -> None:
+    resources = slot.container.resources
+    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
+    limited = {f"{DEVICE_CLASS}{name}" for name in policy.classes_of_the_shim} if any(sides) else set()
+    name = next((name for side in sides for name in limited.intersection(side) if counts(side[name])), None)
+    if name is not None:
+        message = f"only the shim limits a share of {shorten(name)}, and nothing says to how much: {_WRITE_KEYS}"
+        raise deny(Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"limits[{name}]")
+
+
 class _Claiming(NamedTuple):
     """A container with a claim, and the key of its GPU request, if it has one."""
 
@@ -166,8 +226,8 @@ def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:
             yield slot.path, key
 
 
-def _counts(text: QuantityText) -> bool:
-    """Whether a quantity requests anything; the API server denies an invalid one."""
+def counts(text: QuantityText) -> bool:
+    """Return whether a quantity requests anything; the API server denies an invalid one."""
     try:
         return parse_quantity(str(text)) != 0
     except QuantityError:
@@ -318,6 +378,8 @@ def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
             groups.setdefault(each.together or each.slot.path, []).append(each)
     adding = {each.slot.path for group in groups.values() for each in _template(plan, group)}
     taken = {claim.name for claim in plan.pod.spec.resource_claims or ()}
+    # A container may name a claim that is still to be written: its neighbor's.
+    taken.update(claim.name for slot in plan.slots for claim in _named(slot.container))
     names: dict[str, str] = {}
     for each in sorted(itertools.chain.from_iterable(groups.values()), key=lambda each: _ends_first(each.slot)):
         path = each.slot.path

@@ -198,7 +198,10 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
-    lists = b"".join([spec.volumes, *[raw for each in containers for raw in (each.volume_mounts, each.volume_devices)]])
+    paths = [
+        raw for each in containers for raw in (each.volume_mounts, each.volume_devices, each.termination_message_path)
+    ]
+    lists = b"".join([spec.volumes, *paths])
     mounts = whole or policy.marks_of_mounts.among(lists)
     bare = _bare(containers, policy, whole=whole, mounts=mounts)
     first = 0 if init is None else len(init)
@@ -242,6 +245,7 @@ def _bare(containers: Sequence[Container], policy: Policy, *, whole: bool, mount
             each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
             each.security_context,
             each.volume_devices if mounts else ABSENT,
+            each.termination_message_path if mounts else ABSENT,
             restart_policy=each.restart_policy,
         )
         if each.name not in installers

@@ -13,7 +13,7 @@ from webhook.admission.decision import ENFORCE_LABEL, Namespace, Plan
 from webhook.admission.overrides import selected_architectures
 from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
-from webhook.pod import Container, Volume, VolumeMount, clean_path, decode_env, decode_mounts, present
+from webhook.pod import Container, Placed, Volume, VolumeMount, decode_env, paths_in, placed, present
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
@@ -29,8 +29,8 @@ NOT_SERVED: Final = "this cluster serves no image volumes"
 KINDS: Final = get_args(DeliveryKind)
 """The values of the namespace's annotation for the shim."""
 
-SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where API servers mount the token into every container."""
+_BY_DEFAULT: Final = frozenset({"/var/run/secrets/kubernetes.io/serviceaccount", "/dev/termination-log"})
+"""Where API servers mount the token into every container, and have its termination message."""
 
 _members = msgspec.json.Decoder(dict[str, Any] | None)
 
@@ -149,7 +149,7 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     for delivery in deliveries:
         if delivery.installer is not None:
             _add_installer(plan, delivery, delivery.installer, delivered)
-    lists = [plan.pod.spec.volumes, *[slot.container.volume_mounts for slot in plan.slots]]
+    lists = [plan.pod.spec.volumes, *[raw for slot in plan.slots for raw in paths_in(slot.container)]]
     if len(deliveries) == 1 and not has_mark(b"".join(lists), deliveries[0].marks):
         plan.edits.volumes.extend(deliveries[0].volumes)
         for slot, delivery in delivered:
@@ -170,7 +170,7 @@ def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliverie
         if slot.kind == "initContainers" and slot.name in installed:
             continue
         own = by_container.get(slot.path)
-        raw = bytes(slot.container.volume_mounts)
+        raw = b"".join(paths_in(slot.container))
         if any([has_mark(raw, delivery.marks) for delivery in deliveries]):
             _mount_beside(plan, slot, own, libraries)
         elif own is not None:
@@ -216,11 +216,11 @@ def _difference(container: Container, installer: PodEntry, delivery: Delivery) -
         [entry.name.startswith("LD_") or entry.name == "PATH" for entry in decode_env(container.env)]
     ):
         return "variables that decide what it runs"
-    mounts = [(clean_path(mount.mount_path), mount) for mount in decode_mounts(container.volume_mounts)]
-    others = [path for path, mount in mounts if mount.name != delivery.library and path != SERVICE_ACCOUNT]
+    mounts = [each for each in placed(container) if each.path not in _BY_DEFAULT]
+    others = [each for each in mounts if each.mount is None or each.mount.name != delivery.library]
     if others:
-        return f"a mount at {others[0]}"
-    own = [(path, mount.sub_path or mount.sub_path_expr) for path, mount in mounts if mount.name == delivery.library]
+        return f"a {others[0].shown} at {shorten(others[0].path, 100)}"
+    own = [(each.path, each.mount.sub_path or each.mount.sub_path_expr) for each in mounts if each.mount is not None]
     return "" if own == [(delivery.mount_path, None)] else "other mounts"
 
 
@@ -231,13 +231,11 @@ def _decoded(raw: msgspec.Raw) -> Any:
 
 def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
     """Mount a delivery in a container that may already have a mount with its names or paths."""
-    removed = plan.edits.container(slot).mounts_removed
-    mounts = [mount for i, mount in enumerate(decode_mounts(slot.container.volume_mounts)) if i not in removed]
-    _check_unwritable(slot, mounts, libraries)
+    edits = plan.edits.container(slot)
+    every = [each for each in placed(slot.container) if each.index not in edits.removed(each.field)]
+    _check_unwritable(slot, [each.mount for each in every if each.mount is not None], libraries)
     if delivery is not None:
-        by_path = [(clean_path(mount.mount_path), mount) for mount in mounts]
-        missing = [entry for entry in delivery.mounts if not _mounted(slot, by_path, entry, delivery)]
-        plan.edits.container(slot).mounts.extend(missing)
+        edits.mounts.extend([entry for entry in delivery.mounts if not _mounted(slot, every, entry, delivery)])
 
 
 def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
@@ -297,24 +295,28 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
-def _mounted(slot: Slot, mounts: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
+def _mounted(slot: Slot, every: Sequence[Placed], entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 
+    What is over a parent folder covers nothing: container runtimes mount in the order of the depth of paths.
+
     Raises:
-        Denied: another one is at its path, or inside the library's folder, where it would replace the library.
+        Denied: something else is at its path or inside it, where it would replace the library or its accounts.
     """
     mount_path = entry["mountPath"]
     mounted = False
-    for path, mount in mounts:
-        if path == mount_path and _same_mount(mount, entry):
+    for each in every:
+        path, mount = each.path, each.mount
+        if path == mount_path and mount is not None and _same_mount(mount, entry):
             mounted = True
-        elif path == mount_path or (mount_path == delivery.mount_path and inside(path, mount_path)):
-            raise deny(
-                Reason.COLLISION,
-                f"volume {mount.name} is mounted at {path}, where the shim mounts {entry['name']}: mount it elsewhere",
-                container=slot.name,
-                field=f"volumeMounts[{path}]",
-            )
+        elif inside(path, mount_path) or (each.roundabout and has_mark(each.written.encode(), delivery.marks)):
+            own = [other for other in delivery.mounts if other["mountPath"] == path]
+            if mount is not None and own and _same_mount(mount, own[0]):
+                continue  # inside another of ours
+            what = f"the {each.shown} is" if mount is None else f"volume {mount.name} is mounted"
+            shown = f"{what} at {shorten(path, 100)}, where the shim mounts {entry['name']}"
+            remedy = "write another path" if mount is None else "mount it elsewhere"
+            raise deny(Reason.COLLISION, f"{shown}: {remedy}", container=slot.name, field=each.place)
     return mounted
 
 

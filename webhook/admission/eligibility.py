@@ -20,7 +20,7 @@ from webhook.admission.survey import MAX_CONTAINERS
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import MAX_KEY
-from webhook.pod import MIRROR, WINDOWS, OverfullPod, OwnerReference, Pod, decode_env
+from webhook.pod import MIRROR, WINDOWS, OverfullPod, OwnerReference, Pod, decode_env, paths_in
 from webhook.quantity import MIB
 from webhook.reasons import Finding, Reason
 
@@ -218,7 +218,7 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
         (_variables(pod, [each.env for each in containers], policy), MAX_LISTED, _VARIABLES, "env"),
     )
     lists = (
-        (b"".join([raw for each in containers for raw in (each.volume_mounts, each.volume_devices)]), "mounts"),
+        (b"".join([raw for each in containers for raw in paths_in(each)]), "mounts"),
         (b"".join([each.env_from for each in containers]), "envFrom"),
         (bytes(spec.volumes), "volumes"),
     )

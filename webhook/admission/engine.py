@@ -11,7 +11,8 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from webhook import labels
-from webhook.admission.claims import WantedClaim, check_claims, nothing_requested, write_claims
+from webhook.admission.beyond import beyond, crowded
+from webhook.admission.claims import WantedClaim, check_claims, check_keys, nothing_requested, write_claims
 from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
@@ -31,7 +32,7 @@ from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import DeviceRequest
 from webhook.mapping.requests.values import Reading
 from webhook.patch import PodEdits, Slot
-from webhook.pod import Pod, mounts_of
+from webhook.pod import Pod, paths_in
 from webhook.quantity import exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import DIMENSIONS, Request, amount_text
@@ -77,18 +78,27 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    excess = overfull(pod)
-    if excess is not None:
-        return in_mode(denied(excess), pod, context)
+    decision = _by_size(pod, policy)
+    if decision is not None:
+        return in_mode(decision, pod, context)
     facts = facts_of(pod, context, policy)
     if facts is None:
         return _NOTHING_REQUESTED
-    decision: Decision | None = policy.memo.get(facts.key)
+    decision = policy.memo.get(facts.key)
     if decision is None:
         decision = take_steps(facts, policy)
         if facts.key is not None and policy.memo.met(facts.key):
             decision = remember(facts.key, decision, policy)
     return in_mode(decision, pod, context)
+
+
+def _by_size(pod: Pod, policy: Policy) -> Decision | None:
+    """The decision on a pod that is too large for further steps, or for a status; None for all others."""
+    excess = overfull(pod)
+    if excess is not None:
+        return beyond(excess, pod, policy) or denied(excess)
+    excess = crowded(pod, policy)
+    return None if excess is None else beyond(excess, pod, policy)
 
 
 def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
@@ -102,16 +112,18 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     pod, context = facts.pod, facts.context
     excess = exceeded(pod, policy, few=facts.key is not None)
     if excess is not None:
-        return denied(excess)
+        return beyond(excess, pod, policy) or denied(excess)
     seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
     hides = policy.settings.hide_devices
-    if not seen.has_request and not hides:
-        return untouched(nothing_requested(pod, seen.claims), seen.findings)
+    if not seen.has_request and not hides and not seen.claims and not pod.spec.resource_claims:
+        return untouched(Reason.NO_GPU_KEYS, seen.findings)
     try:
+        if seen.claims or pod.spec.resource_claims:
+            check_keys(pod, seen.slots, policy)
         resolution = (
             resolve(seen.keys, overrides_of(pod, context, policy), policy) if seen.has_request else _NOTHING_RESOLVED
         )
@@ -122,7 +134,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     acts = bool(resolution.settled) or any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
-        or has_mark(mounts_of(slot.container), vendor.guard.marks)
+        or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
         for slot, vendor, _ in _left_alone(seen, resolution, policy)
     )
     if not acts and not hides:
@@ -413,10 +425,10 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     if reason is not None:
         decision = untouched(reason)
         return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    excess = overfull(pod)
-    facts = facts_of(pod, context, policy) if excess is None else None
-    if excess is not None:
-        enforced = denied(excess)
+    sized = _by_size(pod, policy)
+    facts = facts_of(pod, context, policy) if sized is None else None
+    if sized is not None:
+        enforced = sized
     elif facts is None:
         enforced = untouched(Reason.NO_GPU_KEYS)
     else:

@@ -18,10 +18,10 @@ from webhook.pod import (
     capabilities_added,
     clean_path,
     config_maps_from,
-    decode_devices,
     decode_env,
     decode_mounts,
-    mounts_of,
+    paths_in,
+    placed,
     present,
     value_source,
 )
@@ -251,7 +251,7 @@ def _removes(plan: Plan, rule: GuardRule, caught: _Caught, denial: str, *, share
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
     """Apply the guard to variables and mounts of one container; without a share, only to those that show devices."""
-    if vendor.guard.marks and has_mark(mounts_of(slot.container), vendor.guard.marks):
+    if vendor.guard.marks and has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks):
         _guard_mounts(plan, slot, vendor, share=share)
     if vendor.guard.rules and plan.watched(slot):
         _guard_variables(plan, slot, vendor, request, share=share)
@@ -277,34 +277,37 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
 
 
 def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> None:
-    """Apply the guard to what a container mounts over paths of the device plugin's mounts.
+    """Apply the guard to what the kubelet puts over paths of the device plugin's mounts, whichever field it is in.
 
     The kubelet puts the pod's mounts after those of device plugins (``GenerateRunContainerOptions``), and container runtimes
     sort by the number of parts of the path, keeping the order of equal ones (containerd's ``WithMounts``): so a mount at the
     same path covers the plugin's, one over a parent folder lies below it.
     """
     container, edits = slot.container, plan.edits.container(slot)
-    mounts = [(i, mount.mount_path, mount) for i, mount in enumerate(decode_mounts(container.volume_mounts))]
-    devices = [(i, device.device_path, None) for i, device in enumerate(decode_devices(container.volume_devices))]
-    if len(mounts) + len(devices) > MAX_MOUNTS:
+    every = placed(container)
+    if len(every) > MAX_MOUNTS:
         message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
         raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
-    for index, written, mount in (*mounts, *devices):
-        path = clean_path(written)
+    for each in every:
+        path, mount, written = each.path, each.mount, each.path
         if mount is not None and vendor.shim is not None and (path, mount.name) in vendor.shim.covers:
             plan.covered.append(slot)  # the shim's own, unless the container gets none
             continue
-        if not vendor.guard.guarded(path, "mount"):
+        if vendor.guard.guarded(path, "mount"):
+            source = None if mount is None else _shown_by(mount, plan.volumes().get(mount.name, ()))
+            rule = vendor.guard.catch(path, None, source, whole=not share, place="mount")
+        else:
+            written = each.written
+            rule = vendor.guard.meant(written, whole=not share) if each.roundabout else None
+        removed = edits.removed(each.field)
+        if rule is None or rule.exception or each.index in removed:
             continue
-        source = None if mount is None else _shown_by(mount, plan.volumes().get(mount.name, ()))
-        rule = vendor.guard.catch(path, None, source, whole=not share, place="mount")
-        removed = edits.devices_removed if mount is None else edits.mounts_removed
-        if rule is None or rule.exception or index in removed:
-            continue
-        caught = _Caught(f"the mount at {shorten(path, 100)}", f"volumeMounts[{written}]", path, slot.name)
-        denial = f"{caught.shown} {_effect(share=share)}: remove it, or mount the volume elsewhere"
+        shown = f"the {each.shown} at {shorten(written, 100)}"
+        caught = _Caught(shown, each.place, path, slot.name)
+        remedy = "write another path" if mount is None else "mount the volume elsewhere"
+        denial = f"{shown} {_effect(share=share)}: remove it, or {remedy}"
         if _removes(plan, rule, caught, denial, share=share):
-            removed.add(index)
+            removed.add(each.index)
 
 
 def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:

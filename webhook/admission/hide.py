@@ -10,11 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.claims import counts
 from webhook.admission.decision import Plan
 from webhook.admission.overrides import Overrides, target_of
-from webhook.labels import CLAIM, STATUS
+from webhook.labels import STATUS
+from webhook.mapping.model.match_names import spelled
+from webhook.mapping.model.near_misses import advised_names
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import Pod, decode_env, present
@@ -24,6 +27,7 @@ from webhook.text import shorten
 HIDING: Final = ("void", "none")
 """Values of a variable that hide all devices, the usual one first: with ``void``, NVIDIA's runtime does nothing."""
 
+_PLACES: Final = frozenset({"label", "annotation"})
 _MEMO: Final = "hiding"
 _BYTES: Final = 4096
 """What it takes in the memory of a policy: some dozens of names, most of which the policy has anyway."""
@@ -36,11 +40,13 @@ class Hiding:
     Attributes:
         variables: the variables, each with the value that hides.
         resources: the resource names by which a container requests some, in whatever keys.
-        keys: the labels and annotations by which a pod does.
+        idle: those of them that give none by themselves, whatever their number: a priority.
+        keys: the labels and annotations by which a pod requests some.
     """
 
     variables: Mapping[str, str]
     resources: NameSet
+    idle: NameSet
     keys: NameSet
 
 
@@ -64,7 +70,7 @@ def show_devices(plan: Plan) -> None:
         return
     by_keys = _carries(plan, hiding.keys)
     for slot in plan.slots:
-        if slot.name in before and (by_keys or _requests(plan, slot, hiding.resources)):
+        if slot.name in before and (by_keys or _requests(plan, slot, hiding)):
             _show(plan, slot, hiding.variables)
 
 
@@ -75,7 +81,7 @@ def hide_devices(plan: Plan) -> None:
         return
     before = _hidden_before(plan.pod)
     for slot in plan.slots:
-        if _requests(plan, slot, hiding.resources):
+        if _requests(plan, slot, hiding):
             continue
         written = [name for name, value in hiding.variables.items() if _hide(plan, slot, name, value)]
         if written:
@@ -97,11 +103,29 @@ def _hiding(policy: Policy) -> Hiding | None:
         return None
     # The runtimes of several makers may read one variable.
     families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
-    through = [vendor.lets_through for vendor in policy.vendors.values() if vendor.family in {*families, "any"}]
+    vendors = [vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"}]
+    through = [vendor.lets_through for vendor in vendors]
     resources = {name for each in through for name in (*(f"{prefix}*" for prefix in each.prefixes), *each.resources)}
-    # Its own claims are of containers, and not of the whole pod.
-    keys = {key for each in through for key in each.keys} - {CLAIM}
-    return Hiding(variables, NameSet.of(resources), NameSet.of(keys))
+    named = {
+        (key.place, _gives(vendor, key), name)
+        for vendor in vendors
+        for key in vendor.keys.values()
+        for template in key.templates
+        for name in spelled(template, vendor.document.variables)
+    }
+    asking = {name for place, gives, name in named if place == "resource" and gives}
+    idle = {name for place, _, name in named if place == "resource"} - asking
+    keys = {name for place, gives, name in named if place in _PLACES and gives}
+    # Other systems, which no mapping reads, give devices by theirs.
+    keys |= {each.name for vendor in vendors for each in advised_names(vendor.document) if each.place in _PLACES}
+    return Hiding(variables, NameSet.of(resources), NameSet.of(idle), NameSet.of(keys))
+
+
+def _gives(vendor: Vendor, key: Key) -> bool:
+    """Whether a key gives devices by itself: of labels and annotations an amount, where the vendor has no resource names."""
+    if key.place == "resource":
+        return key.makes_request
+    return vendor.annotation_keys and (key.makes_request or not {"memory", "cores"}.isdisjoint(key.dimensions))
 
 
 def _keeps_its_keys(vendor: Vendor, policy: Policy) -> bool:
@@ -136,22 +160,23 @@ def _hidden_before(pod: Pod) -> frozenset[str]:
 
 
 def _carries(plan: Plan, keys: NameSet) -> bool:
-    """Whether the pod will have one of these labels or annotations."""
+    """Whether the pod will have one of these labels or annotations, with another value than 0."""
     for edits in (plan.edits.labels, plan.edits.annotations):
         after = {**(edits.current or {}), **edits.values}
-        if any(after[key] is not None for key in keys.among(after)):
+        if any(text is not None and counts(text) for text in map(after.__getitem__, keys.among(after))):
             return True
     return False
 
 
-def _requests(plan: Plan, slot: Slot, names: NameSet) -> bool:
-    """Whether a container will request a device of the hardware; 0 counts, too."""
+def _requests(plan: Plan, slot: Slot, hiding: Hiding) -> bool:
+    """Whether a container will request a device of the hardware: a number that gives one."""
     edits = plan.edits.container(slot)
     resources, written = slot.container.resources, edits.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    every = {*written, *(name for side in sides for name in side)}
+    every = {name for side in sides for name, number in side.items() if name not in written and counts(number)}
+    every.update([name for name, number in written.items() if number])
     claims = bool(edits.claims) or (resources is not None and bool(resources.claims))
-    return claims or bool(names.among(name for name in every if written.get(name, 0) is not None))
+    return claims or any(name not in hiding.idle for name in hiding.resources.among(every))
 
 
 def _hide(plan: Plan, slot: Slot, name: str, value: str) -> bool:

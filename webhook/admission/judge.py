@@ -87,8 +87,10 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     owns_something = any(context.user in vendor.document.owned_by for vendor in policy.vendors.values())
     for before, after in ((old, new), (new, old)):
         decision = decide(after, context, policy)
-        if decision.denial is not None and not decision.allowed and not owns_something:
-            return denied(decision.denial)
+        denial = None if decision.allowed or owns_something else decision.denial
+        # No update changes claims, and those of an older policy have names that this one does not make.
+        if denial is not None and denial.reason is not Reason.CLAIM_WITHOUT_KEYS:
+            return denied(denial)
         for finding in () if decision.would_be else decision.warnings:
             if finding.reason is Reason.OWNED_STRIPPED and _differs(finding.field or "", before, after):
                 message = (

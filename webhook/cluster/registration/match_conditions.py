@@ -21,6 +21,7 @@ from webhook.labels import INJECT, MAPPING, SETTINGS_NAME, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import MIRROR, WINDOWS, Pod
+from webhook.request import CLAIM_NAME, TEMPLATE_NAME
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
 """The characters of names, and ``*``. The API server stores no pod with other characters."""
@@ -267,6 +268,13 @@ _KEYS: Final = """\
   {test}
 ))"""
 
+_CLAIMS: Final = f"""\
+object.spec.?resourceClaims.orValue([]).exists(c,
+  c.?resourceClaimTemplateName.orValue('').matches('{TEMPLATE_NAME}')
+  || c.?resourceClaimName.orValue('').matches('{CLAIM_NAME}')
+)"""
+"""What the webhook has made for other pods."""
+
 _OR: Final = "\n  || "
 
 
@@ -275,7 +283,12 @@ def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     resources = [container.resources for container in containers if container.resources is not None]
     names = (name for each in resources for side in (each.limits, each.requests) for name in side or ())
-    return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
+    claims = any(
+        re.match(TEMPLATE_NAME, each.resource_claim_template_name or "")
+        or re.match(CLAIM_NAME, each.resource_claim_name or "")
+        for each in pod.spec.resource_claims or ()
+    )
+    return claims or let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
 
 
 def sends(pod: Pod, let_through: MatchedNames) -> bool:
@@ -293,7 +306,8 @@ def fits(let_through: MatchedNames) -> bool:
 def match_expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for pods to let through; the same names make the same text."""
     resources = _RESOURCES.format(test=_OR.join(_resource_tests(let_through)) or "false")
-    return f"{_CONTAINERS.format(condition=resources)}\n|| {_KEYS.format(test=_key_test(let_through))}"
+    keys = _KEYS.format(test=_key_test(let_through))
+    return f"{_CONTAINERS.format(condition=resources)}\n|| {keys}\n|| {_CLAIMS}"
 
 
 def hide_expression(let_through: MatchedNames) -> str:

@@ -198,6 +198,12 @@ class Guards:
         held = (rule for rule in rules if (rule.document.whole or not whole) and (rule.document.anywhere or not other))
         return next((rule for rule in held if rule.catches(value, source)), None)
 
+    def meant(self, path: str, *, whole: bool) -> GuardRule | None:
+        """Return the first rule that may catch what is at a path that leads elsewhere than it says, by a part of its text."""
+        rules = (rule for rule in self.rules if rule.place == "mount" and rule.document.action != "allow")
+        held = (rule for rule in rules if rule.document.whole or not whole)
+        return next((rule for rule in held if any(mark.decode() in path for mark in rule.marks)), None)
+
     def hides(self, name: str, value: str | None) -> bool:
         """Return whether a variable with this value hides the requested devices from its container."""
         if value is None or not self.guarded(name):

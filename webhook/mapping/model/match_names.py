@@ -19,6 +19,7 @@ from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.near_misses import advised_names
 from webhook.mapping.model.vendor import Key, LetsThrough, Template
 from webhook.mapping.notation import glob_pattern
+from webhook.pod import DEVICE_CLASS
 
 BESIDE: Final = 8
 """Letters of an expression for each listed name, beside the name itself."""
@@ -57,7 +58,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
     owned = [
         _MatchName(glob, ("owned", index))
         for index, mark in enumerate(document.marks)
-        for glob in _spelled(Template(mark), variables)
+        for glob in spelled(Template(mark), variables)
     ]
     marks = owned
     if document.match.keys is not None:
@@ -65,7 +66,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
         marks = [
             _MatchName(glob, ("match", "keys", index))
             for index, key in listed
-            for glob in _spelled(Template(key), variables)
+            for glob in spelled(Template(key), variables)
         ]
     foreign = {
         place: [
@@ -79,7 +80,11 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
     narrow = {name.glob for name in marks if _LETTER.search(name.glob.rpartition("/")[2]) is not None}
     made = LetsThrough(
         prefixes=tuple(name.glob for name in prefixes),
-        resources=tuple(name.glob for name in (*devices, *foreign["resource"])),
+        # A share of a class may be claimed by a resource name that is no key.
+        resources=(
+            *(name.glob for name in (*devices, *foreign["resource"])),
+            *([f"{DEVICE_CLASS}{document.claim.device_class}"] if document.claim else []),
+        ),
         # A pod whose request became a claim has no key of a vendor any more.
         keys=tuple(
             sorted(
@@ -108,7 +113,7 @@ def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable],
     for key in keys.values():
         if key.place == place:
             for template in key.templates:
-                for glob in _spelled(template, variables):
+                for glob in spelled(template, variables):
                     yield _MatchName(glob, ("keys", key.name, place))
 
 
@@ -126,7 +131,7 @@ def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iter
             yield _MatchName(prefix, path)
 
 
-def _spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
+def spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
     """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
     yield from (key for key, _ in template.names(variables))
     if template.pattern(variables) is not None:

@@ -459,6 +459,23 @@ class Policy:
         return Marks(sorted(marks.union(*[guard.marks for guard in guards])))
 
     @cached_property
+    def classes_of_the_shim(self) -> frozenset[str]:
+        """The device classes whose shares nothing limits but an injected shim."""
+        injecting = [
+            each for each in self.vendors.values() if each.shim is not None and each.shim.document.mode == "inject"
+        ]
+        return frozenset(vendor.claim.device_class for vendor in injecting if vendor.claim is not None)
+
+    @cached_property
+    def marks_of_requests(self) -> Marks:
+        """What is in undecoded maps of a pod that could request devices."""
+        names = {*self.resources.exact, *self.labels.exact, *self.annotations.exact}
+        for each in (self.resources, self.labels, self.annotations):
+            names.update(each.beginnings)
+        names.update(prefix for vendor in self.vendors.values() for prefix in vendor.lets_through.prefixes)
+        return Marks(sorted(f'"{name}'.encode() for name in names))
+
+    @cached_property
     def installers(self) -> frozenset[str]:
         """The names of the init containers that bring any vendor's shim."""
         shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]

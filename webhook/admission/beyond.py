@@ -1,0 +1,129 @@
+"""Pods beyond the bounds of `eligibility`: those that request devices are denied, all others let through.
+
+Devices are hidden from these, too, in few steps for each container, and without a status: whoever adds a request later to a
+pod beyond the bounds has it denied.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from webhook.admission.claims import counts
+from webhook.admission.decision import Decision, untouched
+from webhook.admission.hide import HIDING, hiding_of
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.notation import NameSet
+from webhook.patch import Operation
+from webhook.pod import ABSENT, Container, OverfullPod, Pod, decode_env, present
+from webhook.reasons import Finding, Reason
+
+MAX_HIDDEN: Final = 24 * 1024
+"""The most containers from which devices are hidden. With that variable in each, a pod with more exceeds the 1.5 MiB of an
+object in etcd (its ``--max-request-bytes``)."""
+
+MAX_ANNOTATIONS: Final = 128 * 1024
+"""The most characters of annotations beside which a status is written that may list a thousand containers: the API server
+refuses more than 256 KiB in all (``TotalAnnotationSizeLimitB``)."""
+
+MAX_NAMES: Final = 8 * 1024
+"""The most extended resources that are looked at: no node has so many, and with more a pod counts as one that requests."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def requests_something(pod: Pod, policy: Policy) -> bool:
+    """Return whether a pod of any size may request devices: it has a key with another number than 0, or claims.
+
+    Of an `OverfullPod`, whose keys are not decoded, whether the text of one occurs.
+    """
+    spec, metadata = pod.spec, pod.metadata
+    containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
+    resources = [each.resources for each in containers if each.resources is not None]
+    if spec.resource_claims or [each for each in resources if each.claims]:
+        return True
+    if isinstance(pod, OverfullPod):
+        return policy.marks_of_requests.among(pod.maps)
+    for texts, names in ((metadata.labels, policy.labels), (metadata.annotations, policy.annotations)):
+        if texts and [key for key in names.possible(texts) if names.owners(key)]:
+            return True
+    sides = [side for each in resources for side in (each.limits, each.requests) if side]
+    every = {name for side in sides for name in side if "/" in name}
+    hiding = hiding_of(policy) if policy.settings.hide_devices else None
+    names = NameSet() if hiding is None else hiding.resources
+    if len(every) > MAX_NAMES:
+        return True
+    possible = {*policy.resources.possible(every), *names.among(every)}
+    asked = ((name, side[name]) for side in sides for name in side if name in possible)
+    return any(counts(number) and (name in names or policy.resources.owners(name)) for name, number in asked)
+
+
+def crowded(pod: Pod, policy: Policy) -> Finding | None:
+    """Return what keeps a status of hidden devices out of a pod: annotations that leave it no room; None if nothing does."""
+    annotations = pod.metadata.annotations
+    if not policy.settings.hide_devices or not annotations:
+        return None
+    size = sum(map(len, annotations)) + sum(map(len, annotations.values()))
+    message = f"annotations of {size} characters leave no room for a status"
+    return Finding(Reason.TOO_MANY, message, field="metadata.annotations") if size > MAX_ANNOTATIONS else None
+
+
+def beyond(excess: Finding, pod: Pod, policy: Policy) -> Decision | None:
+    """Return the decision on a pod beyond the bounds that requests nothing; None for one that has to be denied.
+
+    Args:
+        excess: what exceeds a bound.
+        pod: the pod, or its facts.
+        policy: as for `decide`.
+    """
+    hiding = hiding_of(policy) if policy.settings.hide_devices else None
+    spec, metadata = pod.spec, pod.metadata
+    number = len(spec.containers) + len(spec.init_containers or ())
+    if requests_something(pod, policy) or (hiding is not None and number > MAX_HIDDEN):
+        return None
+    if hiding is None or any(hiding.keys.among(texts) for texts in (metadata.labels, metadata.annotations) if texts):
+        return untouched(Reason.NO_GPU_KEYS)
+    lists = (("containers", spec.containers), ("initContainers", spec.init_containers or []))
+    operations = [
+        operation for kind, containers in lists for operation in _hidden(f"/spec/{kind}", containers, hiding.variables)
+    ]
+    if not operations:
+        return untouched(Reason.NO_GPU_KEYS)
+    message = (
+        f"no container requests a device: {' and '.join(hiding.variables)} hides those of the node ({excess.message})"
+    )
+    return Decision(
+        allowed=True,
+        reason=Reason.CHANGED,
+        patch_json=_encode(operations),
+        notes=(Finding(Reason.HIDDEN, message),),
+        status_json=_encode({"policy": policy.digest, "containers": {}}).decode(),
+        audit={"reasons": Reason.HIDDEN.code},
+    )
+
+
+def _hidden(path: str, containers: list[Container], variables: Mapping[str, str]) -> Iterator[Operation]:
+    """The operations that hide devices from containers, few calls for each."""
+    entries = [({"name": name, "value": value}, name.encode()) for name, value in variables.items()]
+    for index, container in enumerate(containers):
+        raw = container.env
+        if raw is ABSENT or not present(raw):
+            yield {"op": "add", "path": f"{path}/{index}/env", "value": [entry for entry, _ in entries]}
+            continue
+        text = bytes(raw)
+        for entry, name in entries:
+            named = name in text or b"\\" in text
+            last = _last(raw, entry["name"]) if named else None
+            if last is None:
+                yield {"op": "add", "path": f"{path}/{index}/env/-", "value": entry}
+            elif last >= 0:
+                yield {"op": "add", "path": f"{path}/{index}/env/{last}/value", "value": entry["value"]}
+
+
+def _last(raw: msgspec.Raw, name: str) -> int | None:
+    """The index of the variable that counts; None without one, -1 for one that hides, or whose reference no value replaces."""
+    own = [(index, entry) for index, entry in enumerate(decode_env(raw)) if entry.name == name]
+    if not own:
+        return None
+    index, entry = own[-1]
+    return -1 if present(entry.value_from) or entry.value in HIDING else index
