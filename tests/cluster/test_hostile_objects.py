@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import json
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -83,6 +84,11 @@ def named(captured: CapturedLog) -> list[tuple[str, str]]:
     return [(f"{line['namespace']}/{line['name']}", line["why"]) for line in lines]
 
 
+def stores(reflector: Reflector[Any, Any], key: str) -> Callable[[], bool]:
+    """Whether an object is stored, when it is asked."""
+    return lambda: key in reflector.objects
+
+
 @pytest.mark.parametrize("how", sorted(HOSTILE))
 async def test_every_watch(how: str) -> None:
     """In its list and in its events: the neighbours are stored, each hostile one is reported once, and the watch goes on."""
@@ -94,7 +100,7 @@ async def test_every_watch(how: str) -> None:
             [[sent("MODIFIED", hostile(how)), sent("ADDED", hostile(how, "third")), sent("ADDED", later)]]
         )
         async with alongside(reflector.run()):
-            await until(lambda each=reflector: "team/later" in each.objects, f"{name} after {how}")
+            await until(stores(reflector, "team/later"), f"{name} after {how}")
             assert "team/plain" in reflector.objects, name
             assert [each.method for each in api.requests] == ["GET", "WATCH"], name
             assert reflector.bugs == 0
@@ -129,15 +135,17 @@ async def test_what_is_read_in_part_is_in_force() -> None:
         sent("ADDED", hostile("deep", "a", value="new")),
         sent("MODIFIED", hostile("labels of another type", "b")),
         sent("DELETED", hostile("deep", "c")),
+        sent("ADDED", hostile("labels that are no characters", "d", value="new")),
     ]
     kept = [json.dumps(stored(name, value="old")).encode() for name in "bc"]
     api, captured, reflector = followed(events, lists=[Answer(200, listed(*kept))])
     async with alongside(reflector.run()):
         await api.over.wait()
-        assert reflector.objects == {"team/a": "new"}
+        assert reflector.objects == {"team/a": "new", "team/d": "new"}
     assert named(captured) == [
         ("team/a", "nested too deeply"),
         ("team/b", "Expected `object | null`, got `array` - at `$.metadata.labels`"),
+        ("team/d", "invalid UTF-8"),
     ]
 
 
