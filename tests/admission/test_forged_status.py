@@ -6,6 +6,7 @@ from typing import Any, Final
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.mapping.vendors import policy
 from tests.naming import each_of
 from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import claims_in_status
@@ -14,6 +15,7 @@ from webhook.mapping.load import load_policy
 from webhook.pod import Metadata, decode_pod
 
 POLICY: Final = load_policy()
+HIDING: Final = policy(settings="target: nvidia\nbareDevices: whole\nhideDevices: true\n")
 WRITERS: Final = {name: vendor for name, vendor in POLICY.vendors.items() if vendor.claim is not None}
 KEYS: Final = sorted({key.spellings[0].text for vendor in WRITERS.values() for key in vendor.keys.values()})
 ODD: Final = [
@@ -86,7 +88,7 @@ def stored(text: str) -> dict[str, Any]:
 def admitted(text: str) -> object:
     """The decision about it, where devices are hidden, too."""
     namespace = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
-    return decide(decode_pod(json.dumps(stored(text)).encode()), Context(namespace, "privileged"), POLICY)
+    return decide(decode_pod(json.dumps(stored(text)).encode()), Context(namespace, "privileged"), HIDING)
 
 
 @given(ANYTHING)

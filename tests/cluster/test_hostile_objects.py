@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import json
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,7 +31,6 @@ from webhook.cluster.client.reflector import Reflector
 from webhook.cluster.configuration.last_good import LastGood
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.registration.desired import Site
-from webhook.cluster.registration.match_conditions import parse_names
 from webhook.doctor.facts import Item
 from webhook.mapping.load import load_policy
 from webhook.pod import OwnerReference
@@ -84,6 +84,11 @@ def named(captured: CapturedLog) -> list[tuple[str, str]]:
     return [(f"{line['namespace']}/{line['name']}", line["why"]) for line in lines]
 
 
+def stores(reflector: Reflector[Any, Any], key: str) -> Callable[[], bool]:
+    """Whether an object is stored, when it is asked."""
+    return lambda: key in reflector.objects
+
+
 @pytest.mark.parametrize("how", sorted(HOSTILE))
 async def test_every_watch(how: str) -> None:
     """In its list and in its events: the neighbours are stored, each hostile one is reported once, and the watch goes on."""
@@ -95,7 +100,7 @@ async def test_every_watch(how: str) -> None:
             [[sent("MODIFIED", hostile(how)), sent("ADDED", hostile(how, "third")), sent("ADDED", later)]]
         )
         async with alongside(reflector.run()):
-            await until(lambda each=reflector: "team/later" in each.objects, f"{name} after {how}")
+            await until(stores(reflector, "team/later"), f"{name} after {how}")
             assert "team/plain" in reflector.objects, name
             assert [each.method for each in api.requests] == ["GET", "WATCH"], name
             assert reflector.bugs == 0
@@ -130,15 +135,17 @@ async def test_what_is_read_in_part_is_in_force() -> None:
         sent("ADDED", hostile("deep", "a", value="new")),
         sent("MODIFIED", hostile("labels of another type", "b")),
         sent("DELETED", hostile("deep", "c")),
+        sent("ADDED", hostile("labels that are no characters", "d", value="new")),
     ]
     kept = [json.dumps(stored(name, value="old")).encode() for name in "bc"]
     api, captured, reflector = followed(events, lists=[Answer(200, listed(*kept))])
     async with alongside(reflector.run()):
         await api.over.wait()
-        assert reflector.objects == {"team/a": "new"}
+        assert reflector.objects == {"team/a": "new", "team/d": "new"}
     assert named(captured) == [
         ("team/a", "nested too deeply"),
         ("team/b", "Expected `object | null`, got `array` - at `$.metadata.labels`"),
+        ("team/d", "invalid UTF-8"),
     ]
 
 
@@ -159,14 +166,13 @@ async def test_the_same_is_reported_once_until_it_is_mended() -> None:
     """Also by a new list; another reason, or the same again after it was read, is another report."""
     bad, worse = hostile("deep", "a"), hostile("labels of another type", "a")
     plain = json.dumps(stored("a")).encode()
-    lists = [Answer(200, listed(bad)), Answer(200, listed(bad)), Answer(200, listed(plain)), Answer(200, listed(bad))]
+    lists = [Answer(200, listed(each)) for each in (bad, bad, plain, bad)]
     gone = sent("ERROR", b'{"code":410}')
-    _, captured, reflector = followed(
-        [sent("MODIFIED", bad), gone], [sent("MODIFIED", worse), gone], [gone], [], lists=lists
-    )
+    events = [sent("MODIFIED", each) for each in (plain, bad, worse, bad, bad)]
+    _, captured, reflector = followed([sent("MODIFIED", bad), gone], [*events, gone], [gone], [], lists=lists)
     async with alongside(reflector.run()):
-        await until(lambda: reflector.unreadable == 3)
-    assert [why.partition(" ")[0] for _, why in named(captured)] == ["nested", "Expected", "nested"]
+        await until(lambda: reflector.unreadable == 5)
+    assert [why.partition(" ")[0] for _, why in named(captured)] == ["nested", "nested", "Expected", "nested", "nested"]
 
 
 async def test_an_error_about_one_object() -> None:
@@ -248,25 +254,22 @@ async def test_a_preview_of_hostile_workloads(how: str) -> None:
     template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
     plain = json.dumps(stored("plain", spec={"template": template})).encode()
     odd = hostile(how, spec={"template": template})
+    owned = plain.replace(b'"plain"', b'"owned"').replace(b'"labels": {}', b'"ownerReferences": [1]')
     api = FakeApi(
         {
             "/api/v1/namespaces": Answer(200, listed(hostile(how, "team", ""), PLAIN)),
             "/apis": {"groups": []},
-            "/apis/apps/v1/deployments": Answer(200, listed(odd, plain)),
+            "/apis/apps/v1/deployments": Answer(200, listed(odd, owned, plain)),
         },
         otherwise=403,
     )
     (pods,), unread = await pods_of(api, [POLICY], None)
     judged = {each.workload for each in pods}
     assert "deployment/plain" in judged
+    assert "deployments team/owned could not be judged: AttributeError" in unread
     about = [line for line in unread if "team/odd" in line or line.startswith("namespaces team:")]
     assert len(about) == 2 or how in UNHARMED | {"labels of another type", "numbers as labels"}
     assert "deployment/odd" in judged or about
-
-
-def test_names_in_a_webhook_configuration() -> None:
-    """An annotation nested too deeply has none."""
-    assert parse_names(DEEP.decode()) is None
 
 
 async def test_the_record_of_last_good_documents() -> None:
@@ -394,6 +397,10 @@ async def test_no_part_of_a_replica_ends_another() -> None:
         await until(lambda: calls > 3)
         await until(lambda: any(each.path == "/api/v1/namespaces" for each in api.requests))
     assert background.bugs >= 3
+    reflectors = [reflector for _, reflector in whole._reflectors()]  # noqa: SLF001
+    for each in reflectors:
+        each.bugs = 2
+    assert f"vgpu_webhook_bugs_total {2 * len(reflectors)}.0".encode() in exposed(whole)
     assert {line.kwargs["task"] for line in captured.lines if line.kwargs["event"] == "bug"} == {"owner events"}
 
 

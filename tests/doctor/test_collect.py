@@ -392,6 +392,8 @@ from webhook.cluster.client.api import list_objects
 PAGE = b'{"metadata": {"resourceVersion": "1"}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
 
 class Pages:
+    unread = []
+
     async def request(self, *_, **__):
         await asyncio.sleep(0)
         return Answer(200, PAGE)

@@ -315,14 +315,14 @@ def _request_in(container: _ContainerStatus, vendor: Vendor, policy: Policy) -> 
 
 
 def _written_number(key: Key, text: str) -> Number:
-    """The number of a claim's key; it is whole, and at least one device.
+    """The number of a claim's key; at least one device.
 
     Raises:
         QuantityError: this webhook does not write it.
     """
     number = claim_number(key, text)
     least, most = (1, MAX_DEVICES) if "devices" in key.dimensions else (0, MAX_VALUE)
-    if not isinstance(number, int) or not least <= number <= most:
+    if not least <= number <= most:
         raise QuantityError(text, "is no number of a claim")
     return number
 

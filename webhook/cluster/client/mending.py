@@ -45,8 +45,7 @@ def split(text: bytes) -> tuple[bytes, list[bytes]]:
     for token in _TOKEN.finditer(text):
         first = text[token.start()]
         if first in _QUOTE:
-            if level == 1:
-                key = token[0]
+            key = token[0]
         elif first in _OPENING:
             level += 1
             if level == 2 and key == b'"items"' and not array:  # noqa: PLR2004  (within the list itself)

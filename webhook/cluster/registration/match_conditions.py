@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.cluster.client.api import UNDECODABLE
 from webhook.labels import INJECT, MAPPING, SETTINGS_NAME, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import glob_pattern
@@ -174,7 +173,7 @@ def parse_names(text: Any) -> MatchedNames | None:
     try:
         data = msgspec.json.decode(text, type=dict[str, list[str]])
         return names_set(**data)
-    except (*UNDECODABLE, TypeError):
+    except (msgspec.DecodeError, TypeError):
         return None
 
 
