@@ -414,13 +414,13 @@ class Placed(NamedTuple):
 
     Attributes:
         field: by which field.
-        index: in its list; 0 for the file of the termination message.
+        position: in its list; 0 for the file of the termination message.
         written: the path in the pod.
         mount: the mount, if it is one.
     """
 
     field: PlacedBy
-    index: int
+    position: int
     written: str
     mount: VolumeMount | None = None
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from tests.admission.scene import pod
+from tests.decisions.test_bounded_time import MOST_CALLS, counted
 from tests.mapping.vendors import policy
 from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
@@ -140,3 +141,11 @@ def test_a_request_beside_annotations_without_room() -> None:
     sent = with_metadata(annotations=texts(2, MAX_ANNOTATIONS - 1000))
     sent["spec"]["containers"][0]["resources"] = SHARE
     assert decided(sent, hide=True).status["containers"]
+
+
+@each_of("large", ["most containers", "labels that are not decoded", "resources", "variables"])
+def test_it_is_decided_in_bounded_time(large: str) -> None:
+    """As any other pod: in no more calls."""
+    body = json.dumps(LARGE[large]).encode()
+    calls, _, _ = counted(lambda: decide(decode_pod(body), Context(Namespace("team", TEAM)), HIDES))
+    assert calls <= MOST_CALLS

@@ -65,7 +65,7 @@ class CelOptional:
         return CelOptional(None if self._value is None else self._value.get(name))
 
     def orValue(self, other: Any) -> Any:  # noqa: N802  (CEL's name)
-        return other if self._value is None else self._value
+        return cel_value(other) if self._value is None else self._value
 
 
 def evaluated(expression: str, about: dict[str, Any]) -> bool:

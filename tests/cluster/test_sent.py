@@ -52,11 +52,17 @@ sides = st.none() | st.dictionaries(names, st.just("1"), max_size=2)
 resources = st.none() | st.fixed_dictionaries({}, optional={"limits": sides, "requests": sides})
 containers = st.lists(st.fixed_dictionaries({"name": st.just("c")}, optional={"resources": resources}), max_size=2)
 systems = st.none() | st.fixed_dictionaries({"name": st.sampled_from(["linux", "windows", ""])})
+made = st.none() | st.sampled_from(
+    [f"vgpu-{'0f' * 10}", f"vgpu-{'0f' * 10}0", "vgpu-mine", "p-vgpu-c-x7k2p", "p-gpu-x7k2p"]
+)
+sources = {"resourceClaimTemplateName": made, "resourceClaimName": made}
+claims = st.lists(st.fixed_dictionaries({"name": st.just("gpu")}, optional=sources), max_size=2)
 pods = st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries({}, optional={"labels": texts, "annotations": texts}),
         "spec": st.fixed_dictionaries(
-            {"containers": containers}, optional={"initContainers": st.none() | containers, "os": systems}
+            {"containers": containers},
+            optional={"initContainers": st.none() | containers, "os": systems, "resourceClaims": st.none() | claims},
         ),
     }
 )

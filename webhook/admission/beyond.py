@@ -13,7 +13,6 @@ from webhook.admission.claims import counts
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.hide import HIDING, hiding_of
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.notation import NameSet
 from webhook.patch import Operation
 from webhook.pod import ABSENT, Container, OverfullPod, Pod, decode_env, present
 from webhook.reasons import Finding, Reason
@@ -40,22 +39,21 @@ def requests_something(pod: Pod, policy: Policy) -> bool:
     spec, metadata = pod.spec, pod.metadata
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
     resources = [each.resources for each in containers if each.resources is not None]
-    if spec.resource_claims or [each for each in resources if each.claims]:
+    if spec.resource_claims or any([each.claims for each in resources]):
         return True
     if isinstance(pod, OverfullPod):
         return policy.marks_of_requests.among(pod.maps)
-    for texts, names in ((metadata.labels, policy.labels), (metadata.annotations, policy.annotations)):
-        if texts and [key for key in names.possible(texts) if names.owners(key)]:
+    for texts, read in ((metadata.labels, policy.labels), (metadata.annotations, policy.annotations)):
+        if texts and [key for key in read.possible(texts) if read.owners(key)]:
             return True
     sides = [side for each in resources for side in (each.limits, each.requests) if side]
     every = {name for side in sides for name in side if "/" in name}
-    hiding = hiding_of(policy) if policy.settings.hide_devices else None
-    names = NameSet() if hiding is None else hiding.resources
     if len(every) > MAX_NAMES:
         return True
-    possible = {*policy.resources.possible(every), *names.among(every)}
-    asked = ((name, side[name]) for side in sides for name in side if name in possible)
-    return any(counts(number) and (name in names or policy.resources.owners(name)) for name, number in asked)
+    hiding = hiding_of(policy) if policy.settings.hide_devices else None
+    known = {name for name in policy.resources.possible(every) if policy.resources.owners(name)}
+    known.update([] if hiding is None else hiding.resources.among(every))
+    return any(counts(number) for side in sides for name, number in side.items() if name in known)
 
 
 def crowded(pod: Pod, policy: Policy) -> Finding | None:

@@ -164,18 +164,18 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
     holders: dict[tuple[str, str | None], str] = {}
     for slot in slots:
         _check_classes(slot, policy)
-        for claim in _named(slot.container) if own else ():
-            if claim.name not in own:
+        for named in _named(slot.container) if own else ():
+            if named.name not in own:
                 continue
-            place = (claim.name, claim.request if len(own[claim.name].requests) > 1 else None)
+            place = (named.name, named.request if len(own[named.name].requests) > 1 else None)
             holder = holders.get(place)
-            if not own[claim.name].has(claim) or (holder is not None and not _ends_first(slot)):
+            if not own[named.name].has(named) or (holder is not None and not _ends_first(slot)):
                 whose = (
                     "a claim of several containers" if holder is None else f"the claim of container {shorten(holder)}"
                 )
-                message = f"{shorten(claim.name)} is {whose}, and gives this one its share: {_WRITE_KEYS}"
+                message = f"{shorten(named.name)} is {whose}, and gives this one its share: {_WRITE_KEYS}"
                 raise deny(
-                    Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{shorten(claim.name)}]"
+                    Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{shorten(named.name)}]"
                 )
             if not _ends_first(slot):
                 holders[place] = slot.name

@@ -232,7 +232,7 @@ def _decoded(raw: msgspec.Raw) -> Any:
 def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
     """Mount a delivery in a container that may already have a mount with its names or paths."""
     edits = plan.edits.container(slot)
-    every = [each for each in placed(slot.container) if each.index not in edits.removed(each.field)]
+    every = [each for each in placed(slot.container) if each.position not in edits.removed(each.field)]
     _check_unwritable(slot, [each.mount for each in every if each.mount is not None], libraries)
     if delivery is not None:
         edits.mounts.extend([entry for entry in delivery.mounts if not _mounted(slot, every, entry, delivery)])

@@ -300,14 +300,14 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
             written = each.written
             rule = vendor.guard.meant(written, whole=not share) if each.roundabout else None
         removed = edits.removed(each.field)
-        if rule is None or rule.exception or each.index in removed:
+        if rule is None or rule.exception or each.position in removed:
             continue
         shown = f"the {each.shown} at {shorten(written, 100)}"
         caught = _Caught(shown, each.place, path, slot.name)
         remedy = "write another path" if mount is None else "mount the volume elsewhere"
         denial = f"{shown} {_effect(share=share)}: remove it, or {remedy}"
         if _removes(plan, rule, caught, denial, share=share):
-            removed.add(each.index)
+            removed.add(each.position)
 
 
 def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:
