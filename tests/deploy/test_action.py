@@ -111,7 +111,7 @@ def test_names_of_files_are_no_options(planted: Path, programs: Path, files: lis
         for each in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
         if each.get("pass_filenames", True)
     )
-    _, *options = [*hook["entry"].split(), *hook["args"]]
+    options = [*hook["entry"].split()[1:], *hook["args"]]
     inputs = {"files": " ".join(files), "cases": " ".join(files), "options": ""}
     for run in (
         {"args": [programs / "vgpu-webhook", *options, *files]},

@@ -211,7 +211,7 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
         return {}
     try:
         containers = _status.decode(text).containers.values()
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     with_claims = (container for container in containers if container.claim is not None)
     of_claims: dict[str, dict[str, _ContainerStatus]] = {}

@@ -297,6 +297,32 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
+def check_node_folders(plan: Plan) -> None:
+    """Deny mounts through which any container could write to a folder of the node with a shim's library for all pods.
+
+    Raises:
+        Denied: `Reason.COLLISION`.
+    """
+    folders = plan.policy.shim_folders
+    if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
+        return
+    for slot in plan.slots:
+        removed = plan.edits.container(slot).mounts_removed
+        for index, mount in enumerate(decode_mounts(slot.container.volume_mounts)):
+            for volume in () if mount.read_only or index in removed else plan.volumes().get(mount.name, ()):
+                if volume.host_path is None:
+                    continue
+                path = clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
+                if any(inside(path, folder) or inside(folder, path.rstrip("/")) for folder in folders):
+                    message = (
+                        f"the mount of the node's {shorten(path, 100)}, by which shims reach pods, is writable: remove it, or "
+                        "set readOnly: true"
+                    )
+                    raise deny(
+                        Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.mount_path}]"
+                    )
+
+
 def _mounted(slot: Slot, mounts: Sequence[tuple[str, VolumeMount]], entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 

@@ -131,7 +131,7 @@ def _hidden_before(pod: Pod) -> frozenset[str]:
     """The containers in which this webhook hid devices when it was called before, as its status says."""
     try:
         return msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status).hidden
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return frozenset()
 
 
