@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.review import NotAReviewError, ReviewError, UndecodablePodError, decode_review
+from webhook.review import NotAReviewError, ReviewError, UndecodableError, decode_review
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 SECRET = "hunter2-do-not-tell"
@@ -133,7 +133,7 @@ def test_no_review(body: bytes) -> None:
 )
 def test_creation_of_what_is_no_pod(obj: Any) -> None:
     """A pod that cannot be decoded is refused by the field, and its values are not quoted."""
-    with pytest.raises(UndecodablePodError, match="the pod cannot be decoded") as caught:
+    with pytest.raises(UndecodableError, match="the pod cannot be decoded") as caught:
         decode_review(as_bytes(envelope(obj)))
     assert SECRET not in str(caught.value)
 

@@ -99,6 +99,7 @@ WAYS_OUT: Final = {
     "hostPath: `/`, `/proc`, of the kubelet, sockets of the container runtime": _of_node("/run/containerd"),
     "hostPath: `/dev/nvidia*`": _of_node("/dev/nvidia0"),
     "hostPath: `/dev`": _of_node("/dev"),
+    "hostPath: the shim's folder or one above it, writable": _of_node("/usr/local"),
     "annotations of the Container Device Interface": WayOut(annotations={"cdi.k8s.io/all": "nvidia.com/gpu=all"}),
     "runtime classes of gVisor and Kata Containers": WayOut(spec={"runtimeClassName": "gvisor"}),
     "`nodeName`, which bypasses the scheduler": WayOut(spec={"nodeName": "node-1"}),
@@ -110,6 +111,20 @@ WAYS_OUT: Final = {
     ),
 }
 """By the text of the table."""
+
+_SHELL: Final = {"name": "debug", "image": "app"}
+ADDED_LATER: Final = {
+    "an ephemeral (debugging) container with any of these": [
+        {**_SHELL, **_DISABLED},
+        {**_SHELL, **_env("NVIDIA_VISIBLE_DEVICES", "all")},
+        {**_SHELL, "securityContext": {"privileged": True}},
+    ],
+    "an ephemeral container that mounts the shim's volume writable": [
+        {**_SHELL, "volumeMounts": [{"name": "vgpu-shim", "mountPath": "/shim"}]}
+    ],
+    "an ephemeral container without `NVIDIA_VISIBLE_DEVICES: void`, where devices are hidden": [_SHELL],
+}
+"""Ephemeral containers of a pod with a share, by the text of the table."""
 
 _PAGE: Final = (Path(__file__).parents[1] / "docs/threats.md").read_text()
 _TABLE: Final = _PAGE.partition("## Ways out of a share")[2]

@@ -267,6 +267,14 @@ class _Gate(View, frozen=True):
     name: str = ""
 
 
+class _EphemeralSpec(View, frozen=True):
+    ephemeral_containers: list[Container] | None = None
+
+
+class _WithEphemeral(View, frozen=True):
+    spec: _EphemeralSpec = _EphemeralSpec()
+
+
 class _RawResources(View, frozen=True):
     limits: msgspec.Raw = ABSENT
     requests: msgspec.Raw = ABSENT
@@ -338,6 +346,7 @@ def _without_maps(containers: list[_RawContainer]) -> list[Container]:
 
 _pod = msgspec.json.Decoder(Pod)
 _raw_pod = msgspec.json.Decoder(RawPod)
+_ephemeral = msgspec.json.Decoder(_WithEphemeral)
 _env_from = msgspec.json.Decoder(list[_EnvFrom] | None)
 _config_maps = msgspec.json.Decoder(list[_ConfigMapVolume] | None)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
@@ -361,6 +370,15 @@ def decode_pod(body: bytes) -> Pod:
     """
     overfull = _raw_pod.decode(body).overfull if len(body) > MAX_TEXTS else None
     return _pod.decode(body) if overfull is None else overfull
+
+
+def decode_ephemeral(body: bytes | msgspec.Raw) -> list[Container]:
+    """Decode the ephemeral containers of a pod in JSON.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or a field of a type that Kubernetes rejects, too.
+    """
+    return _ephemeral.decode(body).spec.ephemeral_containers or []
 
 
 def present(raw: msgspec.Raw) -> bool:

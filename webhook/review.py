@@ -4,7 +4,7 @@ Exceptions, all for the sender of the bytes:
 
 ReviewError                 cannot be answered as a review
 ├── NotAReviewError         not an AdmissionReview of version v1, or one without a request and its uid
-└── UndecodablePodError     the creation of a pod that cannot be decoded
+└── UndecodableError        a review whose object cannot be decoded; it has the rest of it
 """
 
 import re
@@ -25,6 +25,11 @@ MAX_OBJECTS: Final = 256 * 1024
 """The most JSON objects in a review. Each may take 100 bytes once decoded and 3 before, so a body of 7 MiB without a limit
 could take 300 MiB. A pod with 40,000 variables, listed again in its ``managedFields``, has as many."""
 
+MAX_QUOTES: Final = 1024 * 1024
+"""The most quotes in a body with more braces than that, of which those in strings are told apart."""
+
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 """A DNS label (RFC 1123), as the name of every namespace is."""
 
@@ -43,12 +48,8 @@ class NotAReviewError(ReviewError):
     """Not an AdmissionReview ``v1`` with a request."""
 
 
-class UndecodablePodError(ReviewError):
-    """The creation of a pod whose object cannot be decoded."""
-
-
 T = TypeVar("T")
-R = TypeVar("R", bound="_Request")
+R = TypeVar("R", bound="ReviewHead")
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -69,7 +70,9 @@ class UserInfo(_Wire, frozen=True):
     username: str = ""
 
 
-class _Request(_Wire, frozen=True):
+class ReviewHead(_Wire, frozen=True):
+    """``request`` of a review, without its objects."""
+
     uid: str
     kind: GroupVersionKind
     operation: str
@@ -91,13 +94,25 @@ class _Request(_Wire, frozen=True):
         )
 
 
-class Review(_Request, frozen=True):
+class UndecodableError(ReviewError):
+    """A review whose object cannot be decoded, or is more than is decoded.
+
+    Attributes:
+        request: the review without its objects.
+    """
+
+    def __init__(self, message: str, request: ReviewHead) -> None:
+        super().__init__(message)
+        self.request = request
+
+
+class Review(ReviewHead, frozen=True):
     """``request`` of a review: the user, the operation, and the pod if `creates_pod`."""
 
     pod: Pod | None = msgspec.field(default=None, name="object")
 
 
-class ObjectReview(_Request, frozen=True):
+class ObjectReview(ReviewHead, frozen=True):
     """``request`` of a review whose objects may be of any kind, and stay undecoded."""
 
     object: msgspec.Raw = ABSENT
@@ -117,7 +132,7 @@ class _RawRequest(_Wire, frozen=True):
 _envelope = msgspec.json.Decoder(_Envelope[Review])
 _raw_envelope = msgspec.json.Decoder(_Envelope[_RawRequest])
 _object_envelope = msgspec.json.Decoder(_Envelope[ObjectReview])
-_bare_envelope = msgspec.json.Decoder(_Envelope[_Request])
+_bare_envelope = msgspec.json.Decoder(_Envelope[ReviewHead])
 
 
 def decode_review(body: bytes) -> Review:
@@ -127,13 +142,12 @@ def decode_review(body: bytes) -> Review:
     again without the object, to find whether the object had to be a pod.
 
     Raises:
-        NotAReviewError: not an AdmissionReview v1, or one with too many objects.
-        UndecodablePodError: it creates a pod, which cannot be decoded.
+        NotAReviewError: not an AdmissionReview v1.
+        UndecodableError: it creates a pod, which cannot be decoded, or it has too many objects.
     """
-    # Braces in strings count, too.
-    if len(body) > MAX_OBJECTS and body.count(b"{") > MAX_OBJECTS:
-        raise NotAReviewError(f"the request has more than {MAX_OBJECTS} JSON objects")
     try:
+        if _has_too_many(body):
+            raise UndecodableError(f"the request has more than {MAX_OBJECTS} JSON objects", read_head(body))
         overfull = _overfull(body) if len(body) > MAX_TEXTS else None
         if overfull is not None:
             return _review(_decoded(body, _bare_envelope), overfull)
@@ -142,8 +156,15 @@ def decode_review(body: bytes) -> Review:
         return _decode_bare(body, failure)
     review = _request_in(envelope)
     if review.pod is None and review.creates_pod:
-        raise UndecodablePodError("the pod cannot be decoded: there is not an object")
+        raise UndecodableError("the pod cannot be decoded: there is not an object", review)
     return review
+
+
+def _has_too_many(body: bytes) -> bool:
+    """Whether there are more objects than are decoded; braces in strings count only if there are too many strings to tell."""
+    if len(body) <= MAX_OBJECTS or body.count(b"{") <= MAX_OBJECTS:
+        return False
+    return body.count(b'"') > MAX_QUOTES or _STRING.sub(b"", body).count(b"{") > MAX_OBJECTS
 
 
 def decode_object_review(body: bytes) -> ObjectReview:
@@ -151,11 +172,29 @@ def decode_object_review(body: bytes) -> ObjectReview:
 
     Raises:
         NotAReviewError: not an AdmissionReview v1.
+        UndecodableError: its objects are nested too deeply, or no UTF-8.
     """
-    return _decoded(body, _object_envelope)
+    try:
+        return _request_in(_object_envelope.decode(body))
+    except UNDECODABLE as failure:
+        raise UndecodableError(f"the object cannot be decoded: {_why(failure)}", read_head(body)) from None
 
 
-def namespace_of(review: Review | ObjectReview) -> str:
+def read_head(body: bytes) -> ReviewHead:
+    """Read what comes before the objects of a review: in those of API servers everything that says what it is about.
+
+    Args:
+        body: the body, or its beginning.
+
+    Raises:
+        NotAReviewError: there is no such beginning.
+    """
+    # Quotes in strings are escaped, and the only map of anybody's keys there, `userInfo.extra`, has lists as values.
+    head, found, _ = body.partition(b',"object":{')
+    return _decoded(head + b"}}" if found else body, _bare_envelope)
+
+
+def namespace_of(review: ReviewHead) -> str:
     """Return the namespace of a review.
 
     Raises:
@@ -174,13 +213,16 @@ def _overfull(body: bytes) -> OverfullPod | None:
 
 
 def _decode_bare(body: bytes, failure: Exception) -> Review:
-    request = _decoded(body, _bare_envelope)
+    try:
+        request = _request_in(_bare_envelope.decode(body))
+    except UNDECODABLE:
+        request = read_head(body)
     if request.creates_pod:
-        raise UndecodablePodError(f"the pod cannot be decoded: {_why(failure)}") from None
+        raise UndecodableError(f"the pod cannot be decoded: {_why(failure)}", request) from None
     return _review(request, None)
 
 
-def _review(request: _Request, pod: Pod | None) -> Review:
+def _review(request: ReviewHead, pod: Pod | None) -> Review:
     return Review(**{field: getattr(request, field) for field in request.__struct_fields__}, pod=pod)
 
 

@@ -16,10 +16,11 @@ from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import bucket
-from webhook.admission.judge import judge_ephemeral, judge_pod, judge_templates, judge_update
+from webhook.admission.judge import judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
-from webhook.pod import decode_pod
-from webhook.reasons import Reason
+from webhook.mapping.model.policy import Policy
+from webhook.pod import MAX_TEXTS, decode_pod
+from webhook.reasons import Finding, Reason
 
 POLICY = load_policy()
 SEED = 21
@@ -185,13 +186,15 @@ def updated(
     stored_labels: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     metadata: tuple[Json, Json] = ({}, {}),
+    env: list[Json] | None = None,
+    policy: Policy = POLICY,
     **limits: str,
 ) -> Decision:
     """The judgement of an update of a bound pod from some annotations, labels and other metadata to others."""
     names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cpu": "cpu"}
     resources = {"limits": {names[key]: value for key, value in (limits or {"gpu": "1", "memory": "3000"}).items()}}
     spec = {
-        "containers": [{"name": "main", "resources": resources}],
+        "containers": [{"name": "main", "resources": resources, "env": env}],
         "schedulerName": "hami-scheduler",
         "nodeName": "n",
     }
@@ -204,7 +207,7 @@ def updated(
             (new, labels or {}, metadata[1]),
         )
     ]
-    return judge_update(pods[0], pods[1], context, POLICY)
+    return judge_update(pods[0], pods[1], context, policy)
 
 
 @pytest.mark.parametrize("old, new", [({}, {MARK: "x"}), ({MARK: "x"}, {MARK: "y"}), ({MARK: "x"}, {})])
@@ -218,6 +221,53 @@ def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str,
         f"{denial.field} belongs to a scheduler, and its user may not change it: leave it, or list that user under "
         "`ownedBy` of the mapping"
     )
+
+
+def test_who_owns_something_is_trusted() -> None:
+    """Whoever is listed under `ownedBy` may change marks, and whatever else a pod would be denied for."""
+    nvidia = POLICY.vendors["nvidia"]
+    owned = replace(nvidia, document=nvidia.document.model_copy(update={"owned_by": ["scheduler"]}))
+    policy = replace(POLICY, vendors={**POLICY.vendors, "nvidia": owned})
+    for user, allowed in (("scheduler", True), ("other", False)):
+        for new in ({MARK: "x"}, LIFTING):
+            context = Context(CONTEXT.namespace, "privileged", user)
+            assert updated({}, new, context, policy=policy).allowed is allowed
+            assert updated({}, new, context, policy=policy, env=LIFTED).allowed is allowed
+
+
+LIFTED = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]
+LIFTING = {"cdi.k8s.io/all": "nvidia.com/gpu=all"}
+
+
+def in_denied(old: dict[str, str], new: dict[str, str], context: Context = CONTEXT) -> Finding | None:
+    """The denial of an update of a pod that was stored before its variables were denied."""
+    return updated(old, new, context, env=LIFTED).denial
+
+
+def test_a_pod_of_which_too_much_is_there() -> None:
+    """Nothing of it is known, so no change of it is allowed."""
+    many = {f"a{number}": "" for number in range(MAX_TEXTS)}
+    for old, new in (({}, many), (many, {})):
+        denial = updated(old, new).denial
+        assert denial is not None
+        assert denial.reason is Reason.TOO_MANY
+
+
+def test_what_is_wrong_with_the_update_is_named() -> None:
+    """Not what was wrong with the pod before, and of a mark only the mark; without either it is allowed."""
+    for old, new in (({}, {MARK: "x"}), ({MARK: "x"}, {}), ({}, {MARK: "x", **LIFTING})):
+        denial = in_denied(old, new)
+        assert denial is not None
+        assert (denial.reason, denial.field) == (Reason.OWNED_CHANGED, f"metadata.annotations[{MARK}]")
+    denial = updated({}, {MARK: "x"}, gpu="1", memory="99999999").denial  # before anybody looks at marks
+    assert denial is not None
+    assert denial.field == f"metadata.annotations[{MARK}]"
+    assert in_denied({}, {"nvidia.com/use-gputype": "A100"}) is None
+    assert in_denied({MARK: "x"}, {MARK: "x", "a": "b"}) is None
+    lifted = in_denied({}, LIFTING)
+    assert lifted is not None
+    assert lifted.reason is Reason.GUARDED
+    assert "cdi.k8s.io/all" in lifted.message
 
 
 def test_nothing_in_an_update_hides_a_mark() -> None:
@@ -267,16 +317,6 @@ def test_an_update_is_in_the_bucket_of_the_creation(named: Json, workload: str, 
             assert updated({}, change, Context(namespace), metadata=(stored, sent)).allowed is allowed
 
 
-@pytest.mark.parametrize("annotations, code", [({}, None), (STATUS, "VGW605")])
-def test_an_opt_out_after_creation_opens_no_door(annotations: dict[str, str], code: str | None) -> None:
-    """The status of the creation beats a label that came later, which may have come unjudged."""
-    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
-    container = {"name": "shell", "resources": resources, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
-    pod = {"metadata": {"labels": OPT_OUT, "annotations": annotations}, "spec": {"containers": [container]}}
-    denial = judge_ephemeral([decode_pod(json.dumps(pod).encode())], CONTEXT, POLICY).denial
-    assert (None if denial is None else denial.reason.code) == code
-
-
 def test_other_updates_are_allowed() -> None:
     """Of other keys, beside a mark that stays; of pods without devices, or that opted out; and where nothing is enforced."""
     assert updated({MARK: "x"}, {MARK: "x", "a": "b"}).allowed
@@ -284,28 +324,3 @@ def test_other_updates_are_allowed() -> None:
     assert updated({}, {MARK: "x"}, stored_labels={"vgpu-webhook.io/inject": "disabled"}).allowed
     namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": "0"})
     assert updated({}, {MARK: "x"}, Context(namespace)).allowed
-
-
-@each_of(
-    "container, code",
-    [
-        ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}, "VGW605"),
-        ({"env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}, "VGW605"),
-        ({"securityContext": {"privileged": True}}, "VGW506"),
-        ({"env": [{"name": "TERM", "value": "xterm"}]}, None),
-    ],
-)
-@each_of("guard", [None, "strip", "allow"])
-def test_ephemeral_containers(container: Json, code: str | None, guard: str | None) -> None:
-    """By the same lists; what would be removed from a new pod cannot be removed here, so it is denied, too."""
-    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
-    pod = {"spec": {"containers": [{"name": "shell", "resources": resources, **container}], "nodeName": "n"}}
-    annotations = {} if guard is None else {"vgpu-webhook.io/guard": guard}
-    context = Context(Namespace("team", OPTED_IN, annotations), "privileged")
-    denial = judge_ephemeral([decode_pod(json.dumps(pod).encode())], context, POLICY).denial
-    if guard == "allow" and code == "VGW605":
-        code = None
-    assert (None if denial is None else denial.reason.code) == code
-    if denial is not None:
-        assert denial.container == "shell"
-        assert " and was removed" not in denial.message

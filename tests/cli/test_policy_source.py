@@ -112,11 +112,11 @@ def test_every_report_says_which_policy(run: Run, values: Path) -> None:
     """In its first line, or in a field."""
     line = "policy: values.yaml over the chart's values"
     chosen = ("--values", "values.yaml")
-    for arguments in (("explain", "-f", "-"), ("explain", "--name", "nvidia.com/gpu"), ("check", "-")):
-        assert run(*arguments, *chosen, stdin=POD).stdout.splitlines()[0] == line
-        report = run(*arguments, *chosen, "-o", "json", stdin=POD).stdout
+    for command, *arguments in (("explain", "-f", "-"), ("explain", "--name", "nvidia.com/gpu"), ("check", "-")):
+        assert run(command, *chosen, *arguments, stdin=POD).stdout.splitlines()[0] == line
+        report = run(command, *chosen, "-o", "json", *arguments, stdin=POD).stdout
         assert f"policy: {json.loads(report)['policy']}" == line
-    assert run("check", "-", *chosen, "-o", "text", stdin=POD).stdout.startswith(f"{line}\n\nfiles\n")
+    assert run("check", *chosen, "-o", "text", "-", stdin=POD).stdout.startswith(f"{line}\n\nfiles\n")
     assert "nvidia" in run("vendors", *chosen).stdout
 
 
@@ -151,7 +151,7 @@ def test_documents_are_named(run: Run, values: Path) -> None:
 def test_sources_exclude_each_other(run: Run, command: tuple[str, ...], options: tuple[str, str]) -> None:
     """A usage error names both."""
     first, second = options
-    result = run(*command, second, "x", first, "y", stdin=POD)
+    result = run(command[0], second, "x", first, "y", *command[1:], stdin=POD)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"Error: {first} and {second} are different sources of the policy: remove one of them" in result.stderr
 
@@ -190,14 +190,14 @@ def test_files_that_are_not_there(run: Run, values: Path) -> None:
 def test_check_puts_documents_over_values(run: Run, values: Path) -> None:
     """A document replaces that of the same vendor; the others, and the settings, stay."""
     (values / "acme.yaml").write_text(NVIDIA.replace("8000Mi", "x"))
-    both = ("check", "acme.yaml", "--values", "values.yaml", "--values", "more.yaml")
+    both = ("check", "--values", "values.yaml", "--values", "more.yaml", "acme.yaml")
     assert "acme.yaml:5: defaults.memory" in run(*both).stderr
     (values / "acme.yaml").write_text(NVIDIA.replace("8000Mi", "9000Mi"))
     result = run(*both)
     title = "values.yaml, more.yaml over the chart's values, changed by the documents in the files"
     assert (result.exit_code, result.stdout) == (0, f"policy: {title}\nvalid: 1 mapping, 0 settings\n")
     (values / "settings.yaml").write_text(SETTINGS.replace("target: nvidia", "target: nobody"))
-    assert "settings.yaml:3: target" in run("check", "settings.yaml", "--values", "values.yaml").stderr
+    assert "settings.yaml:3: target" in run("check", "--values", "values.yaml", "settings.yaml").stderr
 
 
 def test_the_policy_in_force(run: Run, tmp_path: Path) -> None:
@@ -217,10 +217,10 @@ def test_the_policy_in_force(run: Run, tmp_path: Path) -> None:
         assert f'"policy":"{digest}"' in result.stdout
         assert "LD_PRELOAD" not in result.stdout
         assert run("explain", "-f", "-", *options, stdin=POD).stdout.splitlines()[0] == line
-        assert run("check", "-", *options, stdin=POD).stdout.splitlines()[0] == line
+        assert run("check", *options, "-", stdin=POD).stdout.splitlines()[0] == line
         assert "configmap/vgpu-webhook-mapping-nvidia" in run("vendors", *options).stdout
         (tmp_path / "s.yaml").write_text(SETTINGS.replace("nvidia", "volcano"))
-        over = run("check", str(tmp_path / "s.yaml"), *options)
+        over = run("check", *options, str(tmp_path / "s.yaml"))
         assert over.stdout.splitlines()[0] == f"{line}, changed by the documents in the files"
         elsewhere = run("mutate", "-f", "-", *options[:-1], "other", stdin=POD)
         assert elsewhere.exit_code == 0

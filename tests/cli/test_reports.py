@@ -37,7 +37,8 @@ def test_formats(
     """Places, levels, rules and texts; nothing of them is on stderr."""
     monkeypatch.chdir(FILES)
     arguments, code = COMMANDS[name]
-    result = run(*arguments, "-o", output, stdin=Path("wrong.yaml").read_text())
+    command, *files = arguments
+    result = run(command, "-o", output, *files, stdin=Path("wrong.yaml").read_text())
     assert result.exit_code == code
     assert result.stderr == ""
     printed = result.stdout.replace(__version__, "VERSION")

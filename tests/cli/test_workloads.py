@@ -416,5 +416,5 @@ def test_kinds_of_the_settings(run: Run, tmp_path: Path, command: tuple[str, ...
     settings.write_text("workloads: [{group: example.com, kind: TrainJob, templates: ['spec.*.pods']}]\n")
     train.write_text(TRAIN)
     files = (str(train),) if command == ("check",) else ("-f", str(train))
-    assert said in run(*command, *files, "--settings", str(settings)).output
+    assert said in run(*command, "--settings", str(settings), *files).output
     assert said not in run(*command, *files).output

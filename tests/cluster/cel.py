@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
-_TOKEN: Final = re.compile(r"\s+|'[^']*'|\w+|\.\?|&&|\|\||!=|[!.,()\[\]{}]")
+_TOKEN: Final = re.compile(r"\s+|'[^']*'|\w+|\.\?|&&|\|\||!=|[!.,+>()\[\]{}]")
 _OPERATORS: Final = {
     "&&": " and ",
     "||": " or ",
@@ -20,13 +20,28 @@ _OPERATORS: Final = {
     "{": "CelMap({",
     "}": "})",
 }
-_KNOWN: Final = {"object", "exists", "orValue", "split", "startsWith", "matches", "metadata", "spec", "0"}
+_KNOWN: Final = {
+    "object",
+    "exists",
+    "orValue",
+    "split",
+    "startsWith",
+    "matches",
+    "metadata",
+    "spec",
+    "size",
+    "map",
+    "sum",
+}
 
 
 class CelText(str):
     """Text."""
 
     __slots__ = ()
+
+    def size(self) -> int:
+        return len(self)
 
     def startsWith(self, prefix: str) -> bool:  # noqa: N802  (CEL's name)
         return str.startswith(self, prefix)
@@ -41,6 +56,15 @@ class CelList(list[Any]):
     def exists(self, holds: Callable[[Any], bool]) -> bool:
         return any([holds(each) for each in self])
 
+    def map(self, value: Callable[[Any], Any]) -> "CelList":
+        return CelList([value(each) for each in self])
+
+    def size(self) -> int:
+        return len(self)
+
+    def sum(self) -> int:
+        return sum(self)
+
 
 class CelMap(dict[str, Any]):
     """A map: its fields are attributes, and it is a list of its keys."""
@@ -50,6 +74,12 @@ class CelMap(dict[str, Any]):
 
     def exists(self, holds: Callable[[CelText], bool]) -> bool:
         return any([holds(CelText(key)) for key in self])
+
+    def map(self, value: Callable[[CelText], Any]) -> CelList:
+        return CelList([value(CelText(key)) for key in self])
+
+    def size(self) -> int:
+        return len(self)
 
     def optional(self, name: str) -> "CelOptional":
         return CelOptional(self).optional(name)
@@ -107,14 +137,14 @@ def _translated(tokens: list[str]) -> Iterator[str]:
             yield ".optional("
         elif before == ".?":
             yield f"{token!r})"
-        elif tokens[index - 2 : index] == ["exists", "("]:
+        elif tokens[index - 2 : index] in (["exists", "("], ["map", "("]):
             variables.add(token)
             yield f"lambda {token}"
-        elif token == "," and tokens[index - 3 : index - 1] == ["exists", "("]:
+        elif token == "," and tokens[index - 3 : index - 1] in (["exists", "("], ["map", "("]):
             yield ": "
         elif token in _OPERATORS:
             yield _OPERATORS[token]
         else:
-            assert not token[0].isalnum() or token in _KNOWN | variables, token
+            assert not token[0].isalpha() or token in _KNOWN | variables, token
             yield token
     yield ")"

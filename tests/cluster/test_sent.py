@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from tests.cluster.cel import evaluated
 from tests.cluster.gpu_pods import Pod, many_vendors, ordinary_pods, pod, requesting_pods
 from webhook.cluster.registration.match_conditions import (
+    MAX_CHARACTERS,
+    MAX_KEYS,
+    MAX_NAMES,
     MatchedNames,
     conditions,
     matched_names_of,
@@ -109,6 +112,29 @@ def test_for_any_names(manifest: Pod, prefixes: list[str], listed: list[str], ke
 def test_ordinary_pods(manifest: Pod) -> None:
     """No ordinary pod is sent, not even one that only other conditions keep back."""
     assert by_predicate(manifest, REACH) is by_conditions(manifest, REACH) is False
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_sizes(over: int) -> None:
+    """Beyond each bound a pod is sent: to look at more of it could cost more than an API server grants."""
+    strange = "strange.example/x"
+    keys = {f"{strange}{number}": "" for number in range(MAX_KEYS + over)}
+    names = [{f"{strange}{number}": "1" for number in range(side)} for side in (MAX_NAMES // 2, MAX_NAMES // 2 + over)]
+    many = pod()
+    many["spec"]["initContainers"] = [{"name": f"c{number}"} for number in range(MAX_NAMES + over)]
+    for manifest in (
+        pod(labels=keys),
+        pod(annotations=keys),
+        pod(limits=names[0], requests=names[1]),
+        pod(init={"limits": names[1], "requests": names[0]}),
+        many,
+    ):
+        assert by_predicate(manifest, FEW) is by_conditions(manifest, FEW) is bool(over)
+    longest = {
+        f"{number:04}".ljust(128, "z") + "z" * (over and not number): "1" for number in range(MAX_CHARACTERS // 128)
+    }
+    for manifest in (pod(labels=longest), pod(annotations=longest), pod(limits=longest), pod(requests=longest)):
+        assert by_predicate(manifest, FEW) is by_conditions(manifest, FEW) is bool(over)
 
 
 def test_requesting_pods() -> None:

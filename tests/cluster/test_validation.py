@@ -13,6 +13,8 @@ from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import Clock
 from webhook.cluster.registration.desired import (
     CONFIG_MAPS,
+    EPHEMERAL,
+    EPHEMERAL_HIDDEN,
     HIDE,
     KINDS,
     MUTATING,
@@ -48,10 +50,10 @@ def made(desired: Desired = WANT, **changes: Any) -> dict[str, Any]:
 
 
 def test_what_is_on_by_default() -> None:
-    """All but updates, for which mappings need the users of schedulers; new pods fail closed."""
+    """All but updates, for which mappings need the users of schedulers; pods and their ephemeral containers fail closed."""
     webhooks = made()["webhooks"]
-    assert [webhook["name"] for webhook in webhooks] == [PODS, WORKLOADS, CONFIG_MAPS]
-    assert [webhook["failurePolicy"] for webhook in webhooks] == ["Fail", "Ignore", "Ignore"]
+    assert [webhook["name"] for webhook in webhooks] == [PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS]
+    assert [webhook["failurePolicy"] for webhook in webhooks] == ["Fail", "Fail", "Ignore", "Ignore"]
     assert set(SUBJECTS) - WANT.subjects == {"updates"}
 
 
@@ -91,6 +93,17 @@ def test_hidden_devices() -> None:
     assert read.desired == desired
     assert differences(found, desired, SITE, []) == []
     assert [each.webhook for each in differences(registration(off, SITE), desired, SITE, [])] == [HIDE]
+
+
+@pytest.mark.parametrize("validation", [["ephemeralContainers"], []])
+def test_ephemeral_containers_where_devices_are_hidden(validation: list[str]) -> None:
+    """Those of all other pods, by a webhook of its own; none if they are not to be judged."""
+    policy = load_policy()
+    settings = policy.settings.model_copy(update={"hide_devices": True, "validation": validation})
+    names = [
+        webhook["name"] for webhook in made(desired_from(replace(policy, settings=settings), VALIDATING))["webhooks"]
+    ]
+    assert names == ([EPHEMERAL, EPHEMERAL_HIDDEN] if validation else [])
 
 
 def test_further_kinds() -> None:
@@ -133,10 +146,10 @@ def test_switched_on_and_off() -> None:
 @pytest.mark.parametrize(
     "changes, faulty",
     [
-        ({"rules": []}, {PODS, WORKLOADS, CONFIG_MAPS}),
-        ({"objectSelector": {"matchLabels": {"a": "b"}}}, {PODS, WORKLOADS, CONFIG_MAPS}),
-        ({"namespaceSelector": {"matchLabels": {"a": "b"}}}, {PODS, WORKLOADS, CONFIG_MAPS}),
-        ({"matchConditions": [{"name": "gpu-keys", "expression": "false"}]}, {PODS, WORKLOADS, CONFIG_MAPS}),
+        ({"rules": []}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
+        ({"objectSelector": {"matchLabels": {"a": "b"}}}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
+        ({"namespaceSelector": {"matchLabels": {"a": "b"}}}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
+        ({"matchConditions": [{"name": "gpu-keys", "expression": "false"}]}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
     ],
 )
 def test_what_keeps_something_out(changes: dict[str, Any], faulty: set[str]) -> None:
@@ -147,7 +160,7 @@ def test_what_keeps_something_out(changes: dict[str, Any], faulty: set[str]) -> 
 
 
 NARROW, WIDE = (replace(WANT, matched_names=names_set(prefixes=prefixes)) for prefixes in (["a/"], ["a/", "b/"]))
-NOT_PODS = WANT.subjects - {"pods"}
+NOT_PODS = WANT.subjects - {"pods", "ephemeralContainers"}
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,23 @@ def test_documents(plane: ControlPlane) -> None:
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
 
 
+def test_labels_of_a_stored_document(plane: ControlPlane) -> None:
+    """They are no change of it, so one that is invalid by now can have others; the label of a mapping is a change."""
+    set_settings(plane, OWN, OFF).accepted()
+    plane.wait_until(lambda: plane.client.create(BAD, OWN).status in {201, 409} or None, "stored")
+    plain = config_map("plain-document", BAD["data"])
+    plane.client.create(plain, OWN).accepted()
+    set_settings(plane, OWN, ON).accepted()
+    plane.wait_until(lambda: denied(create(plane, mapping("other", BAD["data"]["mapping.yaml"]))), "denied")
+    labelled = plane.client.patch("v1", "configmaps", "nvidia", {"metadata": {"labels": {"team": "a"}}}, OWN)
+    assert labelled.status == 200, labelled.message
+    marked = {"metadata": {"labels": {"vgpu-webhook.io/mapping": "true"}}}
+    refused = plane.client.patch("v1", "configmaps", "plain-document", marked, OWN)
+    assert refused.message == f"{DENIED}{PROBLEM.replace('configmap/nvidia', 'configmap/plain-document')}"
+    for name in ("nvidia", "plain-document"):
+        plane.client.delete("v1", "configmaps", name, OWN).accepted()
+
+
 def test_documents_that_contradict_others(plane: ControlPlane) -> None:
     """Only a warning: the next ConfigMap of the same `kubectl apply` may bring what is missing."""
     answer = set_settings(plane, OWN, f"{ON}target: acme\n")

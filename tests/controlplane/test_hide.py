@@ -24,7 +24,7 @@ TEAM = "hide-team"
 AUDITED = "hide-audited"
 LABEL = "hide.example/gpu"
 HIDDEN = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-SETTINGS = f"target: nvidia\nbareDevices: whole\noptInLabel: {LABEL}\nvalidation: [pods]\n"
+SETTINGS = f"target: nvidia\nbareDevices: whole\noptInLabel: {LABEL}\nvalidation: [pods, ephemeralContainers]\n"
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,60 @@ def test_no_size_keeps_a_pod_out(plane: ControlPlane) -> None:
     wide["spec"]["containers"] += [{"name": f"c{number}", "image": "i"} for number in range(1025)]
     for made in (many, long, wide):
         assert {str(env) for env in containers(create(plane, made))} == {str([HIDDEN])}
+
+
+def variables(*values: str) -> Json:
+    """A pod that requests nothing, with these values of variables."""
+    made = copied(PLAIN)
+    for container in made["spec"]["containers"]:
+        container["env"] = [{"name": f"E{number}", "value": value} for number, value in enumerate(values)]
+    return made
+
+
+def annotated(**texts: str) -> Json:
+    """A pod that requests nothing, with these annotations."""
+    made = copied(PLAIN)
+    made["metadata"]["annotations"] = texts
+    return made
+
+
+DOORS: dict[str, Json] = {
+    "a deep status": annotated(**{"vgpu-webhook.io/status": '{"x":' + "[" * 3_000 + "]" * 3_000 + "}"}),
+    "braces": variables(*["{" * 90_000] * 3),
+    "what takes six times its bytes": variables("<" * 700_000),
+    "annotations": annotated(**{f"{number:x}": "" for number in range(48_000)}),
+    "the names of annotations": annotated(**{f"{'a' * 63}.{'b' * 63}/{number:063}": "" for number in range(1_000)}),
+    "variables": variables(*["x"] * 20_000),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_error_opens_a_door(plane: ControlPlane, door: str) -> None:
+    """Whatever makes it hard to look at a pod: it is stored with hidden devices, or denied."""
+    answer = create(plane, DOORS[door])
+    denied = 'admission webhook "' in answer.message and "denied the request: VGW318" in answer.message
+    assert denied or all(HIDDEN in (env or []) for env in containers(answer)), answer.message[:300]
+
+
+def test_ephemeral_containers(plane: ControlPlane) -> None:
+    """Of a pod that requests nothing, too: each has to hide the devices by itself."""
+    client = plane.client
+    client.create({**PLAIN, "metadata": {"name": "debugged"}}, TEAM).accepted()
+    for number, (value, more, code) in enumerate(
+        [
+            ("all", {}, "VGW605"),
+            (None, {}, "VGW605"),
+            ("void", {"securityContext": {"privileged": True}}, "VGW506"),
+            ("void", {}, None),
+        ]
+    ):
+        env = [] if value is None else [{"name": HIDDEN["name"], "value": value}]
+        container = {"name": f"debug-{number}", "image": "registry.example/shell:1", "env": env, **more}
+        change = {"spec": {"ephemeralContainers": [container]}}
+        answer = client.patch("v1", "pods", "debugged/ephemeralcontainers", change, TEAM)
+        assert code is None or f"denied the request: {code}: container debug-{number}: " in answer.message, answer
+        assert (answer.status == 200) is (code is None), answer
+    client.delete("v1", "pods", "debugged", TEAM)
 
 
 def add_request(given: Json) -> Json:

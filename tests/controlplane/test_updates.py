@@ -22,6 +22,8 @@ MARK = "hami.io/vgpu-devices-allocated"
 OPTED_OUT: Json = {"metadata": {"labels": {"vgpu-webhook.io/inject": "disabled"}}}
 WEBHOOK = "updates.validate.vgpu-webhook.io"
 DENIED = f'admission webhook "{WEBHOOK}" denied the request: '
+EPHEMERAL = "ephemeralcontainers.validate.vgpu-webhook.io"
+DENIED_LATER = f'admission webhook "{EPHEMERAL}" denied the request: '
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +38,26 @@ def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
             return bool(created.accepted()["spec"]["schedulerName"] != "default-scheduler")
 
         plane.wait_until(called, "called")
-        for name in ("share", "late"):
+        for name in ("share", "late", "many"):
             plane.client.create(pod(name, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}), TEAM).accepted()
-        plane.client.create(pod("plain", {"cpu": "1"}), TEAM).accepted()
+        for name in ("plain", "quiet"):
+            plane.client.create(pod(name, {"cpu": "1"}), TEAM).accepted()
+        annotated = pod("annotated", {"cpu": "1"})
+        annotated["metadata"]["annotations"] = {"gpu-memory": "2000"}
+        plane.client.create(annotated, TEAM).accepted()
+        older = pod("older", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+        older["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}]
+        plane.client.create(older, TEAM).accepted()
+        claim = {"name": "own", "resourceClaimTemplateName": "own"}
+        plane.client.create(pod("claiming", {"cpu": "1"}, resourceClaims=[claim]), TEAM).accepted()
         yield plane
-        for name in ("share", "late", "plain"):
+        for name in ("share", "late", "many", "plain", "quiet", "annotated", "claiming", "older"):
             plane.client.delete("v1", "pods", name, TEAM)
 
 
 def settings(validation: str) -> str:
     """The settings."""
-    return f"optInLabel: {LABEL}\nvalidation: {validation}\n"
+    return f"optInLabel: {LABEL}\npodSecurityDefault: privileged\nvalidation: {validation}\n"
 
 
 def annotate(plane: ControlPlane, key: str, value: str | None, name: str = "share") -> Answer:
@@ -54,12 +65,18 @@ def annotate(plane: ControlPlane, key: str, value: str | None, name: str = "shar
     return plane.client.patch("v1", "pods", name, {"metadata": {"annotations": {key: value}}}, TEAM)
 
 
-def debug(plane: ControlPlane, name: str, of: str = "share", **env: str) -> Answer:
+def annotations(number: int, value: str | None = "") -> Json:
+    """As many annotations that mean nothing."""
+    return {"metadata": {"annotations": {f"{each:x}": value for each in range(number)}}}
+
+
+def debug(plane: ControlPlane, name: str, of: str = "share", more: Json | None = None, **env: str) -> Answer:
     """What `kubectl debug` does to a pod with a share."""
     container = {
         "name": name,
         "image": "registry.example/shell:1",
         "env": [{"name": key, "value": value} for key, value in env.items()],
+        **(more or {}),
     }
     found = plane.client.get("v1", "pods", of, TEAM).accepted()
     present = found["spec"].get("ephemeralContainers") or []
@@ -72,13 +89,16 @@ def test_nobody_hears_of_it_at_first(plane: ControlPlane) -> None:
     assert annotate(plane, MARK, "forged").status == 200
     assert annotate(plane, MARK, None).status == 200
     assert debug(plane, "first", NVIDIA_VISIBLE_DEVICES="all").status == 200
+    assert debug(plane, "writer", more=WRITING).status == 200
+    plane.client.patch("v1", "pods", "many", annotations(48_000), TEAM).accepted()
     assert plane.client.patch("v1", "pods", "late", OPTED_OUT, TEAM).status == 200
-    set_settings(plane, OWN, settings("[pods, updates]")).accepted()
+    set_settings(plane, OWN, settings("[pods, ephemeralContainers, updates]")).accepted()
 
     def switched() -> bool:
         # Pods are not judged at first, so there may be no webhook yet.
         found = plane.client.call("GET", f"{VALIDATING.collection}/{NAME}").body.get("webhooks") or []
-        return WEBHOOK in {each["name"] for each in found} and annotate(plane, MARK, "x").status == 403
+        judged = {WEBHOOK, EPHEMERAL} <= {each["name"] for each in found}
+        return judged and annotate(plane, MARK, "x").status == 403 and debug(plane, "x", more=WRITING).status == 422
 
     plane.wait_until(switched, "judged")
 
@@ -116,12 +136,40 @@ def test_ordinary_updates_are_not_sent(plane: ControlPlane) -> None:
     assert calls(plane, WEBHOOK) in (before + 1, before + 2)
 
 
-def test_ephemeral_containers(plane: ControlPlane) -> None:
-    """One that shows other devices, or lifts the limit, is denied; any other is added."""
+WRITING: Json = {"volumeMounts": [{"name": "vgpu-shim", "mountPath": "/x"}]}
+PRIVILEGED: Json = {"securityContext": {"privileged": True}}
+
+
+@pytest.mark.parametrize("of", ["share", "annotated", "claiming"])
+def test_ephemeral_containers(plane: ControlPlane, of: str) -> None:
+    """One that shows other devices, lifts the limit, or writes to the library of all is denied; any other is added."""
     for name, env in (("all", {"NVIDIA_VISIBLE_DEVICES": "all"}), ("free", {"CUDA_DISABLE_CONTROL": "true"})):
-        refused = debug(plane, name, **env)
-        assert refused.message.startswith(f"{DENIED}VGW605: container {name}: ")
-    assert debug(plane, "shell", TERM="xterm").status == 200
+        refused = debug(plane, name, of, None, **env)
+        assert refused.message.startswith(f"{DENIED_LATER}VGW605: container {name}: ")
+    assert debug(plane, "root", of, PRIVILEGED).message.startswith(f"{DENIED_LATER}VGW506: container root: ")
+    if of == "share":
+        assert debug(plane, "writer-again", of, WRITING).message.startswith(
+            f"{DENIED_LATER}VGW604: container writer-again: "
+        )
+        writing = WRITING["volumeMounts"][0] | {"readOnly": True}
+        assert debug(plane, "reader", of, {"volumeMounts": [writing]}).status == 200
+    assert debug(plane, "shell", of, TERM="xterm").status == 200
+
+
+def test_ephemeral_containers_of_other_pods(plane: ControlPlane) -> None:
+    """They are not sent: an outage concerns none of them."""
+    before = calls(plane, EPHEMERAL)
+    assert debug(plane, "root", "quiet", PRIVILEGED).status == 200
+    assert calls(plane, EPHEMERAL) == before
+
+
+def test_a_pod_that_costs_much_to_look_at(plane: ControlPlane) -> None:
+    """Its 48,000 annotations would make the condition an error, which is ignored: it is sent. Fewer are no reason to deny."""
+    assert annotate(plane, MARK, "forged", "many").message.startswith(f"{DENIED}VGW318: ")
+    assert debug(plane, "every", "many", NVIDIA_VISIBLE_DEVICES="all").message.startswith(f"{DENIED_LATER}VGW318: ")
+    plane.client.patch("v1", "pods", "share", annotations(2_000), TEAM).accepted()
+    assert annotate(plane, MARK, "forged").message.startswith(f"{DENIED}VGW613: ")
+    plane.client.patch("v1", "pods", "share", annotations(2_000, None), TEAM).accepted()
 
 
 def test_no_opt_out_after_creation(plane: ControlPlane) -> None:
@@ -132,7 +180,7 @@ def test_no_opt_out_after_creation(plane: ControlPlane) -> None:
         "leave it, or create the pod again"
     )
     assert plane.client.patch("v1", "pods", "plain", OPTED_OUT, TEAM).status == 200
-    assert debug(plane, "door", "late", NVIDIA_VISIBLE_DEVICES="all").status == 403
+    assert debug(plane, "door", "late", NVIDIA_VISIBLE_DEVICES="all").message.startswith(DENIED_LATER)
 
 
 RESIZABLE = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
@@ -186,7 +234,17 @@ def resize(
 
 
 def test_the_scheduler_may(plane: ControlPlane) -> None:
-    """Whoever is listed under `ownedBy`."""
+    """Whoever is listed under `ownedBy`. Another is told so, also if the pod itself would be denied by now."""
+    hiding = mapping("nvidia", "extends: nvidia\nguard: [{list: hami-core}, {env: A, lifts: ['1']}]\n")
+    plane.client.create(hiding, OWN).accepted()
+    lifted = pod("lifted", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"})
+    lifted["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}]
+    plane.wait_until(lambda: plane.client.create(lifted, TEAM, dry_run=True).status == 403 or None, "denied by now")
+    refused = annotate(plane, MARK, "forged", "older")
+    assert refused.message.startswith(f"{DENIED}VGW613: metadata.annotations[{MARK}] belongs to a scheduler"), (
+        refused.message
+    )
+    plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
     plane.client.create(mapping("nvidia", "extends: nvidia\nownedBy: [admin]\n"), OWN).accepted()
     plane.wait_until(lambda: annotate(plane, MARK, "written").status == 200 or None, "permitted")
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()

@@ -57,12 +57,72 @@ def test_steps_of_the_action(tmp_path: Path, programs: Path, expect: str, status
     )
     inputs = {"files": f"{tmp_path}/settings.yaml", "cases": str(tmp_path), "options": ""}
     assert inputs.keys() == ACTION["inputs"].keys()
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     install, *steps = ACTION["runs"]["steps"]
     assert "pip install" in install["run"]
-    ended = []
-    for step in steps:
-        env = {name: inputs[value.split("inputs.")[1].split()[0]] for name, value in step["env"].items()}
-        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        ended.append(subprocess.run(command, env={**os.environ, "PATH": path, **env}, check=False).returncode)
+    ended = [subprocess.run(**of_step(step, inputs, programs), check=False).returncode for step in steps]
     assert ended == [0, status]
+
+
+def of_step(step: Any, inputs: dict[str, str], programs: Path) -> dict[str, Any]:
+    """How a step is run."""
+    env = {name: inputs[value.split("inputs.")[1].split()[0]] for name, value in step["env"].items()}
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    return {"args": command, "env": {**os.environ, "PATH": path, **env}}
+
+
+EVIL = "--kubeconfig=evil.yaml"
+"""The name of a file in somebody's pull request."""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A folder with such a file, a kubeconfig whose program would leave a trace, and an ordinary file."""
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(tmp_path / "ran")]}
+    user = {"name": "u", "user": {"exec": {**plugin, "interactiveMode": "Never"}}}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [user],
+    }
+    for name in ("evil.yaml", EVIL):
+        (tmp_path / name).write_text(yaml.safe_dump(kubeconfig))
+    (tmp_path / "settings.yaml").write_text("{kind: Settings, apiVersion: vgpu-webhook.io/v1alpha1}\n")
+    return tmp_path
+
+
+def test_the_plant_would_run(planted: Path, programs: Path) -> None:
+    """As an option."""
+    assert (
+        subprocess.run([programs / "vgpu-webhook", "check", EVIL, "settings.yaml"], cwd=planted, check=False).returncode
+        != 0
+    )
+    assert (planted / "ran").exists()
+
+
+@pytest.mark.parametrize("files", [[EVIL, "settings.yaml"], ["settings.yaml", EVIL]])
+def test_names_of_files_are_no_options(planted: Path, programs: Path, files: list[str]) -> None:
+    """In the command line of the hook, which pre-commit makes of entry, args and files, and of each step of the action."""
+    (hook,) = (
+        each
+        for each in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+        if each.get("pass_filenames", True)
+    )
+    options = [*hook["entry"].split()[1:], *hook["args"]]
+    inputs = {"files": " ".join(files), "cases": " ".join(files), "options": ""}
+    for run in (
+        {"args": [programs / "vgpu-webhook", *options, *files]},
+        *(of_step(step, inputs, programs) for step in ACTION["runs"]["steps"][1:]),
+    ):
+        subprocess.run(**run, cwd=planted, check=False)
+        assert not (planted / "ran").exists()
+
+
+def test_a_cluster_is_named_before_files(planted: Path, programs: Path) -> None:
+    """Also without `--`: what follows a file is one."""
+    done = subprocess.run([programs / "vgpu-webhook", "check", "settings.yaml", EVIL], cwd=planted, check=False)
+    assert done.returncode == 0
+    assert not (planted / "ran").exists()

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.client import Object
+from tests.controlplane.client import Answer, Object
 from tests.controlplane.objects import config_map
 from tests.ways_out import CONFIG_MAP, DENIED, NAME, UNSEEN, WAYS_OUT
+from webhook.cluster.registration.desired import VALIDATING
 
 from .pods import Pods, share
-from .releases import Release, namespace, remove_namespaces
+from .releases import REGISTRATION, Release, namespace, remove_namespaces
 from .small_images import GPU_WITH_PATHS, IMAGE_ENVIRONMENT
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.once("isolation")]
@@ -156,6 +157,44 @@ def test_what_the_kubelet_puts_over_the_library(pods: Pods, release: Release) ->
         lines = [line for line in unjudged.log(made).splitlines() if line.startswith("{")]
         assert (json.loads(lines[-1])["library"] == "") is gone, change
     remove_namespaces(release.plane, unjudged.namespace)
+
+
+WRITING = {"name": "debug", "image": GPU_WITH_PATHS, "command": ["/bin/sh", "-c", f": > {FOLDER}/written"]} | {
+    "volumeMounts": [{"name": "vgpu-shim", "mountPath": FOLDER}]
+}
+"""An ephemeral container that writes into the folder with the library of all pods."""
+
+
+def test_nobody_writes_to_the_library_of_all(pods: Pods, release: Release) -> None:
+    """A debugging container is root there: it writes if nobody judges it, and is denied by default."""
+    written = release.plane.files / FOLDER.removeprefix("/") / "written"
+    client, webhook = release.plane.client, "ephemeralcontainers.validate.vgpu-webhook.io"
+
+    def debug(pod: Object) -> Answer:
+        name = f"{pod['metadata']['name']}/ephemeralcontainers"
+        return client.patch("v1", "pods", name, {"spec": {"ephemeralContainers": [WRITING]}}, "team")
+
+    def judging(*, on: bool) -> None:
+        entry = ",ephemeralContainers" if on else ""
+        release.run("upgrade", "--reset-then-reuse-values", "--set", f"settings.validation={{pods{entry}}}")
+        release.settled()
+        path = f"{VALIDATING.collection}/{REGISTRATION}"
+
+        def is_there() -> bool:
+            return webhook in {each["name"] for each in client.call("GET", path).accepted()["webhooks"]}
+
+        release.plane.wait_until(lambda: is_there() is on, "switched", 120)
+
+    pod = pods.create(share(args=["hold"]))
+    pods.phase(pod, "Running")
+    refused = debug(pod)
+    assert "VGW604: container debug: " in refused.message
+    assert not written.exists()
+    judging(on=False)
+    release.plane.wait_until(lambda: debug(pod).status == 200, "added", 60)
+    release.plane.wait_until(written.exists, "written", 120)
+    written.unlink()
+    judging(on=True)
 
 
 def test_what_escapes(pods: Pods) -> None:

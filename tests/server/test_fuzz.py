@@ -56,7 +56,7 @@ def answers_to(*requests: bytes) -> list[list[Answer]]:
 
     async def main() -> list[list[Answer]]:
         later = running_ahead()
-        async with serving(LIMITS, decide=engine) as server:
+        async with serving(LIMITS, decide=engine, policy=REAL) as server:
             found = [await answers(server, later, data) for data in requests]
             assert (await call(server, request(review()))).status == 200
             assert not [line for line in server.log if line["event"] in {"bug", "library"}]

@@ -1,15 +1,21 @@
 """`POST /validate` over real sockets."""
 
+import base64
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.server.harness import Answer, Server, call, get, pod, request, review, serving
+from webhook.admission import Namespace, decide
 from webhook.mapping.load import load_policy
+from webhook.server.mutate import Described
 
 POLICY = load_policy()
+HIDING = replace(POLICY, settings=POLICY.settings.model_copy(update={"hide_devices": True, "target": "nvidia"}))
 SHARE = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-GROUPS = {"Deployment": "apps", "Job": "batch", "Widget": "example.com", "Pod": ""}
+GROUPS = {"ConfigMap": "", "Deployment": "apps", "Job": "batch", "Widget": "example.com", "Pod": ""}
 
 
 def validation(obj: Any, kind: str = "Deployment", **more: Any) -> bytes:
@@ -152,3 +158,74 @@ async def test_an_update_of_a_pod_that_is_too_large_is_denied() -> None:
             "response"
         ]
     assert response["allowed"] is False
+
+
+def as_sent(body: bytes) -> bytes:
+    """A review as an API server writes it: without blanks."""
+    return json.dumps(json.loads(body), separators=(",", ":")).encode()
+
+
+DEEP = b"[" * 3_000 + b"]" * 3_000
+UPDATED: dict[str, Any] = {"operation": "UPDATE", "oldObject": pod()}
+UNREADABLE = {
+    "nested too deeply": as_sent(review({**pod(), "@": 1}, **UPDATED)).replace(b'"@":1', b'"@":' + DEEP),
+    "the old one": as_sent(review(operation="UPDATE", oldObject={"@": 1})).replace(b'"@":1', b'"@":' + DEEP),
+    "the status": as_sent(review({"@": 1}, **UPDATED, subResource="status")).replace(b'"@":1', b'"@":' + DEEP),
+    "another type": as_sent(review({"spec": {"containers": 7}}, **UPDATED)),
+    "an ephemeral container": as_sent(
+        review({"spec": {"ephemeralContainers": [7]}}, **UPDATED, subResource="ephemeralcontainers")
+    ),
+    "too large": as_sent(review({**pod(), "metadata": {"annotations": {"a": "x" * 8_000_000}}}, **UPDATED)),
+    "a new pod": as_sent(review({**pod(), "@": 1})).replace(b'"@":1', b'"@":' + DEEP),
+    "a new pod with too many objects": as_sent(review({"spec": {"containers": [{}] * 300_000}})),
+    "a new pod that is too large": as_sent(review({**pod(), "metadata": {"annotations": {"a": "<" * 8_000_000}}})),
+}
+MODES = {"enforce": False, "audit": True, "warn": True}
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("path", ["/validate", "/mutate"])
+async def test_what_cannot_be_read_is_denied(body: bytes, path: str) -> None:
+    """Whatever keeps it from being read: an error would be ignored. Not where pods are never denied."""
+    spaces = {
+        mode: Namespace(
+            "team", {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/mode": mode, "vgpu-webhook.io/rollout": "1"}
+        )
+        for mode in MODES
+    } | {"none": Namespace("team")}
+    for mode, space in spaces.items():
+        async with serving(policy=POLICY, namespaces=Described({"team": space})) as server:
+            answer = await call(server, request(body, path=path))
+        assert answer.status == 200, answer.body
+        judged = b"UPDATE" not in body or path == "/validate"
+        assert answer.json["response"]["allowed"] is (MODES.get(mode, True) or not judged)
+        assert (
+            judged is False or mode != "enforce" or answer.json["response"]["status"]["message"].startswith("VGW318: ")
+        )
+
+
+async def test_braces_in_texts_are_no_objects() -> None:
+    """Three variables of 90,000 braces: nothing that is hard to read."""
+    env = [{"name": f"E{number}", "value": "{" * 90_000} for number in range(3)]
+    async with serving(decide=decide, policy=HIDING) as server:
+        response = (
+            await call(server, request(as_sent(review({"spec": {"containers": [{"name": "c", "env": env}]}}))))
+        ).json["response"]
+    assert b"NVIDIA_VISIBLE_DEVICES" in base64.b64decode(response["patch"])
+
+
+async def test_a_status_that_cannot_be_read_hides_nothing() -> None:
+    """Anybody can write it."""
+    status = {"vgpu-webhook.io/status": f'{{"x":{DEEP.decode()}}}'}
+    made = {"metadata": {"annotations": status}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with serving(decide=decide, policy=HIDING) as server:
+        response = (await call(server, request(as_sent(review(made))))).json["response"]
+    assert b"NVIDIA_VISIBLE_DEVICES" in base64.b64decode(response["patch"])
+
+
+async def test_unreadable_workloads_and_documents_are_let_through() -> None:
+    """Nothing of them concerns a device before there is a pod, or a document in force."""
+    async with serving(policy=POLICY) as server:
+        for kind in ("Deployment", "ConfigMap"):
+            body = as_sent(validation({"@": 1}, kind)).replace(b'"@":1', b'"@":' + DEEP)
+            assert (await validated(server, body)).json["response"]["allowed"] is True

@@ -13,7 +13,18 @@ from webhook.admission.decision import ENFORCE_LABEL, Namespace, Plan
 from webhook.admission.overrides import selected_architectures
 from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
-from webhook.pod import Container, Placed, Volume, VolumeMount, decode_env, paths_in, placed, present
+from webhook.pod import (
+    Container,
+    Placed,
+    Volume,
+    VolumeMount,
+    clean_path,
+    decode_env,
+    decode_mounts,
+    paths_in,
+    placed,
+    present,
+)
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
@@ -293,6 +304,32 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
         if mount.name in libraries and not mount.read_only:
             message = f"the mount of the shim's volume {mount.name} is writable: remove it, or set readOnly: true"
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
+
+
+def check_node_folders(plan: Plan) -> None:
+    """Deny mounts through which any container could write to a folder of the node with a shim's library for all pods.
+
+    Raises:
+        Denied: `Reason.COLLISION`.
+    """
+    folders = plan.policy.shim_folders
+    if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
+        return
+    for slot in plan.slots:
+        removed = plan.edits.container(slot).mounts_removed
+        for index, mount in enumerate(decode_mounts(slot.container.volume_mounts)):
+            for volume in () if mount.read_only or index in removed else plan.volumes().get(mount.name, ()):
+                if volume.host_path is None:
+                    continue
+                path = clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
+                if any(inside(path, folder) or inside(folder, path.rstrip("/")) for folder in folders):
+                    message = (
+                        f"the mount of the node's {shorten(path, 100)}, by which shims reach pods, is writable: remove it, or "
+                        "set readOnly: true"
+                    )
+                    raise deny(
+                        Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.mount_path}]"
+                    )
 
 
 def _mounted(slot: Slot, every: Sequence[Placed], entry: PodEntry, delivery: Delivery) -> bool:

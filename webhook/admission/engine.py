@@ -14,7 +14,17 @@ from webhook import labels
 from webhook.admission.beyond import beyond, crowded
 from webhook.admission.claims import WantedClaim, check_claims, check_keys, nothing_requested, write_claims
 from webhook.admission.collect import ContainerRequest, collect
-from webhook.admission.decision import Allocation, Context, Decision, Facts, Plan, facts_of, remember, untouched
+from webhook.admission.decision import (
+    Allocation,
+    Context,
+    Decision,
+    Facts,
+    Namespace,
+    Plan,
+    facts_of,
+    remember,
+    untouched,
+)
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
 from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, show_devices
@@ -343,6 +353,25 @@ def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[s
     warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.reason.note]))
     audit = {**_reasons((*warnings, denial)), "denied": denial.text}
     return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
+
+
+def deny_unread(what: str, context: Context, policy: Policy) -> Decision:
+    """Return the decision on a pod of which nothing but its namespace is known: an error would let it through unjudged.
+
+    Args:
+        what: what cannot be read, and why.
+        context: as for `decide`.
+        policy: likewise.
+    """
+    # The workload is not known either, so no roll-out leaves it out.
+    known = context.namespace
+    kept = {key: text for key, text in known.labels.items() if key != labels.ROLLOUT}
+    around = msgspec.structs.replace(context, namespace=Namespace(known.name, kept, known.annotations))
+    pod = Pod()
+    skipped = skip_reason(pod, around, policy)
+    if skipped is not None:
+        return untouched(skipped)
+    return in_mode(denied(Finding(Reason.TOO_MANY, f"{what}: remove what is not needed")), pod, around)
 
 
 def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:

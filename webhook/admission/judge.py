@@ -10,12 +10,12 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.admission.eligibility import Mode, enforcement_of
+from webhook.admission.eligibility import Mode, enforcement_of, overfull
 from webhook.admission.engine import decide, denied
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Metadata, Pod
+from webhook.pod import Metadata, OverfullPod, Pod
 from webhook.reasons import Finding, Reason, ReasonKind
 from webhook.text import shorten
 
@@ -68,7 +68,7 @@ def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: P
 def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
     """Judge an update of a pod: denied if it changes what `decide` would remove from a new pod as a scheduler's own.
 
-    So is one that opts a pod with devices out, or changes its target: ephemeral containers are judged by both.
+    So is one that opts a pod with devices out, or changes its target.
 
     Args:
         old: the stored pod.
@@ -76,29 +76,51 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
         context: with the user who updates it.
         policy: as for `decide`.
     """
+    excess = next((each for each in map(undecoded, (old, new)) if each is not None), None)
+    if excess is not None:
+        return denied(excess)
     # Neither a label of the update nor anything else in it may keep the keys from being judged.
     chosen = next((field for field in _AT_CREATION if _differs(field, old, new)), None)
-    inject = (_as_created(old).metadata.labels or {}).get(INJECT)
-    old, new = (_what_counts(each, old.metadata, inject, policy) for each in (old, new))
+    old, new = what_counts(old, old, policy), what_counts(new, old, policy)
     enforced = chosen is not None and enforcement_of(old, context).mode is Mode.ENFORCE
     if chosen is not None and enforced and decide(old, context, policy).vendors:
         message = f"{chosen} counts when a pod is created, and this one has devices: leave it, or create the pod again"
         return denied(Finding(Reason.OWNED_CHANGED, message, field=chosen))
+    newer, older = decide(new, context, policy), decide(old, context, policy)
+    changed = [
+        finding.field
+        for decision in (newer, older)
+        for finding in (() if decision.would_be else decision.warnings)
+        if finding.reason is Reason.OWNED_STRIPPED
+    ]
+    if not (newer.allowed and older.allowed):  # nobody has looked at the marks, or not at all of them
+        changed += _marks(old, new, context.user, policy)
+    field = next((field for field in changed if field is not None and _differs(field, old, new)), None)
+    if field is not None:
+        message = (
+            f"{field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
+            "or list that user under `ownedBy` of the mapping"
+        )
+        return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
     owns_something = any(context.user in vendor.document.owned_by for vendor in policy.vendors.values())
-    for before, after in ((old, new), (new, old)):
-        decision = decide(after, context, policy)
-        denial = None if decision.allowed or owns_something else decision.denial
-        # No update changes claims, and those of an older policy have names that this one does not make.
-        if denial is not None and denial.reason is not Reason.CLAIM_WITHOUT_KEYS:
-            return denied(denial)
-        for finding in () if decision.would_be else decision.warnings:
-            if finding.reason is Reason.OWNED_STRIPPED and _differs(finding.field or "", before, after):
-                message = (
-                    f"{finding.field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
-                    "or list that user under `ownedBy` of the mapping"
-                )
-                return denied(Finding(Reason.OWNED_CHANGED, message, field=finding.field))
+    # What is denied in the stored pod, too, is no fault of the update.
+    if newer.denial is not None and not newer.allowed and newer.denial != older.denial and not owns_something:
+        return denied(newer.denial)
     return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _marks(old: Pod, new: Pod, user: str, policy: Policy) -> list[str]:
+    """The labels and annotations of two pods that only schedulers may write, and not this user."""
+    others = [vendor.owned for vendor in policy.in_force if user not in vendor.document.owned_by]
+    own = [vendor.owned for vendor in policy.in_force if user in vendor.document.owned_by]
+    found: list[str] = []
+    for what in ("labels", "annotations"):
+        keys = {key for pod in (old, new) for key in getattr(pod.metadata, what) or ()}
+        marks = {key for owned in others for key in getattr(owned, what).among(keys)}
+        found += (
+            f"metadata.{what}[{key}]" for key in sorted(marks.difference(*(getattr(o, what).among(keys) for o in own)))
+        )
+    return found
 
 
 _AT_CREATION: Final = (f"metadata.labels[{INJECT}]", f"metadata.annotations[{TARGET}]")
@@ -114,9 +136,14 @@ def _as_created(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(metadata, labels=labels))
 
 
-def _what_counts(pod: Pod, stored: Metadata, inject: str | None, policy: Policy) -> Pod:
+def undecoded(pod: Pod) -> Finding | None:
+    """The denial of a pod whose maps were too many to be decoded: nothing is known of it."""
+    return overfull(pod) if isinstance(pod, OverfullPod) else None
+
+
+def what_counts(pod: Pod, stored: Pod, policy: Policy) -> Pod:
     """A pod without its node, with the labels and annotations that a decision reads; its opt-out and workload as stored."""
-    metadata = pod.metadata
+    metadata, inject = pod.metadata, (_as_created(stored).metadata.labels or {}).get(INJECT)
     labels = policy.read_keys.among(metadata.labels) or {}
     labels = {key: text for key, text in labels.items() if key != INJECT}
     if inject is not None:
@@ -124,7 +151,8 @@ def _what_counts(pod: Pod, stored: Metadata, inject: str | None, policy: Policy)
     annotations = policy.read_keys.among(metadata.annotations)
     spec = msgspec.structs.replace(pod.spec, node_name=None)
     # The roll-out is for workloads: an update must not fall into another bucket than the creation did.
-    names = Metadata(stored.name, stored.generate_name, owner_references=stored.owner_references)
+    kept = stored.metadata
+    names = Metadata(kept.name, kept.generate_name, owner_references=kept.owner_references)
     return Pod(msgspec.structs.replace(names, labels=labels, annotations=annotations), spec)
 
 
@@ -134,30 +162,6 @@ def _differs(field: str, before: Pod, after: Pod) -> bool:
     maps = [each.metadata.labels if what == "labels" else each.metadata.annotations for each in (before, after)]
     one, other = ((each or {}).get(key[:-1]) for each in maps)
     return one != other
-
-
-def judge_ephemeral(pods: Iterable[Pod], context: Context, policy: Policy) -> Decision:
-    """Judge ephemeral containers: denied if `decide` would deny or remove something in them as lifting a limit.
-
-    Args:
-        pods: for each new ephemeral container and each container that requests devices, a pod with the first alone and the
-            resources of the second: an ephemeral container has none, and the devices of the pod.
-        context: as for `decide`.
-        policy: likewise.
-    """
-    for pod in pods:
-        decision = decide(_as_created(pod), context, policy)
-        denial = decision.denial
-        if denial is not None and not decision.allowed and denial.reason in _LIFTING:
-            return denied(denial)
-        for finding in decision.warnings:
-            if finding.reason is Reason.GUARD_STRIPPED:
-                message = f"{finding.message.partition(' and was removed')[0]}: remove it"
-                return denied(msgspec.structs.replace(finding, reason=Reason.GUARDED, message=message))
-    return _ALLOWED[Reason.ALREADY_RIGHT]
-
-
-_LIFTING: Final = frozenset({Reason.GUARDED, Reason.PRIVILEGED, Reason.PRELOAD_BY_REFERENCE})
 
 
 def _in_template(path: str, finding: Finding, lead: str = "") -> Finding:

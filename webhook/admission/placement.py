@@ -147,7 +147,7 @@ def place_pod(plan: Plan) -> None:
         return
     shares = [allocation for allocation in plan.allocations if allocation.share]
     for allocation in shares:
-        _check_privileged(allocation)
+        check_privileged(allocation)
     if (shares or plan.templates) and plan.pod.spec.node_name:
         _free_from_node(plan, plan.pod.spec.node_name)
     places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
@@ -166,7 +166,8 @@ def place_pod(plan: Plan) -> None:
             _set_keys(plan, edits, where, needed)
 
 
-def _check_privileged(allocation: Allocation) -> None:
+def check_privileged(allocation: Allocation) -> None:
+    """Deny a privileged container with a share, if its mapping says so."""
     security = allocation.slot.container.security_context
     if security is not None and security.privileged and allocation.vendor.document.privileged == "deny":
         raise deny(

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Final
 
 from webhook.admission.decision import Allocation, Plan
-from webhook.admission.delivery import choose_delivery, deliver, report_unused
+from webhook.admission.delivery import check_node_folders, choose_delivery, deliver, report_unused
 from webhook.admission.overrides import sized_request
 from webhook.admission.resolve import PodResult
 from webhook.admission.settle import Settled
@@ -113,6 +113,7 @@ def inject_shim(plan: Plan) -> None:
         Denied: something in the pod collides with the shim, its limit cannot be written and the mapping denies that,
             or ``LD_PRELOAD`` is set by ``valueFrom``.
     """
+    check_node_folders(plan)
     delivered: list[tuple[Slot, Delivery]] = []
     for allocation in plan.allocations:
         shim = allocation.vendor.shim

@@ -21,12 +21,22 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
 from webhook.admission.eligibility import workload
-from webhook.admission.engine import denied
+from webhook.admission.engine import denied, deny_unread
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
-from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_answer, namespace_of
+from webhook.review import (
+    UNDECODABLE,
+    Review,
+    ReviewError,
+    ReviewHead,
+    UndecodableError,
+    decode_review,
+    encode_answer,
+    namespace_of,
+    read_head,
+)
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import ReviewMetrics
 from webhook.server.protocol import (
@@ -98,11 +108,28 @@ def _head(seconds: int, *, persists: bool) -> bytes:
     return f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nDate: {date}\r\n{close}Content-Length: %d\r\n\r\n".encode()
 
 
+MAX_HEAD: Final = 256 * 1024
+"""The most bytes of what says what a review is about; groups of a user are the most of it."""
+
+
+class LargeBodyError(Exception):
+    """A body that is larger than any that is decoded.
+
+    Attributes:
+        head: its beginning.
+    """
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__()
+        self.head = head
+
+
 def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
     """Return the body of a JSON request if all of it arrived together with the headers, as nearly always; otherwise None.
 
     Raises:
-        HttpError: not JSON (415), or too large (413).
+        HttpError: not JSON (415), or far too large (413).
+        LargeBodyError: too large.
     """
     headers = request.headers
     media_type = headers.get(hdrs.CONTENT_TYPE, "")
@@ -113,12 +140,12 @@ def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
         raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
     content = request.content
     if not content.is_eof():
-        if (request.content_length or 0) > limits.body:
+        if (request.content_length or 0) > limits.drained:
             raise _too_large(limits)
         return None
     body = content.read_nowait()
     if len(body) > limits.body:
-        raise _too_large(limits)
+        raise LargeBodyError(body[:MAX_HEAD])
     return body
 
 
@@ -126,7 +153,8 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
     """Read a body that arrives in parts.
 
     Raises:
-        HttpError: too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
+        HttpError: far too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
+        LargeBodyError: too large.
     """
     watch = request.protocol.watch if isinstance(request.protocol, HttpProtocol) else None
     reading = BodyReading(asyncio.timeout(limits.body_time))
@@ -137,10 +165,14 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
         async with reading.deadline:
             chunks = []
             while chunk := await request.content.readany():
-                in_flight.grow(reading, len(chunk), limits.bodies)
-                if reading.size > limits.body:
-                    raise _too_large(limits)
                 chunks.append(chunk)
+                if reading.size + len(chunk) > limits.body:
+                    head, received = b"".join(chunks)[:MAX_HEAD], reading.size + len(chunk)
+                    chunks.clear()
+                    in_flight.end(reading)
+                    await _drain(request, received, limits)
+                    raise LargeBodyError(head)
+                in_flight.grow(reading, len(chunk), limits.bodies)
             return b"".join(chunks)
     except TimeoutError:
         if reading.crowded_out:
@@ -152,6 +184,20 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
         in_flight.end(reading)
         if watch is not None:
             watch.reading(waits=False)
+
+
+async def _drain(request: web.BaseRequest, received: int, limits: Limits) -> None:
+    """Receive the rest of a body that is too large: a client that is still sending misses the answer.
+
+    Raises:
+        HttpError: far too large (413).
+    """
+    while received <= limits.drained:
+        chunk = await request.content.readany()
+        if not chunk:
+            return
+        received += len(chunk)
+    raise _too_large(limits)
 
 
 def _too_large(limits: Limits) -> HttpError:
@@ -261,13 +307,17 @@ class Mutate:
         response: web.StreamResponse
         try:
             self._admit()
-            body = arrived_body(request, self.limits)
-            if body is None:
-                body = await read_body(request, self.limits, in_flight)
-            size = len(body)
-            in_flight.bodies += size
-            self._check_count()
-            response = await self.review(body)
+            try:
+                body = arrived_body(request, self.limits)
+                if body is None:
+                    body = await read_body(request, self.limits, in_flight)
+            except LargeBodyError as error:
+                response = await self._refuse_large(error.head)
+            else:
+                size = len(body)
+                in_flight.bodies += size
+                self._check_count()
+                response = await self.review(body)
         except HttpError as error:
             self.metrics.http_error(error.status)
             self.log.debug("http_error", status=error.status, error=error.message)
@@ -299,6 +349,8 @@ class Mutate:
         started = time.perf_counter()
         try:
             review = decode_review(body)
+        except UndecodableError as error:
+            return await self.refuse(error.request, str(error), started, len(body))
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         uid = review.uid
@@ -321,6 +373,8 @@ class Mutate:
                     review = decode_review(body)
                 self._tell(review, namespace, decision)
             answer = encode_answer(uid, decision)
+        except UNDECODABLE:  # in a part that was not needed until then
+            return await self.refuse(read_head(body), "a part of the pod cannot be decoded", started, len(body))
         except Exception as error:
             raise self.failed(uid, error, started, len(body)) from error
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
@@ -336,10 +390,48 @@ class Mutate:
             return HttpError(HTTPStatus.BAD_REQUEST, str(error))
         if isinstance(error, NotNowError):
             return HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), RETRY_AFTER)
-        if isinstance(error, UNDECODABLE):  # in a part that was not needed until then
-            return HttpError(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded")
         self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=size)
         return self._bug(uid, error)
+
+    async def refuse(self, request: ReviewHead, what: str, started: float, size: int) -> ReviewAnswer:
+        """Answer a review that cannot be read: an error would be ignored, as the failure policy says.
+
+        Args:
+            request: the review without its objects.
+            what: what cannot be read, and why.
+            started: when it arrived.
+            size: bytes of the body.
+        """
+        try:
+            decision = await self.unread(request, what)
+        except Exception as error:
+            raise self.failed(request.uid, error, started, size) from error
+        self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=size)
+        return ReviewAnswer(encode_answer(request.uid, decision))
+
+    async def _refuse_large(self, head: bytes) -> ReviewAnswer:
+        """Answer a body of which only the head was kept.
+
+        Raises:
+            HttpError: it is none of an API server.
+        """
+        try:
+            request = read_head(head)
+        except ReviewError:
+            raise _too_large(self.limits) from None
+        return await self.refuse(request, str(_too_large(self.limits).message), time.perf_counter(), self.limits.body)
+
+    async def unread(self, request: ReviewHead, what: str) -> Decision:
+        """Decide on what cannot be read: a pod is denied where one is."""
+        return await self.denied_unread(request, what) if request.creates_pod else _NOT_A_POD
+
+    async def denied_unread(self, request: ReviewHead, what: str) -> Decision:
+        """Deny a pod that cannot be read, where pods are denied."""
+        name = namespace_of(request)
+        namespace = self.namespaces.lookup(name)
+        if namespace is None or self._contradicts_call(namespace):
+            namespace = await self._requested(name, namespace)
+        return deny_unread(what, self.context(namespace, request.user_info.username), self.current.policy)
 
     def context(self, namespace: Namespace, user: str) -> Context:
         """Return the circumstances of a decision."""

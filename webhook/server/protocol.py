@@ -50,6 +50,8 @@ class Limits:
         headers: bytes of incomplete headers of all connections together.
         body: bytes of one request. The API server accepts objects of 3 MiB, and a review can contain two of them;
             controller-runtime has the same limit.
+        drained: bytes of a larger one that are received, to answer it nevertheless. Escaped by the API server, a character
+            such as "<" takes six bytes, of up to 3 MiB in a new object, and twice 1.5 MiB in an update.
         reviews: maximum in flight, except those whose body is incomplete. An API server has at most 200 mutating
             requests in flight by default, and there are seldom more than three of them.
         bodies: received bytes of all reviews in flight: nine of the largest. With the interpreter and the connections,
@@ -73,6 +75,7 @@ class Limits:
     plain_connections: int = 64
     headers: int = 16 * MIB
     body: int = 7 * MIB
+    drained: int = 32 * MIB
     reviews: int = 512
     bodies: int = 64 * MIB
     body_time: float = 10

@@ -11,17 +11,19 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.decision import Decision, Namespace, untouched
-from webhook.admission.engine import denied
-from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update
+from webhook.admission.ephemeral import judge_ephemeral
+from webhook.admission.judge import judge_templates, judge_update
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod, decode_pod
+from webhook.pod import Pod, decode_ephemeral, decode_pod, present
 from webhook.quantity import MIB
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Reason
 from webhook.review import (
     UNDECODABLE,
     ObjectReview,
     Review,
     ReviewError,
+    ReviewHead,
+    UndecodableError,
     decode_object_review,
     encode_answer,
     namespace_of,
@@ -30,8 +32,8 @@ from webhook.server.mutate import Mutate, NotNowError, ReviewAnswer
 from webhook.server.protocol import HttpError
 from webhook.workloads import Kinds, known_workloads, pods_in, workloads_of
 
-MAX_WORKLOAD: Final = 2 * MIB
-"""The most bytes of a workload that is judged: etcd stores 1.5 MiB."""
+MAX_OBJECT: Final = 2 * MIB
+"""The most bytes of an object that is judged: etcd stores 1.5 MiB."""
 
 MAX_PARTS: Final = 64 * 1024
 """The most JSON objects in it, each of which takes time and memory."""
@@ -40,7 +42,7 @@ MAX_TEMPLATES: Final = 32
 """The most templates of a workload that are judged."""
 
 MAX_CONTAINERS: Final = 256
-"""The most containers of all of them, and of ephemeral containers beside containers that request: each is a decision."""
+"""The most containers of all of them."""
 
 EPHEMERAL: Final = "ephemeralcontainers"
 
@@ -51,11 +53,7 @@ known_workloads()  # read once, before there is a loop that would wait for the f
 
 _NOTHING_TO_JUDGE: Final = untouched(Reason.NOT_A_POD_CREATION)
 
-_TOO_MUCH: Final = denied(
-    Finding(Reason.TOO_MANY, "the update of the pod has more than can be judged: send less at once")
-)
-"""An error would be ignored, as the failure policy says."""
-
+_TOO_MUCH: Final = "the update of the pod has more than can be judged"
 
 DOUBT: Final = 2.0
 """Seconds within which all replicas know of a change, and for which none of them denies a pod for good."""
@@ -93,6 +91,8 @@ class Validate(Mutate):
         started = time.perf_counter()
         try:
             change = decode_object_review(body)
+        except UndecodableError as error:
+            return await self.refuse(error.request, str(error), started, len(body))
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         if change.creates_pod:
@@ -100,6 +100,8 @@ class Validate(Mutate):
         try:
             decision = await self._judge(change)
             answer = ReviewAnswer(encode_answer(change.uid, decision))
+        except UNDECODABLE:
+            return await self.refuse(change, "a part of the object cannot be decoded", started, len(body))
         except Exception as error:
             raise self.failed(change.uid, error, started, len(body)) from error
         self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
@@ -127,25 +129,36 @@ class Validate(Mutate):
             raise NotNowError(f"other replicas may know what this one does not: {text}")
         return decision
 
+    async def unread(self, request: ReviewHead, what: str) -> Decision:
+        """Decide on what cannot be read: pods are denied, for they may have devices; nothing else is held up."""
+        return await self.denied_unread(request, what) if _is_of_pod(request) else _NOTHING_TO_JUDGE
+
     async def _judge(self, change: ObjectReview) -> Decision:
-        is_pod = (change.kind.group, change.kind.kind) == ("", "Pod")
+        if _is_of_pod(change):
+            return await self._judge_pod(change)
         data = _decoded(change.object)
-        if data is None and is_pod and change.object:
-            return _TOO_MUCH
-        if data is None or (change.sub_resource or "") not in (_OF_PODS if is_pod else {""}):
+        if data is None or change.sub_resource:
             return _NOTHING_TO_JUDGE
         if (change.kind.group, change.kind.kind) == ("", "ConfigMap"):
             judged = None if self.peers is None else await self.peers.judge_config_map(namespace_of(change), data)
             return judged or _NOTHING_TO_JUDGE
-        user = change.user_info.username if is_pod else ""
-        context = self.context(await self._namespace(change), user)
         policy = self.current.policy
-        if is_pod and change.sub_resource == EPHEMERAL:
-            pods = _debugging(data, _decoded(change.old_object))
-            return _TOO_MUCH if pods is None else judge_ephemeral(pods, context, policy)
-        if is_pod:
-            return judge_update(decode_pod(change.old_object), decode_pod(change.object), context, policy)
+        context = self.context(await self._namespace(change), "")
         return judge_templates(_templates(data, change, workloads_of(policy.settings)), context, policy)
+
+    async def _judge_pod(self, change: ObjectReview) -> Decision:
+        old, new = change.old_object, change.object
+        if not present(new):
+            return _NOTHING_TO_JUDGE
+        if _is_too_much(old) or _is_too_much(new):
+            return await self.denied_unread(change, _TOO_MUCH)
+        context = self.context(await self._namespace(change), change.user_info.username)
+        policy = self.current.policy
+        if change.sub_resource != EPHEMERAL:
+            return judge_update(decode_pod(old), decode_pod(new), context, policy)
+        known = {each.name for each in decode_ephemeral(old)}
+        added = [each for each in decode_ephemeral(new) if each.name not in known]
+        return judge_ephemeral(decode_pod(old), added, context, policy)
 
     async def _namespace(self, change: ObjectReview) -> Namespace:
         name = namespace_of(change)
@@ -155,12 +168,22 @@ class Validate(Mutate):
         return namespace
 
 
+def _is_of_pod(request: ReviewHead) -> bool:
+    """Whether it is about a pod, in a way in which pods are judged."""
+    kind = request.kind
+    return (kind.group, kind.kind) == ("", "Pod") and (request.sub_resource or "") in _OF_PODS
+
+
+def _is_too_much(encoded: msgspec.Raw) -> bool:
+    """Whether an object is larger than any that is stored, or has more parts than any honest one."""
+    return memoryview(encoded).nbytes > MAX_OBJECT or bytes(encoded).count(b"{") > MAX_PARTS
+
+
 def _decoded(encoded: msgspec.Raw) -> dict[str, Any] | None:
-    """An object of a review; None if there is none, or it is larger than any that is stored."""
-    raw = memoryview(encoded)
-    if not 0 < raw.nbytes <= MAX_WORKLOAD or bytes(raw).count(b"{") > MAX_PARTS:
+    """An object of a review; None if there is none, or it is too much."""
+    if not present(encoded) or _is_too_much(encoded):
         return None
-    data = msgspec.json.decode(raw)
+    data = msgspec.json.decode(encoded)
     return data if isinstance(data, dict) else None
 
 
@@ -176,24 +199,3 @@ def _templates(data: dict[str, Any], change: ObjectReview, kinds: Kinds) -> Iter
             if left < 0:
                 return
             yield ".".join(map(str, path)) if len(found) > 1 else "", decoded
-
-
-def _debugging(data: dict[str, Any], old: dict[str, Any] | None) -> list[Pod] | None:
-    """The pods that `judge_ephemeral` judges: each new ephemeral container with the resources of each that requests some.
-
-    None if there are too many.
-    """
-    spec = dict(data.get("spec") or {})
-    known = {each.get("name") for each in ((old or {}).get("spec") or {}).get("ephemeralContainers") or ()}
-    added = [each for each in spec.pop("ephemeralContainers", None) or () if each.get("name") not in known]
-    every = [*(spec.pop("initContainers", None) or ()), *(spec.get("containers") or ())]
-    resources_of = {str(each.get("resources")): each.get("resources") for each in every}
-    requested = [resources for text, resources in resources_of.items() if "/" in text]
-    if len(added) * len(requested) > MAX_CONTAINERS:
-        return None
-    return [
-        decode_pod(
-            msgspec.json.encode({**data, "spec": {**spec, "containers": [{**container, "resources": resources}]}})
-        )
-        for container, resources in itertools.product(added, requested)
-    ]

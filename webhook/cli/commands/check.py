@@ -22,7 +22,7 @@ BROKEN: Final = 2
 """Exit code if a check of an installation failed."""
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1)
 @policy_options
 @click.option(
@@ -45,13 +45,13 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     failed (×), with the next command to run.
 
     With files: checks their documents over the built-in mappings, or over the policy of --values, of --mappings and
-    --settings, or in force in the cluster of --context or --kubeconfig. Documents are plain or in ConfigMaps. Folders are
-    read recursively, - is standard input. In other objects, these get a warning: a DeviceClass that serves a key of a
-    mapping, and a pod or pod template with a resource claim beside a GPU request in one container. What admission only
-    records in a pod's status is a note: one line for each file. A pod that the webhook would deny is an error, as is a
-    request for a GPU outside of every pod, pod template and pod spec. With -o, all of that is a report like that of an
-    installation; as junit each check is a test case, github annotates files in a GitHub workflow, and sarif is SARIF 2.1.0
-    for code scanning.
+    --settings, or in force in the cluster of --context or --kubeconfig. Documents are plain or in ConfigMaps. Folders are read
+    recursively, - is standard input. Options come first: what follows a FILE is one, too, and after -- everything is. In other
+    objects, these get a warning: a DeviceClass that serves a key of a mapping, and a pod or pod template with a resource claim
+    beside a GPU request in one container. What admission only records in a pod's status is a note: one line for each file. A
+    pod that the webhook would deny is an error, as is a request for a GPU outside of every pod, pod template and pod spec.
+    With -o, all of that is a report like that of an installation; as junit each check is a test case, github annotates files
+    in a GitHub workflow, and sarif is SARIF 2.1.0 for code scanning.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.

@@ -23,9 +23,11 @@ from webhook.cluster.registration.match_conditions import (
     MatchedNames,
     change_expression,
     conditions,
+    devices_expression,
     hide_expression,
     match_expression,
     matched_names_of,
+    no_devices_expression,
     template_expression,
 )
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
@@ -52,6 +54,8 @@ UPDATES: Final = "updates.validate.vgpu-webhook.io"
 CONFIG_MAPS: Final = "configmaps.validate.vgpu-webhook.io"
 WORKLOADS: Final = "workloads.validate.vgpu-webhook.io"
 PODS: Final = "pods.validate.vgpu-webhook.io"
+EPHEMERAL: Final = "ephemeralcontainers.validate.vgpu-webhook.io"
+EPHEMERAL_HIDDEN: Final = "hide.ephemeralcontainers.validate.vgpu-webhook.io"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
 
@@ -86,7 +90,7 @@ class Webhook:
         failure_policy: what the API server does without an answer.
         modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
             all namespaces.
-        subject: what switches it on: an entry of the setting `validation`, or `hide`; None: it is always on.
+        subject: what switches it on: an entry of the setting `validation`, `hide`, or both; None: it is always on.
         rules: returns what is sent.
         expression: the match condition of matched names; None if it has none.
         conditions: returns the other match conditions, by name.
@@ -145,8 +149,11 @@ def kinds_in(expression: str) -> frozenset[str]:
 
 def _update_rules(_: "Desired") -> tuple[Object, ...]:
     # An update of the status can change labels and annotations, too.
-    resources = ["pods", "pods/ephemeralcontainers", "pods/status"]
-    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": resources},)
+    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods", "pods/status"]},)
+
+
+def _ephemeral_rules(_: "Desired") -> tuple[Object, ...]:
+    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]},)
 
 
 def _document_rules(_: "Desired") -> tuple[Object, ...]:
@@ -182,6 +189,9 @@ class ConfigurationKind:
         return f"/apis/{API_VERSION}/{self.plural}"
 
 
+_HIDDEN: Final = "ephemeralContainers of pods without devices"
+"""What is judged with the setting `hideDevices`, too."""
+
 MUTATING: Final = ConfigurationKind(
     "MutatingWebhookConfiguration",
     PATH,
@@ -198,6 +208,8 @@ VALIDATING: Final = ConfigurationKind(
     "/validate",
     (
         Webhook(PODS, FAIL, "enforcing", "pods"),
+        Webhook(EPHEMERAL, FAIL, "enforcing", "ephemeralContainers", _ephemeral_rules, devices_expression),
+        Webhook(EPHEMERAL_HIDDEN, FAIL, "enforcing", _HIDDEN, _ephemeral_rules, no_devices_expression),
         Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
         Webhook(UPDATES, IGNORE, "enforcing", "updates", _update_rules, change_expression),
         Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda _: DOCUMENT_CONDITIONS),
@@ -287,7 +299,8 @@ def _term_text(term: Object) -> str:
 def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
     """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
-    chosen = (*settings.validation, *(["hide"] if settings.hide_devices else ()))
+    chosen = {*settings.validation, *(["hide"] if settings.hide_devices else ())}
+    chosen |= {_HIDDEN} if chosen >= {"hide", "ephemeralContainers"} else set()
     subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(chosen)
     return Desired(
         policy.digest,

@@ -7,6 +7,7 @@ Resources match by prefix, so that pods with misspelled keys are let through, to
 match by whole keys or patterns, never by a domain alone: half of the domains of GPU keys occur on ordinary pods, too.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,10 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.labels import INJECT, MAPPING, SETTINGS_NAME, TARGET
+from webhook.labels import INJECT, MAPPING, SETTINGS_NAME, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import glob_pattern
-from webhook.pod import MIRROR, WINDOWS, Pod
+from webhook.pod import DEVICE_CLASS, MIRROR, WINDOWS, Container, Pod, PodClaim
 from webhook.request import CLAIM_NAME, TEMPLATE_NAME
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
@@ -222,7 +223,9 @@ DOCUMENT_CONDITIONS: Final = (
         "changed-document",
         """\
 oldObject == null || object.?data.orValue({}) != oldObject.?data.orValue({})
-|| object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({})""",
+|| object.metadata.?labels['MAPPING'].orValue('') != oldObject.metadata.?labels['MAPPING'].orValue('')""".replace(
+            "MAPPING", MAPPING
+        ),
     ),
 )
 """They let through ConfigMaps that are written as a mapping or as the settings, in any namespace."""
@@ -274,20 +277,74 @@ object.spec.?resourceClaims.orValue([]).exists(c,
 )"""
 """What the webhook has made for other pods."""
 
+MAX_KEYS: Final = 256
+"""The most labels, or annotations, of a pod whose names are looked at, ..."""
+
+MAX_NAMES: Final = 512
+"""... the most containers, and resources of all of them, ..."""
+
+MAX_CHARACTERS: Final = 16 * 1024
+"""... and the most characters of either. Beyond that a pod is sent: a condition whose cost exceeds what the API server grants
+is an error, which ``failurePolicy`` would let through. Honest pods have some dozens of each. With patterns as many as
+`match_names.MOST` permits, each tenth character costs 500 of 2,500,000 (``RuntimeCELCostBudgetMatchConditions``)."""
+
+MAX_VARIABLES: Final = 8 * 1024
+"""The most variables of all containers that are looked at, likewise."""
+
+_MANY_KEYS: Final = f"""\
+[
+  {{pod}}.metadata.?labels.orValue({{{{}}}}),
+  {{pod}}.metadata.?annotations.orValue({{{{}}}})
+].exists(keys, keys.size() > {MAX_KEYS} || keys.map(key, key.size()).sum() > {MAX_CHARACTERS})"""
+
+_ALL_RESOURCES: Final = """\
+containers.map(c, c.?resources.?limits.orValue({{}}){of} + c.?resources.?requests.orValue({{}}){of}).sum()"""
+
+_MANY_NAMES: Final = f"""\
+[
+  object.spec.?containers.orValue([]),
+  object.spec.?initContainers.orValue([])
+].exists(containers, containers.size() > {MAX_NAMES}
+  || {_ALL_RESOURCES.format(of=".size()")} > {MAX_NAMES}
+  || {_ALL_RESOURCES.format(of=".map(name, name.size()).sum()")} > {MAX_CHARACTERS})"""
+
+_MANY_VARIABLES: Final = f"""\
+[
+  object.spec.?containers.orValue([]),
+  object.spec.?initContainers.orValue([])
+].exists(containers, containers.map(c, c.?env.orValue([]).size()).sum() > {MAX_VARIABLES})"""
+
+_LARGE: Final = f"{_MANY_KEYS.format(pod='object')}\n|| {_MANY_NAMES}\n|| "
+
 _OR: Final = "\n  || "
 
 
 def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
-    """Whether a pod has one of the names, as `match_expression` says it to the API server."""
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    resources = [container.resources for container in containers if container.resources is not None]
-    names = (name for each in resources for side in (each.limits, each.requests) for name in side or ())
-    claims = any(
-        re.match(TEMPLATE_NAME, each.resource_claim_template_name or "")
-        or re.match(CLAIM_NAME, each.resource_claim_name or "")
-        for each in pod.spec.resource_claims or ()
+    """Whether a pod has one of the names, or so many that nobody looks, as `match_expression` says it to the API server."""
+    maps = [list(each or ()) for each in (pod.metadata.labels, pod.metadata.annotations)]
+    lists = [pod.spec.containers, pod.spec.init_containers or []]
+    names = [_resource_names(containers) for containers in lists]
+    return (
+        any(_exceeds(keys, MAX_KEYS) for keys in maps)
+        or any(len(containers) > MAX_NAMES for containers in lists)
+        or any(_exceeds(each, MAX_NAMES) for each in names)
+        or any(map(_of_ours, pod.spec.resource_claims or ()))
+        or let_through.has_pod(itertools.chain(*names), itertools.chain(*maps))
     )
-    return claims or let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
+
+
+def _of_ours(claim: PodClaim) -> bool:
+    template, name = claim.resource_claim_template_name or "", claim.resource_claim_name or ""
+    return re.match(TEMPLATE_NAME, template) is not None or re.match(CLAIM_NAME, name) is not None
+
+
+def _resource_names(containers: Iterable[Container]) -> list[str]:
+    resources = [container.resources for container in containers if container.resources is not None]
+    return [name for each in resources for side in (each.limits, each.requests) for name in side or ()]
+
+
+def _exceeds(names: list[str], most: int) -> bool:
+    return len(names) > most or sum(map(len, names)) > MAX_CHARACTERS
 
 
 def sends(pod: Pod, let_through: MatchedNames) -> bool:
@@ -303,21 +360,35 @@ def fits(let_through: MatchedNames) -> bool:
 
 
 def match_expression(let_through: MatchedNames) -> str:
-    """A CEL expression that is true for pods to let through; the same names make the same text."""
+    """A CEL expression that is true for pods to let through; the same names make the same text.
+
+    Sizes come first: what is true ends it, before anything costs much.
+    """
     resources = _RESOURCES.format(test=_OR.join(_resource_tests(let_through)) or "false")
     keys = _KEYS.format(test=_key_test(let_through))
-    return f"{_CONTAINERS.format(condition=resources)}\n|| {keys}\n|| {_CLAIMS}"
+    return f"{_LARGE}{_CONTAINERS.format(condition=resources)}\n|| {keys}\n|| {_CLAIMS}"
 
 
 def hide_expression(let_through: MatchedNames) -> str:
     """True for all other pods, and for those with a variable that hides devices: a later webhook may have added a request."""
     hidden = _CONTAINERS.format(condition="c.?env.orValue([]).exists(e, e.?value.orValue('') == 'void')")
-    return f"!(\n{match_expression(let_through)}\n) || {hidden}"
+    return f"{_LARGE}{_MANY_VARIABLES}\n|| !(\n{match_expression(let_through)}\n) || {hidden}"
 
 
 def sent_names(policy: Policy) -> MatchedNames | None:
     """The names of which a pod must have one to be sent; None if every pod is."""
     return None if policy.settings.hide_devices else matched_names_of(policy)
+
+
+def devices_expression(let_through: MatchedNames) -> str:
+    """True for pods with devices: by these names, by claims of any kind, or as the status says."""
+    claims = names_set(prefixes=[DEVICE_CLASS], keys=[STATUS])
+    return f"object.spec.?resourceClaims.orValue([]).size() > 0\n|| {match_expression(let_through | claims)}"
+
+
+def no_devices_expression(let_through: MatchedNames) -> str:
+    """True for all other pods."""
+    return f"!(\n{devices_expression(let_through)}\n)"
 
 
 def template_expression(let_through: MatchedNames) -> str:
@@ -334,7 +405,7 @@ def template_expression(let_through: MatchedNames) -> str:
 
 
 def change_expression(let_through: MatchedNames) -> str:
-    """The same for an update: it changes a label or annotation of these, or adds ephemeral containers to a pod with a name.
+    """The same for an update: it changes a label or annotation of these.
 
     The labels and annotations are those of mappings, and those by which a pod chooses what becomes of it.
     """
@@ -346,9 +417,9 @@ def change_expression(let_through: MatchedNames) -> str:
     ]
     pairs = ",".join(f"\n  [{one}, {other}]" for one, other in maps)
     return f"""\
-request.?subResource.orValue('') == 'ephemeralcontainers' ? (
-{match_expression(let_through)}
-) : [{pairs}
+{_MANY_KEYS.format(pod="object")}
+|| {_MANY_KEYS.format(pod="oldObject")}
+|| [{pairs}
 ].exists(maps, maps[0].exists(key, !(key in maps[1] && maps[1][key] == maps[0][key]) && (
   {_key_test(changed)}
 )))"""

@@ -30,7 +30,7 @@ VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0
 BareDevices: TypeAlias = Literal["whole", "share"]
 """What a count of devices alone requests."""
 
-ValidationSubject: TypeAlias = Literal["pods", "workloads", "updates", "configMaps"]
+ValidationSubject: TypeAlias = Literal["pods", "ephemeralContainers", "workloads", "updates", "configMaps"]
 """What the validating webhook looks at."""
 
 SUBJECTS: Final[tuple[ValidationSubject, ...]] = get_args(ValidationSubject)
@@ -155,12 +155,13 @@ class Settings(Strict):
         INJECT, description="the label that opts a namespace in if its value is `enabled`"
     )
     validation: list[ValidationSubject] = Field(
-        ["pods", "workloads", "configMaps"],
+        ["pods", "ephemeralContainers", "workloads", "configMaps"],
         max_length=len(SUBJECTS),
         description="what the validating webhook looks at; `[]` switches it off: `pods` denies pods that other webhooks have "
-        "changed so that they would be changed or denied again; `workloads` warns whoever applies a workload of what would "
+        "changed so that they would be changed or denied again; `ephemeralContainers` denies those that lift a limit, or show "
+        "devices; `workloads` warns whoever applies a workload of what would "
         "become of its pods; `configMaps` denies ConfigMaps with an invalid mapping or settings document; `updates` denies "
-        "changes of what schedulers own by anybody outside `ownedBy`, and ephemeral containers that lift a limit",
+        "changes of what schedulers own by anybody outside `ownedBy`",
     )
     workloads: list[WorkloadKind] = Field(
         [],

@@ -454,7 +454,7 @@ class Policy:
         shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
         marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
         guards = [vendor.guard for vendor in self.vendors.values()]
-        if any("hostPath" in guard.places for guard in guards):
+        if self.shim_folders or any("hostPath" in guard.places for guard in guards):
             marks.add(b"hostPath")
         return Marks(sorted(marks.union(*[guard.marks for guard in guards])))
 
@@ -474,6 +474,15 @@ class Policy:
             names.update(each.beginnings)
         names.update(prefix for vendor in self.vendors.values() for prefix in vendor.lets_through.prefixes)
         return Marks(sorted(f'"{name}'.encode() for name in names))
+
+    @cached_property
+    def shim_folders(self) -> frozenset[str]:
+        """The folders of the node from which shims in force reach containers."""
+        shims = [vendor.shim for vendor in self.in_force if vendor.shim is not None]
+        lists = [[shim.deliveries, *shim.by_architecture.values()] for shim in shims]
+        deliveries = [each for every in lists for deliveries in every for each in deliveries if each.kind == "hostPath"]
+        volumes = [(each.library, volume) for each in deliveries for volume in each.volumes]
+        return frozenset(volume["hostPath"]["path"] for name, volume in volumes if volume["name"] == name)
 
     @cached_property
     def installers(self) -> frozenset[str]:
