@@ -467,7 +467,7 @@ class Placed(NamedTuple):
         return "/../" in f"/{self.written}/" or self.path.startswith(("/proc/", "/dev/fd/"))
 
 
-def placed(container: Container) -> list[Placed]:
+def things_placed(container: Container) -> list[Placed]:
     """Return what the kubelet puts at paths that a pod chooses, in the order in which each covers those before it.
 
     The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).

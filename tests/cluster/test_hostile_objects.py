@@ -19,8 +19,8 @@ from webhook.cli.manifests.preview import pods_of
 from webhook.cluster.claim_templates import GROUP, RESOURCE, ClaimTemplates, RefusedError
 from webhook.cluster.client.api import (
     Answer,
+    ObjectReader,
     OversizeError,
-    Reader,
     UnreadableError,
     list_objects,
     read_object,
@@ -446,7 +446,7 @@ def test_texts_without_an_end_take_linear_time() -> None:
 
 def test_reading_twice() -> None:
     """A reader keeps nothing of what it has read."""
-    reader: Reader[Item, str] = Reader("/things", Item, lambda each: each.metadata.name)
+    reader: ObjectReader[Item, str] = ObjectReader("/things", Item, lambda each: each.metadata.name)
     for _ in range(2):
         page = reader.page(listed(hostile("labels of another type"), PLAIN))
         assert (page.items, [each.name for each in page.unread]) == (["plain"], ["odd"])

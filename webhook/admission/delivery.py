@@ -22,8 +22,8 @@ from webhook.pod import (
     decode_env,
     decode_mounts,
     paths_in,
-    placed,
     present,
+    things_placed,
 )
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason, deny
@@ -227,7 +227,7 @@ def _difference(container: Container, installer: PodEntry, delivery: Delivery) -
         [entry.name.startswith("LD_") or entry.name == "PATH" for entry in decode_env(container.env)]
     ):
         return "variables that decide what it runs"
-    mounts = [each for each in placed(container) if each.path not in _BY_DEFAULT]
+    mounts = [each for each in things_placed(container) if each.path not in _BY_DEFAULT]
     others = [each for each in mounts if each.mount is None or each.mount.name != delivery.library]
     if others:
         return f"a {others[0].shown} at {shorten(others[0].path, 100)}"
@@ -243,7 +243,7 @@ def _decoded(raw: msgspec.Raw) -> Any:
 def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
     """Mount a delivery in a container that may already have a mount with its names or paths."""
     edits = plan.edits.container(slot)
-    every = [each for each in placed(slot.container) if each.position not in edits.removed(each.field)]
+    every = [each for each in things_placed(slot.container) if each.position not in edits.removed(each.field)]
     _check_unwritable(slot, [each.mount for each in every if each.mount is not None], libraries)
     if delivery is not None:
         edits.mounts.extend([entry for entry in delivery.mounts if not _mounted(slot, every, entry, delivery)])

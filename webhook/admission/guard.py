@@ -21,8 +21,8 @@ from webhook.pod import (
     decode_env,
     decode_mounts,
     paths_in,
-    placed,
     present,
+    things_placed,
     value_source,
 )
 from webhook.reasons import Finding, Reason, deny
@@ -284,7 +284,7 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
     same path covers the plugin's, one over a parent folder lies below it.
     """
     container, edits = slot.container, plan.edits.container(slot)
-    every = placed(container)
+    every = things_placed(container)
     if len(every) > MAX_MOUNTS:
         message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
         raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")

@@ -120,7 +120,7 @@ class StatusError(ApiError):
     def read(cls, body: bytes, status: int = 0, retry_after: float | None = None) -> Self:
         """Decode the error in a body; `status` defaults to the code in the body."""
         try:
-            decoded = decode(body, _decode_status)[0]
+            decoded = decode_stored(body, _decode_status)[0]
         except UnreadableError:
             decoded = _Status(message=body[: 4 * SHOWN].decode(errors="replace")[:SHOWN])
         if retry_after is None and decoded.details is not None:
@@ -173,7 +173,7 @@ class Answer:
             StatusError: there is none.
         """
         try:
-            return decode(self.accepted(), _decode_object)[0]
+            return decode_stored(self.accepted(), _decode_object)[0]
         except UnreadableError as error:
             raise StatusError(self.status, "", f"not a JSON object: {error}") from None
 
@@ -322,7 +322,7 @@ def why(error: Exception) -> str:
             return type(error).__name__
 
 
-def decode(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Exception | None]:
+def decode_stored(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Exception | None]:
     """Decode whatever the API server sent: the only place where that may fail.
 
     Returns:
@@ -346,7 +346,7 @@ def cause_of(error: UnreadableError) -> Exception:
     return error.__cause__ if isinstance(error.__cause__, Exception) else error
 
 
-class Reader(Generic[T, V]):
+class ObjectReader(Generic[T, V]):
     """Reads the objects of one kind; one that cannot be read does not keep others from being read.
 
     Args:
@@ -374,7 +374,7 @@ class Reader(Generic[T, V]):
             return Page(whole.metadata, [self._take(each) for each in whole.items], [])
         except Exception:  # noqa: BLE001  (`object` says why)
             head, items = split(body)
-        metadata = decode(head, self._bare)[0].metadata
+        metadata = decode_stored(head, self._bare)[0].metadata
         found: list[V] = []
         unread: list[Unread] = []
         for item in items:
@@ -386,7 +386,7 @@ class Reader(Generic[T, V]):
     def object(self, text: bytes) -> tuple[tuple[V] | None, Unread | None]:
         """Read one object: what is needed of it, if it can be read; and what could not be."""
         try:
-            read, error = decode(text, lambda body: self._take(self._object(body)))
+            read, error = decode_stored(text, lambda body: self._take(self._object(body)))
         except UnreadableError as unreadable:
             return None, self.unread(text, cause_of(unreadable))
         return (read,), None if error is None else self.unread(text, error, partly=True)
@@ -424,7 +424,7 @@ SMALLER: Final = 8
 
 
 async def pages(
-    api: Api, path: str, reader: Reader[T, V], query: Mapping[str, str] | None = None, size: int = PAGE
+    api: Api, path: str, reader: ObjectReader[T, V], query: Mapping[str, str] | None = None, size: int = PAGE
 ) -> AsyncGenerator[Page[V], None]:
     """Yield every page of a list, smaller ones where the objects are large.
 
@@ -469,7 +469,7 @@ def read_as(path: str, body: bytes, decoder: Callable[[bytes], T]) -> T:
         UnreadableError: it cannot be decoded.
     """
     try:
-        return decode(body, decoder)[0]
+        return decode_stored(body, decoder)[0]
     except UnreadableError as error:
         raise UnreadableError(f"{path}: {error}") from error.__cause__
 
@@ -498,7 +498,7 @@ async def object_pages(
         UnreachableError: there is no answer.
         UnreadableError: there is no list.
     """
-    reader: Reader[T, T] = Reader(path, kind, lambda each: each)
+    reader: ObjectReader[T, T] = ObjectReader(path, kind, lambda each: each)
     async for page in pages(api, path, reader, query):
         api.unread += page.unread
         yield page.items

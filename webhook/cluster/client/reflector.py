@@ -28,14 +28,14 @@ from webhook.cluster.client.api import (
     PAGE,
     Api,
     ObjectMetadata,
-    Reader,
+    ObjectReader,
     SilenceError,
     StatusError,
     UnreachableError,
     Unread,
     UnreadableError,
     cause_of,
-    decode,
+    decode_stored,
     pages,
 )
 from webhook.text import error_fields
@@ -168,7 +168,9 @@ class Reflector(Generic[T, V]):
         self._chance = chance
         self._sleep = sleep
         self._log = log.bind(resource=path)
-        self._reader: Reader[T, tuple[ObjectMetadata, V]] = Reader(path, kind, lambda each: (each.metadata, view(each)))
+        self._reader: ObjectReader[T, tuple[ObjectMetadata, V]] = ObjectReader(
+            path, kind, lambda each: (each.metadata, view(each))
+        )
         self._unread: dict[str, str] = {}
         self._objects: dict[str, V] = {}
         self._version: str | None = None
@@ -253,10 +255,10 @@ class Reflector(Generic[T, V]):
     def _apply(self, line: bytes) -> str:
         """Apply an event, and return its version; empty if that cannot be read."""
         try:
-            event, left_out = decode(line, _decode_event)
+            event, left_out = decode_stored(line, _decode_event)
             about = bytes(event.object)
             if event.type == "BOOKMARK":
-                return decode(about, _decode_bookmark)[0].metadata.resource_version
+                return decode_stored(about, _decode_bookmark)[0].metadata.resource_version
         except UnreadableError as error:
             self._report(self._reader.unread(line, cause_of(error)))
             return ""
