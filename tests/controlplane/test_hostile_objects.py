@@ -112,6 +112,13 @@ def replica(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     for path in ("/api/v1/nodes/hostile-", "/api/v1/namespaces/hostile-"):
         for name in ("before", "after"):
             plane.client.send("DELETE", f"{path}{name}")
+    for version, space, resource in (
+        ("api/v1", TEAM, "pods"),
+        ("api/v1", OTHERS, "pods"),
+        ("apis/apps/v1", TEAM, "deployments"),
+        ("apis/apps/v1", TEAM, "replicasets"),
+    ):
+        plane.client.send("DELETE", f"/{version}/namespaces/{space}/{resource}")
 
 
 def reports(process: Process) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from .client import Answer, Object
 from .objects import namespace, pod
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.long, pytest.mark.timeout(1200)]
 
 TEAM = "worst"
 LABEL = "worst.example/gpu"
