@@ -112,6 +112,9 @@ def replica(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     for path in ("/api/v1/nodes/hostile-", "/api/v1/namespaces/hostile-"):
         for name in ("before", "after"):
             plane.client.send("DELETE", f"{path}{name}")
+            # What the controller manager would do.
+            ended = {**namespace(f"hostile-{name}"), "spec": {"finalizers": []}}
+            plane.client.send("PUT", f"/api/v1/namespaces/hostile-{name}/finalize", json.dumps(ended).encode())
     for version, space, resource in (
         ("api/v1", TEAM, "pods"),
         ("api/v1", OTHERS, "pods"),
