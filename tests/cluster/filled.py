@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from webhook.cluster.claim_templates import GROUP, PODS, RESOURCE, ClaimTemplates
-from webhook.cluster.client.api import Answer
+from webhook.cluster.client.api import Answer, Unread
 from webhook.cluster.client.events import EventQueue, Subject
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
@@ -74,6 +74,7 @@ class Endless:
         self.changes = changes
         self.page = page
         self.over = asyncio.Event()
+        self.unread: list[Unread] = []
 
     async def request(self, method: str, path: str, *, query: Any = None, **_: Any) -> Answer:
         """A page of a list, or silence."""

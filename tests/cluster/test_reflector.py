@@ -3,13 +3,12 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
-import structlog
 
 from tests.captured_log import CapturedLog
 from tests.waiting import PATIENCE, running_ahead
@@ -323,15 +322,3 @@ async def test_cancelled_anywhere(turns: int) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert api.open == 0
-
-
-async def test_its_owners_bug_is_not_hidden() -> None:
-    """What a callback raises ends the reflector: whoever runs it has to know."""
-
-    def broken(_: object) -> str:
-        raise ZeroDivisionError
-
-    api = scripted([page(5, thing("a", 1))])
-    keep: Callable[[Thing], str] = broken
-    with pytest.raises(ZeroDivisionError):
-        await Reflector(api, LIST_PATH, Thing, keep, structlog.get_logger()).run()
