@@ -131,7 +131,7 @@ def serving(plane: ControlPlane, folder: Path) -> Iterator[Server]:
     command = [
         *(sys.executable, "-m", "benchmarks.installed", "webhook", "serve", "--kubeconfig", str(plane.kubeconfig)),
         *("--url", f"https://127.0.0.1:{port}/mutate", "--state-dir", str(folder), "--drain-grace", "0"),
-        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}", "--registration", "off"),
+        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}", "--registration", "static"),
         *("--claims", "--release-namespace", OWN),
     ]
     with Process(command, folder / "webhook.log") as process:

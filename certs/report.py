@@ -67,7 +67,7 @@ class Reporter(Generic[Kind]):
 
     def __init__(self, report: Callable[[Report[Kind]], None]) -> None:
         self._report = report
-        self._lasting: dict[Kind, str] = {}
+        self._lasting: dict[Kind, int] = {}
 
     def report(self, kind: Kind, message: str) -> None:
         """Report what happens once."""
@@ -75,8 +75,9 @@ class Reporter(Generic[Kind]):
 
     def report_once(self, kind: Kind, message: str) -> None:
         """Report a lasting condition, unless it was the last report of its kind."""
-        if self._lasting.get(kind) != message:
-            self._lasting[kind] = message
+        number = hash(message)  # a message has any length
+        if self._lasting.get(kind) != number:
+            self._lasting[kind] = number
             self.report(kind, message)
 
     def report_while(self, condition: object, kind: Kind, message: str) -> None:

@@ -139,6 +139,12 @@ class FakeApi:
         if stored is None:
             listed = method == "GET" and query is not None and self._otherwise == 404
             return self._listed(path, query or {}) if listed else _answer(self._otherwise, {"message": f"no {path}"})
+        if method == "DELETE":
+            wanted = written.get("preconditions", {})
+            if any(stored["metadata"].get(key) != value for key, value in wanted.items()):
+                return _answer(409, {"message": "the precondition failed"})
+            del self.objects[path]
+            return _answer(200, stored)
         if method == "PUT":
             same = stored["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
             return _answer(200, self.put(path, written)) if same else _answer(409, {})
@@ -150,7 +156,7 @@ class FakeApi:
             item
             for key, item in self.objects.items()
             if key.startswith(f"{path}/")
-            and (item["metadata"]["name"] == name or (label and "labels" in item["metadata"] and not name))
+            and (item["metadata"]["name"] == name or (not name and (not label or "labels" in item["metadata"])))
         ]
         return _answer(200, {"metadata": {"resourceVersion": str(self._version)}, "items": items})
 

@@ -296,7 +296,7 @@ async def test_events_about_workloads() -> None:
         for name in ("deep", "odd"):
             events.put(WorkloadEvent("team", OwnerReference("apps/v1", "ReplicaSet", name, name), "R", "m", "Normal"))
         await until(lambda: len(queue._waiting) == 2)  # noqa: SLF001
-    assert [key[:3] for key in queue._waiting] == [("Deployment", "team", "d"), ("ReplicaSet", "team", "odd")]  # noqa: SLF001
+    assert [key[:3] for key in queue._waiting.values] == [("Deployment", "team", "d"), ("ReplicaSet", "team", "odd")]  # noqa: SLF001
 
 
 async def test_an_event_that_cannot_be_counted() -> None:
@@ -330,7 +330,7 @@ async def test_a_template_that_cannot_be_read_is_not_ours() -> None:
 async def test_one_repair_that_fails() -> None:
     """By an unforeseen error: the other pods are repaired, and the error is logged with its place."""
     captured = CapturedLog()
-    claim = [{"name": "c", "resourceClaimTemplateName": "vgpu-x"}]
+    claim = [{"name": "c", "resourceClaimTemplateName": ClaimTemplate.of({"spec": {}}).name}]
     pods = [json.dumps(stored(name, spec={"resourceClaims": claim})).encode() for name in ("odd", "plain")]
     asked: list[str] = []
 

@@ -48,6 +48,26 @@ def test_the_same_is_new_once() -> None:
     assert events.is_new("a", "p", "x")
 
 
+@pytest.mark.parametrize(
+    "owner, told",
+    [
+        (OwnerReference("v1", "Other", "n" * 253, "u" * 64), True),
+        (OwnerReference("v1", "Other", "name", "u" * 65), False),
+        (OwnerReference("v1", "Other", "n" * 254, "uid"), False),
+        (OwnerReference("v1", "K" * 254, "name", "uid"), False),
+        (OwnerReference("v" * 318, "Other", "name", "uid"), False),
+    ],
+)
+def test_of_an_owner_that_cannot_be_there_nothing_is_told(owner: OwnerReference, told: bool) -> None:  # noqa: FBT001
+    """Nor is it remembered: the API server does not check how long these are."""
+    events, _ = of()
+    assert events.is_new(owner.uid, "x") == (len(owner.uid) <= 64)
+    assert len(events._remembered) == (len(owner.uid) <= 64)  # noqa: SLF001
+    events.put(WorkloadEvent("team", owner, "PodsChanged", "m" * 2000, "Normal"))
+    assert events._waiting.qsize() == told  # noqa: SLF001
+    assert not told or len(events._waiting.get_nowait().message.encode()) == 1024  # noqa: SLF001
+
+
 async def test_a_name_that_is_a_path_is_not_looked_up() -> None:
     """Pods are validated after their webhooks; nothing is read with the rights of this one."""
     events, queue = of()
@@ -84,6 +104,10 @@ async def test_too_many_wait_for_a_later_pod() -> None:
             "Deployment/train",
         ),
         ({"metadata": {"ownerReferences": [{"kind": "Other", "name": "o"}]}}, "ReplicaSet/train-5d4f"),
+        (
+            {"metadata": {"ownerReferences": [{"kind": "Other", "name": "o", "uid": "u" * 65, "controller": True}]}},
+            "ReplicaSet/train-5d4f",
+        ),
         ({"metadata": {}}, "ReplicaSet/train-5d4f"),
         (None, "ReplicaSet/train-5d4f"),
     ],

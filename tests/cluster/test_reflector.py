@@ -20,7 +20,7 @@ from webhook.cluster.client.api import (
     UnreachableError,
     UnreadableError,
 )
-from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.cluster.client.reflector import MOST, Reflector, WatchConfig
 
 from .fake_api import END, FakeApi
 from .things import LIST_PATH, bookmark, event, page, refusal, status, thing
@@ -44,7 +44,7 @@ def scripted(lists: Iterable[Answer | Exception], watches: Iterable[Exception | 
 class Scene:
     """A reflector that runs, and what it did."""
 
-    def __init__(self, api: FakeApi, pace: WatchConfig) -> None:
+    def __init__(self, api: FakeApi, pace: WatchConfig, most: int = MOST) -> None:
         self.captured = CapturedLog()
         self.api = api
         self.changes: list[set[str]] = []
@@ -57,6 +57,7 @@ class Scene:
             self.captured.log,
             changed=self._changed,
             query={"labelSelector": "a=b"},
+            most=most,
             config=pace,
             chance=lambda: 1.0,
             sleep=self._sleep,
@@ -80,10 +81,13 @@ class Scene:
 
 @asynccontextmanager
 async def running(
-    lists: Iterable[Answer | Exception], watches: Iterable[Exception | list[Any]] = (), pace: WatchConfig = PACE
+    lists: Iterable[Answer | Exception],
+    watches: Iterable[Exception | list[Any]] = (),
+    pace: WatchConfig = PACE,
+    most: int = MOST,
 ) -> AsyncIterator[Scene]:
     """Run a reflector until the script has been played, and through the block."""
-    scene = Scene(scripted(lists, watches), pace)
+    scene = Scene(scripted(lists, watches), pace, most)
     task = asyncio.create_task(scene.reflector.run())
     try:
         async with asyncio.timeout(PATIENCE):
@@ -131,6 +135,23 @@ async def test_pages() -> None:
         assert scene.held == {"a": "", "b": "", "c": ""}
         assert scene.changes == [{"a", "b", "c"}]
         assert [query.get("continue") for query in scene.queries] == [None, "next+/=", "last", None]
+
+
+async def test_more_than_is_stored() -> None:
+    """Whoever has the most is left out, in a list and later, and owners are told; it is logged once for each list."""
+    lists = [page(5, thing("a", 1, "x", "small"), *(thing(f"{each}", 1, "x" * 1000, "large") for each in range(9)))]
+    events = [event("ADDED", thing(f"new-{each}", 6, "x" * 1000, "large")) for each in range(3)]
+    async with running([*lists, *lists], [[*events, END], [*events, event("ERROR", GONE)]], most=6000) as scene:
+        listed = {"small/a", "large/6", "large/7", "large/8"}
+        assert scene.held.keys() == listed
+        assert scene.changes == [
+            listed,
+            {"large/new-0"},
+            {"large/new-1", "large/6", "large/7"},
+            {"large/new-2"},
+            {"large/6", "large/7", "large/new-0", "large/new-1", "large/new-2"},
+        ]
+        assert scene.captured.logged == ["watch_overfull", "watch_expired", "watch_overfull"]
 
 
 async def test_a_page_that_has_expired() -> None:

@@ -1,10 +1,16 @@
-"""Metrics of what a replica follows in a cluster."""
+"""Metrics of what a replica follows in a cluster, and the setting that what it follows obeys."""
 
 import pytest
+import structlog
 
+from certs.serving import Serving
 from tests.cluster.config_maps import outcome, settings
+from tests.cluster.fake_api import FakeApi
+from tests.mapping.vendors import policy
 from webhook.cluster.configuration.config_maps import SETTINGS_NAME, ConfigMap, PolicyFaults
-from webhook.replica.in_cluster import policy_metrics
+from webhook.cluster.registration.desired import Site
+from webhook.replica.certificates import Certificates
+from webhook.replica.in_cluster import ClusterOptions, InCluster, policy_metrics
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,16 @@ def test_settings_are_counted_also_if_there_are_none(config_maps: tuple[ConfigMa
     name = "vgpu_webhook_config_map_accepted"
     found = {sample.labels["config_map"]: sample.value for sample in samples if sample.name == name}
     assert found == {SETTINGS_NAME: accepted}
+
+
+def test_templates_of_a_namespace_are_bounded_by_the_setting() -> None:
+    """By that of the policy in force."""
+    where = ClusterOptions(None, None, None, None, "managed", claims=True)
+    log = structlog.get_logger()
+    site = Site("https://webhook.example/mutate")
+    replica = InCluster(FakeApi(), "own", site, where, log, certificates=Certificates(Serving(), log))
+    templates = replica._claim_templates  # noqa: SLF001
+    assert templates is not None
+    assert templates._most() == 256  # noqa: SLF001
+    replica.current.policy = policy(settings="templatesPerNamespace: 7")
+    assert templates._most() == 7  # noqa: SLF001

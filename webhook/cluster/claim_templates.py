@@ -7,14 +7,18 @@ what fails or comes too late: a pod's status says what it needs.
 The name of a template is the hash of its content, which cannot be changed. So one with other content under such a name was
 planted, or an API server has dropped fields: without the feature gate ``DRAConsumableCapacity`` it drops ``capacity``, and a
 share would become a whole device.
+
+Anybody may have pods refused after their templates were created, label pods and templates like ours, and write statuses. So
+the templates of a namespace are bounded, namespaces take turns, and what is deleted is read before.
 """
 
 import asyncio
 import datetime as dt
 import itertools
+import re
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
@@ -27,17 +31,21 @@ from webhook.cluster.client.api import (
     Api,
     ApiError,
     ObjectMetadata,
+    Reader,
     SharedRequests,
     StatusError,
     UnreachableError,
     UnreadableError,
     is_temporary,
+    pages,
     read_as,
 )
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
+from webhook.mapping.document.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim
-from webhook.request import CLAIM_API, CLAIM_PREFIX, ClaimTemplate, template_name
+from webhook.quantity import MIB
+from webhook.request import CLAIM_API, TEMPLATE_NAME, ClaimTemplate, template_name
 from webhook.text import error_fields
 
 GROUP: Final = f"/apis/{CLAIM_API}"
@@ -51,11 +59,16 @@ SECONDS: Final = 0.5
 AT_ONCE: Final = 16
 """The most requests at once."""
 
-MAX_MAKING: Final = 4096
-"""The most templates that are created or wait for it; a pod that needs one more is answered without."""
+MAX_MAKING: Final = 16 * MIB
+"""Bytes of the templates that are created or wait for it; a pod that needs one more is answered without."""
+
+MAKING: Final = 4096
+"""Bytes that one takes meanwhile beside its content."""
 
 REMEMBERED: Final = 1.0
-"""Seconds for which an outcome holds until the watch shows it: at most one request a second for each template."""
+"""Seconds for which an outcome holds until the watch shows it: at most one request a second for each template.
+
+Likewise that all templates of a namespace are named."""
 
 REPAIR: Final = 5.0
 """Seconds between two looks for pods whose template is missing, in which the replica that answered may still create it."""
@@ -69,8 +82,11 @@ RETRY: Final = 60.0
 COLLECT: Final = 600.0
 """Seconds between two looks for templates that nobody uses."""
 
-MAX_COLLECTED: Final = 500
-"""The most templates that one look deletes."""
+CLEARED: Final = 64
+"""The most templates that are deleted to make room for one, so that it is created before the pod is answered."""
+
+MAX_NAMED: Final = 1024
+"""The most templates of a pod that are stored: one for each container."""
 
 KEPT: Final = 24 * 3600.0
 """The least age of a template that is deleted."""
@@ -88,7 +104,6 @@ class _TemplateView(NamedTuple):
     """The stored part of a template; `genuine`: its content is that of its name."""
 
     genuine: bool
-    uid: str
     created: str
 
 
@@ -126,20 +141,33 @@ def _decode(body: bytes) -> tuple[ObjectMetadata, str]:
     return found.metadata, template_name(found.spec)
 
 
+_OURS: Final = re.compile(TEMPLATE_NAME)
+
+
+def _named(pod: ClaimingPod) -> dict[str, list[str]]:
+    """The templates that could be ours which a pod names, with its claims of each; none of a pod that has ended."""
+    named: dict[str, list[str]] = {}
+    for each in pod.spec.resource_claims or ():
+        name = each.resource_claim_template_name
+        if name is not None and _OURS.match(name) and pod.status.phase not in ENDED:
+            named.setdefault(name, []).append(each.name)
+    return named
+
+
 def _pod_view(pod: ClaimingPod) -> _PodView:
-    if pod.status.phase in ENDED:
-        return _PodView()
-    made = {each.name for each in pod.status.resource_claim_statuses or ()}
-    # Anybody may set the label of our pods.
-    claims = [
-        each
-        for each in pod.spec.resource_claims or ()
-        if (each.resource_claim_template_name or "").startswith(CLAIM_PREFIX)
-    ]
-    named = tuple(str(each.resource_claim_template_name) for each in claims)
+    named = dict(itertools.islice(_named(pod).items(), MAX_NAMED))
     if pod.metadata.deletion_timestamp is not None:
-        return _PodView(named)
-    return _PodView(named, tuple(str(each.resource_claim_template_name) for each in claims if each.name not in made))
+        return _PodView(tuple(named))
+    made = {each.name for each in pod.status.resource_claim_statuses or ()}
+    return _PodView(tuple(named), tuple(name for name, claims in named.items() if not made.issuperset(claims)))
+
+
+def _is_genuine(template: _TemplateObject) -> bool:
+    return template_name(template.spec) == template.metadata.name
+
+
+def _view(template: _TemplateObject) -> _TemplateView:
+    return _TemplateView(_is_genuine(template), template.metadata.creation_timestamp)
 
 
 def _planted(name: str) -> str:
@@ -150,6 +178,13 @@ def _changed_by_server(name: str) -> str:
     return (
         f"the API server does not store the ResourceClaimTemplate {name} as it is: its feature gate DRAConsumableCapacity "
         "may be off (it is on by default from Kubernetes 1.36)"
+    )
+
+
+def _full(most: int) -> str:
+    return (
+        f"pods of the namespace name {most} other ResourceClaimTemplates of the webhook, as many as the setting "
+        "templatesPerNamespace permits: request what other pods request, or have it raised"
     )
 
 
@@ -164,6 +199,7 @@ class ClaimTemplates:
         api: the API server.
         log: for what fails.
         templates_in: returns the templates that a pod with annotations needs, as its status says.
+        most: returns the most templates of a namespace.
         clock: monotonic seconds.
         now: seconds since 1970.
 
@@ -179,6 +215,7 @@ class ClaimTemplates:
         log: FilteringBoundLogger,
         templates_in: Callable[[ObjectMetadata], Collection[ClaimTemplate]],
         *,
+        most: Callable[[], int] = lambda: TEMPLATES,
         config: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
@@ -188,20 +225,43 @@ class ClaimTemplates:
         self._api = api
         self._log = log
         self._templates_in = templates_in
+        self._most = most
         self._clock = clock
         self._now = now
         self._requests: SharedRequests[None] = SharedRequests(
             REMEMBERED, lambda error: isinstance(error, RefusedError), clock
         )
+        self._clearing: SharedRequests[None] = SharedRequests(
+            REMEMBERED, lambda error: isinstance(error, RefusedError), clock
+        )
         self._free = asyncio.Semaphore(AT_ONCE)
-        self._waiting: dict[str, None] = {}
+        self._making = 0
+        self._making_in: Counter[str] = Counter()
+        self._there: dict[str, set[str]] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
         self._not_before: dict[str, float] = {}
         self._unused: dict[str, float] = {}
         self.templates: Reflector[_TemplateObject, _TemplateView] = Reflector(
-            api, f"{GROUP}/{RESOURCE}", _TemplateObject, self._view, log, query=SELECTOR, config=config, clock=clock
+            api,
+            f"{GROUP}/{RESOURCE}",
+            _TemplateObject,
+            _view,
+            log,
+            changed=self._templates_changed,
+            query=SELECTOR,
+            config=config,
+            clock=clock,
         )
         self.pods: Reflector[ClaimingPod, _PodView] = Reflector(
-            api, PODS, ClaimingPod, _pod_view, log, changed=self._changed, query=SELECTOR, config=config, clock=clock
+            api,
+            PODS,
+            ClaimingPod,
+            _pod_view,
+            log,
+            changed=self._pods_changed,
+            query=SELECTOR,
+            config=config,
+            clock=clock,
         )
 
     def known(self, namespace: str, needed: Sequence[ClaimTemplate]) -> bool:
@@ -241,20 +301,69 @@ class ClaimTemplates:
                 raise RefusedError(_planted(needed.name))
             return None
         task = self._requests.get(key)
-        if task is None and self._requests.running < MAX_MAKING:
+        size = MAKING + len(needed.spec_json)
+        if task is None and self._making + size <= MAX_MAKING and self._making_in[namespace] < self._most():
+            self._making += size
+            self._making_in[namespace] += 1
             task = self._requests.start(key, self._make(namespace, needed))
+            task.add_done_callback(lambda _: self._made(namespace, size))
         return task
+
+    def _made(self, namespace: str, size: int) -> None:
+        self._making -= size
+        self._making_in[namespace] -= 1
+        if not self._making_in[namespace]:
+            del self._making_in[namespace]
 
     async def _make(self, namespace: str, needed: ClaimTemplate) -> None:
         """Count what becomes of a request, or log it: nobody may wait any longer."""
         try:
+            await self._make_room(namespace, needed.name)
             self.counts[await self._create(namespace, needed)] += 1
-        except RefusedError:
-            self.counts["refused"] += 1
-            raise
         except Exception as error:
-            self._log.warning("template_not_created", template=f"{namespace}/{needed.name}", error=str(error))
-            raise
+            if f"{namespace}/{needed.name}" not in self.templates.objects:
+                self._gone(namespace, needed.name)
+            if not isinstance(error, RefusedError):
+                self._log.warning("template_not_created", template=f"{namespace}/{needed.name}", error=str(error))
+                raise
+            self.counts["refused"] += 1
+            refused = str(error)
+        else:
+            return
+        # As long as it holds, the traceback of the first error would hold what the API server answered.
+        raise RefusedError(refused)
+
+    async def _make_room(self, namespace: str, name: str) -> None:
+        """Count one more template of a namespace, as soon as there may be one more.
+
+        Raises:
+            RefusedError: pods name all those that are there.
+            ApiError: nothing is known of it.
+        """
+        while name not in self._there.get(namespace, ()) and self._is_full(namespace):
+            task = self._clearing.get(namespace)
+            if task is None or (task.done() and task.exception() is None):
+                task = self._clearing.start(namespace, self._clear(namespace))
+            await asyncio.wait([task])
+            error = task.exception()
+            if error is not None:  # another one: as above
+                raise RefusedError(str(error)) if isinstance(error, RefusedError) else error
+        self._count(namespace, name)
+
+    def _is_full(self, namespace: str) -> bool:
+        return len(self._there.get(namespace, ())) >= self._most()
+
+    async def _clear(self, namespace: str) -> None:
+        """Delete the oldest templates of a namespace that no pod names.
+
+        Raises:
+            RefusedError: there are none.
+        """
+        unused = sorted(await self._unused_in(namespace), key=lambda found: (found.creation_timestamp, found.name))
+        too_many = len(self._there.get(namespace, ())) - self._most()
+        await self._delete_all(namespace, unused[: max(0, too_many) + CLEARED])
+        if self._is_full(namespace):
+            raise RefusedError(_full(self._most()))
 
     async def _create(self, namespace: str, needed: ClaimTemplate) -> Literal["created", "existed"]:
         """Create one, or find that it is there.
@@ -263,7 +372,7 @@ class ClaimTemplates:
             RefusedError: as `provide`.
             ApiError: nothing is known of it.
         """
-        path = f"{GROUP}/namespaces/{quote(namespace, safe='')}/{RESOURCE}"
+        path = _path(namespace)
         body = needed.manifest("", {CLAIM: "true"})
         async with self._free:
             answer = await self._api.request("POST", path, query=AS_MANAGER, body=msgspec.json.encode(body))
@@ -283,7 +392,7 @@ class ClaimTemplates:
                 return "existed" if existed else "created"
             if existed:
                 raise RefusedError(_planted(needed.name))
-            await self._delete(path, needed.name, found.uid)
+            await self._delete(namespace, found)
             raise RefusedError(_changed_by_server(needed.name))
 
     async def run(self) -> None:
@@ -293,19 +402,18 @@ class ClaimTemplates:
             tasks.create_task(self.pods.run())
             await self.templates.synced.wait()
             await self.pods.synced.wait()
-            for passed in itertools.count(1):
-                await asyncio.sleep(REPAIR)
-                await self.repair()
-                if passed % round(COLLECT / REPAIR) == 0:
-                    await self.collect()
+            tasks.create_task(_every(REPAIR, self.repair))
+            tasks.create_task(_every(COLLECT, self.collect))
 
     async def repair(self) -> None:
-        """Create what pods wait for, and what is not there."""
+        """Create what pods wait for, and what is not there; in each namespace in turn, and what was tried last comes last."""
         now = self._clock()
-        due = (pod for pod in tuple(self._waiting) if self._not_before.get(pod, now) <= now and any(self._missing(pod)))
-        for pod in itertools.islice(due, MAX_REPAIRS):
+        for pod in itertools.islice(self._due(now), MAX_REPAIRS):
             self._not_before[pod] = now + RETRY
             namespace, _, name = pod.partition("/")
+            pods = self._waiting.pop(namespace, {})
+            pods.pop(pod, None)
+            self._waiting[namespace] = {**pods, pod: None}
             try:
                 answer = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
                 needed = self._templates_in(read_as(pod, answer.accepted(), _decode_pod).metadata)
@@ -321,6 +429,19 @@ class ClaimTemplates:
                 self.bugs += 1
                 self._log.error("bug", task="repair", pod=pod, **error_fields(error))
 
+    def _due(self, now: float) -> Iterator[str]:
+        """The pods that wait for what is not there: one of each namespace, then another one of each, and so on."""
+        turns = [iter(tuple(pods)) for pods in self._waiting.values()]
+        while turns:
+            going_on = []
+            for pods in turns:
+                due = (pod for pod in pods if self._not_before.get(pod, now) <= now and any(self._missing(pod)))
+                pod = next(due, None)
+                if pod is not None:
+                    going_on.append(pods)
+                    yield pod
+            turns = going_on
+
     def _missing(self, pod: str) -> Iterator[str]:
         namespace = pod.partition("/")[0]
         view = self.pods.objects.get(pod, _PodView())
@@ -333,38 +454,108 @@ class ClaimTemplates:
         """
         now = self._clock()
         named = {f"{pod.partition('/')[0]}/{name}" for pod, view in self.pods.objects.items() for name in view.named}
-        self._unused = {key: self._unused.get(key, now) for key in self.templates.objects if key not in named}
-        created_before = dt.datetime.fromtimestamp(self._now() - KEPT, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        old = [
-            key
-            for key, since in self._unused.items()
-            if now - since >= UNUSED and self.templates.objects[key].created < created_before
-        ]
-        for key in old[:MAX_COLLECTED]:
-            namespace, _, name = key.partition("/")
-            view = self.templates.objects.get(key)
-            if view is not None:
-                await self._delete(f"{GROUP}/namespaces/{namespace}/{RESOURCE}", name, view.uid)
-                self.counts["deleted"] += 1
+        known = self.templates.objects.items()
+        self._unused = {key: self._unused.get(key, now) for key, view in known if view.genuine and key not in named}
+        old: defaultdict[str, set[str]] = defaultdict(set)
+        for key, since in self._unused.items():
+            if now - since >= UNUSED and self._is_old(self.templates.objects[key].created):
+                namespace, _, name = key.partition("/")
+                old[namespace].add(name)
+        for namespace, names in old.items():
+            try:
+                found = [each for each in await self._unused_in(namespace) if each.name in names]
+            except UnreachableError:
+                return  # as above
+            except ApiError as error:
+                self._log.info("template_not_deleted", template=f"{namespace}/*", error=str(error))
+            else:
+                await self._delete_all(namespace, [each for each in found if self._is_old(each.creation_timestamp)])
 
-    async def _delete(self, path: str, name: str, uid: str) -> None:
-        """Delete one, unless it is another by now."""
-        body = msgspec.json.encode({"preconditions": {"uid": uid}})
+    def _is_old(self, created: str) -> bool:
+        return "" < created < dt.datetime.fromtimestamp(self._now() - KEPT, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def _unused_in(self, namespace: str) -> list[ObjectMetadata]:
+        """The templates of a namespace with our label, a name of ours and its content, that no pod names, whatever its labels.
+
+        Raises:
+            ApiError: as for a request.
+        """
+        path = _path(namespace)
+        templates = Reader(path, _TemplateObject, lambda each: (each.metadata, _is_genuine(each)))
+        ours = {
+            metadata.name: metadata
+            async for page in pages(self._api, path, templates, SELECTOR)
+            for metadata, genuine in page.items
+            if (metadata.labels or {}).get(CLAIM) == "true" and genuine
+        }
+        # The watch may still show them.
+        known = self.templates.objects
+        for name in tuple(self._there.get(namespace, ())):
+            if name not in ours and f"{namespace}/{name}" in known:
+                self._gone(namespace, name)
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        async for pods in pages(self._api, path, Reader(path, ClaimingPod, _named)):
+            if pods.unread:
+                return []  # whatever it names
+            for name in itertools.chain.from_iterable(pods.items):
+                ours.pop(name, None)
+        return [each for each in ours.values() if each.deletion_timestamp is None]
+
+    async def _delete_all(self, namespace: str, found: Sequence[ObjectMetadata]) -> None:
+        for first in range(0, len(found), AT_ONCE):
+            await asyncio.gather(*[self._delete(namespace, each) for each in found[first : first + AT_ONCE]])
+
+    async def _delete(self, namespace: str, found: ObjectMetadata) -> None:
+        """Delete one, unless it is another by now, or was changed."""
+        same = {"uid": found.uid, "resourceVersion": found.resource_version}
+        body = msgspec.json.encode({"preconditions": same})
         try:
-            answer = await self._api.request("DELETE", f"{path}/{name}", body=body)
+            answer = await self._api.request("DELETE", f"{_path(namespace)}/{found.name}", body=body)
             answer.accepted()
         except ApiError as error:
-            self._log.info("template_not_deleted", template=name, error=str(error))
+            if not isinstance(error, StatusError) or error.status != HTTPStatus.NOT_FOUND:
+                self._log.info("template_not_deleted", template=f"{namespace}/{found.name}", error=str(error))
+                return
+        else:
+            self.counts["deleted"] += 1
+        self._gone(namespace, found.name)
 
-    def _changed(self, pods: Collection[str]) -> None:
-        for pod in pods:
-            view = self.pods.objects.get(pod)
-            if view is not None and view.waiting:
-                self._waiting[pod] = None
+    def _count(self, namespace: str, name: str) -> None:
+        self._there.setdefault(namespace, set()).add(name)
+
+    def _gone(self, namespace: str, name: str) -> None:
+        there = self._there.get(namespace, set())
+        there.discard(name)
+        if not there:
+            self._there.pop(namespace, None)
+
+    def _templates_changed(self, keys: Collection[str]) -> None:
+        for key in keys:
+            namespace, _, name = key.partition("/")
+            view = self.templates.objects.get(key)
+            if view is not None and view.genuine:
+                self._count(namespace, name)
             else:
-                self._waiting.pop(pod, None)
-                self._not_before.pop(pod, None)
+                self._gone(namespace, name)
 
-    def _view(self, template: _TemplateObject) -> _TemplateView:
-        metadata = template.metadata
-        return _TemplateView(template_name(template.spec) == metadata.name, metadata.uid, metadata.creation_timestamp)
+    def _pods_changed(self, keys: Collection[str]) -> None:
+        for pod in keys:
+            view, namespace = self.pods.objects.get(pod), pod.partition("/")[0]
+            if view is not None and view.waiting:
+                self._waiting.setdefault(namespace, {})[pod] = None
+                continue
+            self._not_before.pop(pod, None)
+            pods = self._waiting.get(namespace, {})
+            pods.pop(pod, None)
+            if not pods:
+                self._waiting.pop(namespace, None)
+
+
+def _path(namespace: str) -> str:
+    return f"{GROUP}/namespaces/{quote(namespace, safe='')}/{RESOURCE}"
+
+
+async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await do()

@@ -11,11 +11,11 @@ API server knows, and only a request made after the call counts: the label may h
 
 import asyncio
 import itertools
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
@@ -24,9 +24,11 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from webhook.bounded import Bounded
 from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, read_object
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
+from webhook.quantity import MIB
 
 PATH: Final = "/api/v1/namespaces"
 
@@ -38,6 +40,12 @@ FETCH_SECONDS: Final = 1.0
 
 FETCHED_SECONDS: Final = 1.0
 """How long an answer is remembered, including a 404: at most one request per second for each namespace."""
+
+MAX_STORED: Final = 32 * MIB
+"""Bytes of all namespaces, as if they had no texts in common: some ten thousand. Others are requested for each review."""
+
+MAX_REPLACED: Final = MIB
+"""Bytes of the former states that are kept."""
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """Shared by the many namespaces that have no annotations of ours."""
@@ -89,18 +97,22 @@ class Namespaces:
             clock=clock,
             changed=lambda _: changed(),
             replaced=self._note,
+            most=MAX_STORED,
         )
         self._api = api
         self._clock = clock
         self._requests: SharedRequests[NamespaceView] = SharedRequests(FETCHED_SECONDS, _is_absence, clock)
-        self._replaced: deque[tuple[float, NamespaceView]] = deque(maxlen=MAX_REPLACED)
+        self._numbers = itertools.count()
+        self._replaced: Bounded[tuple[str, int], tuple[float, NamespaceView]] = Bounded(
+            MAX_REPLACED, lambda key: key[0]
+        )
 
     def replaced(self, name: str, since: float) -> list[NamespaceView]:
         """The former states of a namespace that were replaced since a time of the clock."""
-        return [view for at, view in self._replaced if at >= since and view.name == name]
+        return [view for at, view in self._replaced.values.values() if at >= since and view.name == name]
 
     def _note(self, _key: str, view: NamespaceView) -> None:
-        self._replaced.append((self._clock(), view))
+        self._replaced.put((view.name, next(self._numbers)), (self._clock(), view))
 
     def opted_in(self, label: str) -> list[Mapping[str, str]]:
         """The labels of each namespace that opts in by a label of this key."""
@@ -151,11 +163,14 @@ def _shared(texts: Mapping[str, str] | None, name: str) -> Mapping[str, str]:
     """The same texts, with each string only once in memory: namespaces differ in little but their names."""
     if not texts:
         return NOTHING
-    return {sys.intern(key): name if value == name else sys.intern(value) for key, value in texts.items()}
+    return {_same(key): name if value == name else _same(value) for key, value in texts.items()}
 
 
-MAX_REPLACED: Final = 256
-"""Former states that are kept, of all namespaces."""
+@lru_cache(maxsize=4096)
+def _same(text: str) -> str:
+    """The first of equal texts; `sys.intern` would keep them for ever in Python 3.12."""
+    return text
+
 
 INTERVAL: Final = 0.25
 """Seconds between two requests for one namespace; calls in between share the next one."""

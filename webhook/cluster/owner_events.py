@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.cluster.client.api import Api, ApiError, read_object
-from webhook.cluster.client.events import EventQueue, Subject, Type
+from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened
+from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
 
 MAX_REMEMBERED: Final = 4096
@@ -22,6 +23,12 @@ MAX_WAITING: Final = 256
 
 PAUSE: Final = 0.2
 """Seconds between two Events, each of which takes two or three calls of the API server."""
+
+MAX_UID: Final = 64
+"""The most characters of an owner's uid, which has 36; the API server checks neither those of pods nor of their owners."""
+
+MAX_NAME: Final = 253
+"""Likewise of its name and its kind."""
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """A DNS subdomain (RFC 1123)."""
@@ -59,12 +66,17 @@ class OwnerEvents:
     def __init__(self, api: Api, events: EventQueue) -> None:
         self._api = api
         self._events = events
-        self._remembered: dict[tuple[str, ...], None] = {}
+        self._remembered: dict[int, None] = {}
         self._waiting: asyncio.Queue[WorkloadEvent] = asyncio.Queue()
 
     def is_new(self, uid: str, *what: str) -> bool:
-        """Return whether nothing was written about this owner and these texts, and remember them; called for every pod."""
-        key = (uid, *what)
+        """Return whether nothing was written about this owner and these texts, and remember them; called for every pod.
+
+        Nothing is about an owner with a uid that no object has.
+        """
+        if len(uid) > MAX_UID:
+            return False
+        key = hash((uid, *what))  # the texts have any length
         if key in self._remembered or self._waiting.qsize() >= MAX_WAITING:
             return False
         if len(self._remembered) >= MAX_REMEMBERED:
@@ -73,8 +85,9 @@ class OwnerEvents:
         return True
 
     def put(self, event: WorkloadEvent) -> None:
-        """Have an Event written."""
-        self._waiting.put_nowait(event)
+        """Have an Event written, unless nothing that exists has such an owner."""
+        if _plausible(event.owner):
+            self._waiting.put_nowait(event._replace(message=shortened(event.message, MAX_MESSAGE)))
 
     async def run(self) -> None:
         """Find workloads until cancelled, one after the other."""
@@ -96,4 +109,13 @@ class OwnerEvents:
             found = await read_object(self._api, path, _Owned)
         except ApiError:
             return owner
-        return next((each for each in found.metadata.owner_references if each.controller), owner)
+        owners = found.metadata.owner_references
+        return next((each for each in owners if each.controller and _plausible(each)), owner)
+
+
+def _plausible(owner: OwnerReference) -> bool:
+    """Whether an object may have such a uid, name and kind: none is longer than this."""
+    return len(owner.uid) <= MAX_UID and all(
+        len(text) <= most
+        for text, most in ((owner.name, MAX_NAME), (owner.kind, MAX_NAME), (owner.api_version, MAX_KEY))
+    )

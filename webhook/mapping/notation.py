@@ -272,7 +272,7 @@ class Expression:
         return None if match is None else {group: (match[index] or b"").decode() for group, index in self._groups}
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def expression(text: str) -> Expression:
     """Compile an expression; the same text is compiled once.
 

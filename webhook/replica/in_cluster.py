@@ -200,7 +200,11 @@ class InCluster:
         self._release_namespace = release_namespace
         self._events = EventQueue(api, log)
         self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
-        self._claim_templates = ClaimTemplates(api, log, self._templates_of) if options.claims else None
+        self._claim_templates = None
+        if options.claims:
+            self._claim_templates = ClaimTemplates(
+                api, log, self._templates_of, most=lambda: self.current.policy.settings.templates_per_namespace
+            )
         self._live = LivePolicy(api, release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
         # A directory may have been read already.
         self._site = replace(site, ca_bundle=certificates.bundle or site.ca_bundle)

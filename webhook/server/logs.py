@@ -141,7 +141,7 @@ class Standard(logging.Handler):
         The event loop writes its message into the first line, and the objects concerned into the others. The same line is
         written at most once a minute, with the number of suppressed ones.
         """
-        message = str(record.msg).partition("\n")[0]
+        message = str(record.msg).partition("\n")[0][:MAX_MESSAGE]
         suppressed = self._throttle.passes((record.name, record.levelno, message))
         if suppressed is None:
             return
@@ -149,7 +149,7 @@ class Standard(logging.Handler):
         fields = {} if error is None else error_fields(error)
         if suppressed:
             fields["suppressed"] = suppressed
-        self._log.log(record.levelno, "library", logger=record.name, message=message[:MAX_MESSAGE], **fields)
+        self._log.log(record.levelno, "library", logger=record.name, message=message, **fields)
 
 
 def take_over(log: FilteringBoundLogger) -> None:

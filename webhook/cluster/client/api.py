@@ -21,7 +21,9 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, T
 
 import msgspec
 
+from webhook.bounded import Bounded, deep_size
 from webhook.cluster.client.mending import mended, split
+from webhook.quantity import MIB
 from webhook.text import shorten, without_middle
 
 Object: TypeAlias = dict[str, Any]
@@ -509,6 +511,18 @@ async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, s
     return [each async for page in object_pages(api, path, kind, query) for each in page]
 
 
+MAX_ANSWERED: Final = MIB
+"""Bytes of the answers that hold at a time."""
+
+TASK: Final = 2048
+"""Bytes of a request that is over, with its error and the traceback of that."""
+
+
+def _size_of_answer(answered: "tuple[float, asyncio.Task[Any]]") -> int:
+    task = answered[1]
+    return TASK + (deep_size(task.result()) if task.exception() is None else deep_size(str(task.exception())))
+
+
 class SharedRequests(Generic[T]):
     """Requests, each made once for all that wait for it; what it is answered holds for a while.
 
@@ -523,7 +537,7 @@ class SharedRequests(Generic[T]):
         self._is_answer = is_answer
         self._clock = clock
         self._running: dict[str, asyncio.Task[T]] = {}
-        self._answered: dict[str, tuple[float, asyncio.Task[T]]] = {}
+        self._answered: Bounded[str, tuple[float, asyncio.Task[T]]] = Bounded(MAX_ANSWERED, size=_size_of_answer)
 
     @property
     def running(self) -> int:
@@ -532,7 +546,7 @@ class SharedRequests(Generic[T]):
 
     def answered(self, key: str) -> asyncio.Task[T] | None:
         """The request whose answer holds; None if there is none."""
-        until, task = self._answered.get(key, (-math.inf, None))
+        until, task = self._answered.values.get(key, (-math.inf, None))
         return task if self._clock() < until else None
 
     def get(self, key: str) -> asyncio.Task[T] | None:
@@ -549,11 +563,11 @@ class SharedRequests(Generic[T]):
         del self._running[key]
         now = self._clock()
         # In the order of insertion, so the first ones expire first.
-        for old in tuple(itertools.takewhile(lambda old: self._answered[old][0] <= now, self._answered)):
-            del self._answered[old]
+        answered = self._answered.values
+        for old in tuple(itertools.takewhile(lambda old: answered[old][0] <= now, answered)):
+            self._answered.drop(old)
         if not task.cancelled() and ((error := task.exception()) is None or self._is_answer(error)):
-            self._answered.pop(key, None)
-            self._answered[key] = now + self._seconds, task
+            self._answered.put(key, (now + self._seconds, task))
 
 
 CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -278,8 +278,8 @@ RENEWAL_PAUSE: Final = 10.0
 MAX_CONNECTIONS: Final = 32
 """Each watch holds one; the rest is for bursts of unknown namespaces."""
 
-MAX_BODY: Final = 128 * 1024 * 1024
-"""The most bytes of an answer: half of a small container's memory. A failed list is better than a killed process."""
+MAX_BODY: Final = 32 * 1024 * 1024
+"""The most bytes of an answer, which is held twice for a moment; a larger page of a list is read as smaller ones."""
 
 MAX_LINE: Final = 16 * 1024 * 1024
 """The most bytes of a line of a watch: the largest object that etcd can be configured for (8 MiB), with every second

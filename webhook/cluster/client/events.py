@@ -15,7 +15,9 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff
+from webhook.bounded import Bounded
 from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary, read_as
+from webhook.quantity import MIB
 from webhook.text import shown
 
 Type: TypeAlias = Literal["Normal", "Warning"]
@@ -25,6 +27,9 @@ MAX_MESSAGE: Final = 1024
 
 MAX_NAME: Final = 200
 """The most characters of the object's name in that of the Event, which has 253 at most, with a dot and 16 digits."""
+
+MAX_WAITING: Final = MIB
+"""Bytes of the Events that wait to be written; beyond them the namespace that has the most loses its oldest."""
 
 COMPONENT: Final = "vgpu-webhook"
 ATTEMPTS: Final = 3
@@ -119,13 +124,16 @@ class EventQueue:
     def __init__(self, api: Api, log: FilteringBoundLogger) -> None:
         self._api = api
         self._log = log
-        self._waiting: dict[tuple[str, ...], tuple[Subject, Type, str, str]] = {}
+        self._waiting: Bounded[tuple[str, ...], tuple[Subject, Type, str, str]] = Bounded(
+            MAX_WAITING, lambda key: key[1]
+        )
         self._wake = asyncio.Event()
         self._failed = False
 
     def put(self, subject: Subject, reason: str, message: str, type_: Type = "Warning") -> None:
         """Have an Event written."""
-        self._waiting[subject.kind, subject.namespace, subject.name, reason] = subject, type_, reason, message
+        key = subject.kind, subject.namespace, subject.name, reason
+        self._waiting.put(key, (subject, type_, reason, shortened(message, MAX_MESSAGE)))
         self._wake.set()
 
     async def run(self) -> None:
@@ -133,22 +141,24 @@ class EventQueue:
         backoff = Backoff(*RETRY_PAUSES)
         while True:
             await self._wake.wait()
-            if not self._waiting:
+            waiting = self._waiting.values
+            if not waiting:
                 self._wake.clear()
                 continue
-            key, event = next(iter(self._waiting.items()))
-            del self._waiting[key]
+            key, event = next(iter(waiting.items()))
             try:
                 await write_event(self._api, *event)
                 backoff.reset()
                 self._failed = False
             except ApiError as error:
                 if is_temporary(error):
-                    self._waiting = {key: event} | self._waiting
                     await asyncio.sleep(backoff.failed())
-                elif not self._failed:
+                    continue
+                if not self._failed:
                     self._failed = True
                     self._log.error("event_not_written", error=str(error))
+            if waiting.get(key) is event:
+                self._waiting.drop(key)
 
 
 def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.datetime) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff
+from webhook.bounded import Bounded
 from webhook.cluster.client.api import (
     PAGE,
     Api,
@@ -38,6 +39,7 @@ from webhook.cluster.client.api import (
     decode_stored,
     pages,
 )
+from webhook.quantity import MIB
 from webhook.text import error_fields
 
 GRACE: Final = 30.0
@@ -50,6 +52,9 @@ RETRYABLE: Final = {
     HTTPStatus.SERVICE_UNAVAILABLE,
 }
 """Errors of a watch that have nothing to do with its version: it can continue from there."""
+
+MOST: Final = 16 * MIB
+"""Bytes of the stored parts of all objects of a kind; a list is read beside what it replaces."""
 
 AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
@@ -126,6 +131,8 @@ class Reflector(Generic[T, V]):
             an object whose stored part is the same as before.
         replaced: called with the key and the stored part of an object that was changed, before `changed`.
         query: selectors, such as ``labelSelector``.
+        most: bytes of all stored parts; beyond them the namespace with the most, or the largest cluster-wide object, is not
+            stored, as if it were not there.
         config: its times.
         clock: monotonic seconds.
         chance: returns a random number from 0 to 1.
@@ -149,6 +156,7 @@ class Reflector(Generic[T, V]):
         changed: Callable[[Collection[str]], None] = lambda _: None,
         replaced: Callable[[str, V], None] = lambda _key, _view: None,
         query: Mapping[str, str] | None = None,
+        most: int = MOST,
         config: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -172,7 +180,9 @@ class Reflector(Generic[T, V]):
             path, kind, lambda each: (each.metadata, view(each))
         )
         self._unread: dict[str, str] = {}
-        self._objects: dict[str, V] = {}
+        self._most = most
+        self._stored: Bounded[str, V] = self._nothing()
+        self._overfull = False
         self._version: str | None = None
         self._backoff = Backoff(self._config.first, self._config.longest, chance)
         self._trouble = ""
@@ -180,7 +190,7 @@ class Reflector(Generic[T, V]):
     @property
     def objects(self) -> Mapping[str, V]:
         """The stored objects, by key. A list replaces the mapping; an event changes it."""
-        return self._objects
+        return self._stored.values
 
     @property
     def age(self) -> float | None:
@@ -215,12 +225,14 @@ class Reflector(Generic[T, V]):
 
     async def _list(self) -> str:
         """List all objects, and return the version of the list."""
-        found: dict[str, V] = {}
+        found = self._nothing()
+        self._overfull = False
         version = ""
         unread: dict[str, str] = {}
         async for page in pages(self._api, self._path, self._reader, self._query, self._config.page):
             self.last_contact = self._clock()
-            found |= {key_of(metadata): view for metadata, view in page.items}
+            for metadata, view in page.items:
+                self._put(found, key_of(metadata), view)
             version = page.metadata.resource_version
             for each in page.unread:
                 self._report(each)
@@ -280,20 +292,31 @@ class Reflector(Generic[T, V]):
         return metadata.resource_version if metadata is not None else unread.version if unread is not None else ""
 
     def _forget(self, key: str) -> None:
-        if key in self._objects:
-            del self._objects[key]
+        if self._stored.drop(key):
             self._tell((key,))
 
     def _store(self, key: str, view: V) -> None:
-        before = {key: self._objects[key]} if key in self._objects else {}
+        objects = self._stored.values
+        before = {key: objects[key]} if key in objects else {}
         if before != {key: view}:
-            self._objects[key] = view
-            self._tell((key,), before)
+            self._tell((key, *self._put(self._stored, key, view)), before)
 
-    def _replace(self, found: dict[str, V]) -> None:
-        before, self._objects = self._objects, found
-        gone = before.keys() - found.keys()
-        changed = {key for key, view in found.items() if key not in before or before[key] != view}
+    def _nothing(self) -> Bounded[str, V]:
+        return Bounded(self._most, lambda key: key.partition("/")[0])
+
+    def _put(self, stored: Bounded[str, V], key: str, view: V) -> list[str]:
+        """Store a part, and return the keys of those that give way."""
+        gone = stored.put(key, view)
+        if gone and not self._overfull:
+            self._overfull = True
+            self._log.warning("watch_overfull", bytes=self._most, left_out=gone[0])
+        return gone
+
+    def _replace(self, found: Bounded[str, V]) -> None:
+        before, self._stored = self._stored.values, found
+        now = found.values
+        gone = before.keys() - now.keys()
+        changed = {key for key, view in now.items() if key not in before or before[key] != view}
         if gone or changed:
             self._tell(gone | changed, {key: before[key] for key in changed & before.keys()})
 

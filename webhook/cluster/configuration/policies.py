@@ -282,7 +282,10 @@ def judge_document(
     """
     name = candidate.name
     settings = name == SETTINGS_NAME
-    read = settings_now(candidate)[1] if settings else read_mappings({name: candidate}, {}, memo).read.get(name)
+    # What is invalid is not remembered: nothing stored is compiled with it.
+    read = (
+        settings_now(candidate)[1] if settings else read_mappings({name: candidate}, {}, DocumentCache()).read.get(name)
+    )
     if read and isinstance(read, tuple):
         return read, ()
     present = [*(each for each in others if each.name != name), candidate]

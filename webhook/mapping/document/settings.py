@@ -91,6 +91,10 @@ class WorkloadKind(Strict):
     )
 
 
+TEMPLATES: Final = 256
+"""The default of `templates_per_namespace`: most teams have a dozen different requests."""
+
+
 class Settings(Strict):
     """One strict YAML document; every key is optional."""
 
@@ -167,6 +171,13 @@ class Settings(Strict):
         [],
         max_length=FEW,
         description="further kinds with pod templates, in addition to those that the webhook and offline commands know",
+    )
+    templates_per_namespace: int = Field(
+        TEMPLATES,
+        ge=1,
+        le=10_000,
+        description="the most ResourceClaimTemplates of the webhook in a namespace: beyond them the oldest that no pod names "
+        "are deleted, and if there are none, pods are denied that need another one",
     )
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
 
