@@ -31,7 +31,7 @@ from webhook.cluster.client.api import (
     Api,
     ApiError,
     ObjectMetadata,
-    Reader,
+    ObjectReader,
     SharedRequests,
     StatusError,
     UnreachableError,
@@ -481,7 +481,7 @@ class ClaimTemplates:
             ApiError: as for a request.
         """
         path = _path(namespace)
-        templates = Reader(path, _TemplateObject, lambda each: (each.metadata, _is_genuine(each)))
+        templates = ObjectReader(path, _TemplateObject, lambda each: (each.metadata, _is_genuine(each)))
         ours = {
             metadata.name: metadata
             async for page in pages(self._api, path, templates, SELECTOR)
@@ -494,7 +494,7 @@ class ClaimTemplates:
             if name not in ours and f"{namespace}/{name}" in known:
                 self._gone(namespace, name)
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        async for pods in pages(self._api, path, Reader(path, ClaimingPod, _named)):
+        async for pods in pages(self._api, path, ObjectReader(path, ClaimingPod, _named)):
             if pods.unread:
                 return []  # whatever it names
             for name in itertools.chain.from_iterable(pods.items):
