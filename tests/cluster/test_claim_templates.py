@@ -308,6 +308,15 @@ async def test_a_flood_of_refused_pods_leaves_the_bound() -> None:
         assert api.templates[-1] == other(199).name
 
 
+async def test_what_made_room_is_created_again() -> None:
+    """Though it was created a moment ago."""
+    api = Cluster()
+    async with of(api, most=1) as templates:
+        for number in (0, 1, 0):
+            await templates.provide("team", [other(number)])
+            assert api.templates == [other(number).name]
+
+
 async def test_only_what_is_used_is_a_reason_to_refuse() -> None:
     """What is there is still given, and other namespaces are not concerned; the API server is asked once a second."""
     api, clock = Cluster(), [0.0]

@@ -519,6 +519,7 @@ class ClaimTemplates:
         else:
             self.counts["deleted"] += 1
         self._gone(namespace, found.name)
+        self._requests.forget(f"{namespace}/{found.name}")
 
     def _count(self, namespace: str, name: str) -> None:
         self._there.setdefault(namespace, set()).add(name)

@@ -553,6 +553,10 @@ class SharedRequests(Generic[T]):
         """The same, or the request without an answer yet."""
         return self.answered(key) or self._running.get(key)
 
+    def forget(self, key: str) -> None:
+        """What was answered no longer holds."""
+        self._answered.drop(key)
+
     def start(self, key: str, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Make a request. One waiter that is cancelled must not cancel it for the others."""
         task = self._running[key] = asyncio.create_task(request, name=f"request for {key}")
