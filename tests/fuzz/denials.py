@@ -76,6 +76,8 @@ HOLDS = (
 )
 PLACED = ("p.example.com/label", "p.example.com/annotation")
 SHIM = "vgpu-shim"
+FOLDERS = ("/usr/local/vgpu-shim/", "/opt/amd64/", "/opt/arm64/")
+"""Those of the node with libraries for all pods, by any policy."""
 
 
 def denial_verdict(trial: Trial) -> Verdict | None:
@@ -363,12 +365,16 @@ def _variables(trial: Trial) -> list[Json]:
 
 
 def _collides(trial: Trial, denial: Denial) -> bool:
-    """A volume, mount or variable of the shim's name or place."""
+    """A volume, mount or variable of the shim's name or place, also of its folder on the node."""
     spec = trial.case.pod["spec"]
     entries = [entry for container in all_containers(trial.case.pod) for entry in placed(container)]
     paths = [entry.get("mountPath") or entry["devicePath"] for entry in entries]
+    writable = {entry["name"] for entry in entries if not entry.get("readOnly")}
+    volumes = [volume for volume in spec.get("volumes") or [] if volume["name"] in writable and volume.get("hostPath")]
+    folders = [volume["hostPath"]["path"].rstrip("/") for volume in volumes]
     return (
-        any(volume["name"].startswith(SHIM) for volume in spec.get("volumes") or [])
+        any(each.startswith(f"{folder}/") or f"{folder}/".startswith(each) for folder in folders for each in FOLDERS)
+        or any(volume["name"].startswith(SHIM) for volume in spec.get("volumes") or [])
         or any(entry["name"].startswith(SHIM) for entry in entries)
         or any(path.startswith("/tmp/vgpu") or "/usr/local" in path for path in paths)
         or any(entry["name"].startswith(("LD_", "VGPU_", "CUDA_")) for entry in _variables(trial))

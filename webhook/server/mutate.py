@@ -141,7 +141,7 @@ def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
     content = request.content
     if not content.is_eof():
         if (request.content_length or 0) > limits.drained:
-            raise _too_large(limits)
+            raise too_large(limits)
         return None
     body = content.read_nowait()
     if len(body) > limits.body:
@@ -197,10 +197,11 @@ async def _drain(request: web.BaseRequest, received: int, limits: Limits) -> Non
         if not chunk:
             return
         received += len(chunk)
-    raise _too_large(limits)
+    raise too_large(limits)
 
 
-def _too_large(limits: Limits) -> HttpError:
+def too_large(limits: Limits) -> HttpError:
+    """The error of a body that is too large."""
     return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")
 
 
@@ -418,8 +419,8 @@ class Mutate:
         try:
             request = read_head(head)
         except ReviewError:
-            raise _too_large(self.limits) from None
-        return await self.refuse(request, str(_too_large(self.limits).message), time.perf_counter(), self.limits.body)
+            raise too_large(self.limits) from None
+        return await self.refuse(request, str(too_large(self.limits).message), time.perf_counter(), self.limits.body)
 
     async def unread(self, request: ReviewHead, what: str) -> Decision:
         """Decide on what cannot be read: a pod is denied where one is."""
