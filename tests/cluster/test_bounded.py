@@ -29,12 +29,14 @@ def grown() -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", [each.__name__ for each in MEMORIES])
 def test_what_is_remembered_is_bounded(grown: dict[str, int], memory: str) -> None:
     """Filled with the longest that an API server lets through."""
     assert grown[memory] < EACH
 
 
+@pytest.mark.long
 def test_all_that_is_remembered_is_bounded(grown: dict[str, int]) -> None:
     """One beside the other, in one process."""
     assert sum(grown.values()) < ALL

@@ -141,7 +141,7 @@ def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
     content = request.content
     if not content.is_eof():
         if (request.content_length or 0) > limits.drained:
-            raise too_large(limits)
+            raise body_too_large(limits)
         return None
     body = content.read_nowait()
     if len(body) > limits.body:
@@ -197,10 +197,10 @@ async def _drain(request: web.BaseRequest, received: int, limits: Limits) -> Non
         if not chunk:
             return
         received += len(chunk)
-    raise too_large(limits)
+    raise body_too_large(limits)
 
 
-def too_large(limits: Limits) -> HttpError:
+def body_too_large(limits: Limits) -> HttpError:
     """The error of a body that is too large."""
     return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")
 
@@ -419,8 +419,10 @@ class Mutate:
         try:
             request = read_head(head)
         except ReviewError:
-            raise too_large(self.limits) from None
-        return await self.refuse(request, str(too_large(self.limits).message), time.perf_counter(), self.limits.body)
+            raise body_too_large(self.limits) from None
+        return await self.refuse(
+            request, str(body_too_large(self.limits).message), time.perf_counter(), self.limits.body
+        )
 
     async def unread(self, request: ReviewHead, what: str) -> Decision:
         """Decide on what cannot be read: a pod is denied where one is."""

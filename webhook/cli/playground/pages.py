@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 
 from webhook.cli.playground.answers import PageState, Playground
 from webhook.server.listener import Handler, Routes
-from webhook.server.mutate import LargeBodyError, arrived_body, read_body, too_large
+from webhook.server.mutate import LargeBodyError, arrived_body, body_too_large, read_body
 from webhook.server.protocol import JSON, RETRY_AFTER, HttpError, InFlight, Limits, error_response
 
 PATH: Final = "/playground/"
@@ -93,7 +93,7 @@ class Pages:
                 body = await read_body(request, self.limits, self._in_flight)
                 self._in_flight.bodies -= len(body)
         except LargeBodyError as error:
-            raise too_large(self.limits) from error
+            raise body_too_large(self.limits) from error
         try:
             return msgspec.json.decode(body, type=PageState)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
