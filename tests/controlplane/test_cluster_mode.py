@@ -121,11 +121,11 @@ def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhoo
 
     def flip() -> None:
         try:
-            for number in range(100):
-                if number > 40 and len(set(seen)) > 1:
-                    break
+            for number in range(44):
                 change = {"data": {"mapping.yaml": texts[number % 4]}}
                 plane.client.patch("v1", "configmaps", "nvidia", change, OWN).accepted()
+                if number % 22 == 0:  # a good one, which has its turn
+                    plane.wait_until(lambda: seen[-1:] == [("6001", "7001")[number // 22]], "in force")  # noqa: B023
                 for _ in range(number % 6):
                     created.get(timeout=PATIENCE)
         finally:
