@@ -7,6 +7,7 @@ import pytest
 
 from tests.mapping.vendors import policy
 from webhook.cli.manifests.files import Manifest
+from webhook.cli.manifests.simulate import UNPLACED, simulate
 from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
 from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path, pods_in, workloads_of
 
@@ -68,6 +69,49 @@ def test_every_path_of_every_kind(group: str, kind: str, pod: PodPath) -> None:
             assert pointer is not None
             ((_, resources),) = matches(obj.data, tuple(pointer[1:].split("/")))
             assert resources == container["resources"] == CONTAINER["resources"]
+
+
+REFUSED = {
+    ("serving.knative.dev", "Service"): "schedulerName runtimeClassName nodeSelector tolerations",
+    ("serving.knative.dev", "Configuration"): "schedulerName runtimeClassName nodeSelector tolerations",
+    ("serving.knative.dev", "Revision"): "schedulerName runtimeClassName nodeSelector tolerations",
+    ("serving.kserve.io", "ServingRuntime"): "schedulerName runtimeClassName",
+    ("serving.kserve.io", "ClusterServingRuntime"): "schedulerName runtimeClassName",
+    ("ome.io", "ServingRuntime"): "runtimeClassName",
+    ("ome.io", "ClusterServingRuntime"): "runtimeClassName",
+    ("apps.kruise.io", "SidecarSet"): "schedulerName runtimeClassName nodeSelector tolerations",
+}
+PLACED = """\
+vendor: acme
+family: acme
+place: {scheduler: acme, conflict: override, runtimeClassName: acme, nodeSelector: {acme.com/a: b},
+        tolerations: [{key: acme.com/a}]}
+keys: {gpu: {resource: acme.com/gpu, is: devices}, mem: {resource: acme.com/mem, is: memory, unit: 1Mi}}
+forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
+"""
+
+
+@pytest.mark.parametrize(
+    "group, kind, pod",
+    [
+        (*key, pod)
+        for key, workload in WORKLOADS.items()
+        for pod in workload.pods
+        if not (pod.containers or pod.resources)
+    ],
+)
+def test_nothing_is_written_that_a_kind_refuses(group: str, kind: str, pod: PodPath) -> None:
+    """What its API lacks is left out and told; everything else of the pod is written."""
+    container = {"name": "c", "image": "i", "resources": {"limits": {"acme.com/gpu": 1, "acme.com/mem": 1000}}}
+    spec = {"containers": [container]}
+    obj = kube(group, kind, built(pod.at, {"metadata": {}, "spec": spec} if pod.template else spec))
+    (result,) = simulate([obj.manifest], policy(PLACED)).objects
+    refused = sorted(REFUSED.get((group, kind), "").split())
+    at = (*pod.at, "spec") if pod.template else pod.at
+    ((_, after),) = matches(result.after, at)
+    written = {"schedulerName", "runtimeClassName", "nodeSelector", "tolerations"}
+    assert written & after.keys() == written - set(refused)
+    assert list(result.notes) == ([UNPLACED.format(", ".join(refused))] if refused else [])
 
 
 def test_the_table() -> None:

@@ -31,7 +31,7 @@ class PodPath:
         containers: paths, from there, of further containers.
         resources: paths, from there, of the resources of a container whose rest is elsewhere.
         metadata: path, from there, of the labels and annotations of a pod without a template; None: it has none.
-        fields: further fields of a pod spec that have a place there.
+        fields: the fields of a pod spec that have a place there besides the containers; None: all of them.
         defaults: path in the object of a mapping with fields for pods that have none of their own.
         defaulted: those fields, which have a place at both.
         below: paths in the object of labels and annotations that such a pod also has, the strongest first.
@@ -44,7 +44,7 @@ class PodPath:
     containers: tuple[Pattern, ...] = ()
     resources: tuple[Pattern, ...] = ()
     metadata: Pattern | None = None
-    fields: tuple[str, ...] = ()
+    fields: tuple[str, ...] | None = None
     defaults: Pattern | None = None
     defaulted: tuple[str, ...] = ()
     below: tuple[Pattern, ...] = ()
@@ -181,7 +181,7 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
         # A pod's own scheduler takes the place of an inherited one; nothing can be added to an inherited list.
         parts |= {
             ("spec", key): (*path, key)
-            for key in (*shape.fields, *shape.defaulted)
+            for key in (*(shape.fields or ()), *shape.defaulted)
             if not isinstance(inherited.get(key), dict | list)
         }
     for inner, container, within in extra:
@@ -271,8 +271,7 @@ def owned_metadata(kind: str, name: str) -> dict[str, Any]:
 
 
 def _workload(entry: Mapping[str, Any]) -> KnownKind:
-    templates = (PodPath(parse_path(text), template=True) for text in entry.get("templates", ()))
-    pods = (*templates, *map(_spec, entry.get("specs", ())))
+    pods = (*map(_template, entry.get("templates", ())), *map(_spec, entry.get("specs", ())))
     scheduler = entry.get("scheduler")
     return KnownKind(
         entry["source"],
@@ -286,6 +285,12 @@ def _workload(entry: Mapping[str, Any]) -> KnownKind:
     )
 
 
+def _template(entry: str | Mapping[str, Any]) -> PodPath:
+    if isinstance(entry, str):
+        return PodPath(parse_path(entry), template=True)
+    return PodPath(parse_path(entry["at"]), template=True, fields=tuple(entry["fields"]))
+
+
 def _spec(entry: str | Mapping[str, Any]) -> PodPath:
     if isinstance(entry, str):
         return PodPath(parse_path(entry))
@@ -295,7 +300,7 @@ def _spec(entry: str | Mapping[str, Any]) -> PodPath:
         containers=_paths(entry, "containers"),
         resources=_paths(entry, "resources"),
         metadata=None if metadata is None else parse_path(metadata),
-        fields=tuple(entry.get("fields", ())),
+        fields=tuple(entry["fields"]) if "fields" in entry else None,
         defaults=None if defaults is None else parse_path(defaults["at"]),
         defaulted=() if defaults is None else tuple(defaults["fields"]),
         below=_paths(entry, "below"),

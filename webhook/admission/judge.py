@@ -12,6 +12,7 @@ import msgspec
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.eligibility import Mode, enforcement_of, overfull
 from webhook.admission.engine import decide, denied
+from webhook.admission.placeholders import decide_template
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
@@ -51,7 +52,7 @@ def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: P
         context: the namespace of the workload.
         policy: as for `decide`.
     """
-    decisions = [(path, decide(pod, context, policy)) for path, pod in pods]
+    decisions = [(path, decide_template(pod, context, policy)) for path, pod in pods]
     denials = [
         _in_template(path, finding, "the pods will be denied: ")
         for path, decision in decisions

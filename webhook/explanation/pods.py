@@ -27,7 +27,7 @@ from msgspec import structs
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.decision import Allocation, Context, Plan
+from webhook.admission.decision import Allocation, Context, Decision, Plan
 from webhook.admission.eligibility import enforcement_of
 from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
@@ -70,7 +70,13 @@ POD_TARGET: Final = f"the pod's annotation {TARGET}"
 
 
 def explain_pod(
-    pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET, unsent: str | None = None
+    pod: Pod,
+    context: Context,
+    policy: Policy,
+    pod_target: str = POD_TARGET,
+    unsent: str | None = None,
+    *,
+    left_open: Decision | None = None,
 ) -> Explained:
     """Explain the decision on a pod that is being created.
 
@@ -80,6 +86,7 @@ def explain_pod(
         policy: as for `decide`.
         pod_target: how to name the source of the pod's target, if it is not the manifest (an option, for example).
         unsent: why the cluster does not send it to the webhook: it stays as it is, and what is wrong with it is said.
+        left_open: the decision on a template with placeholders, of which there is nothing more to say.
     """
     traced = trace(pod, context, policy)
     decision, would = traced.decision, traced.enforced
@@ -101,6 +108,15 @@ def explain_pod(
     }
     if traced.skipped:
         return explained
+    if left_open is not None:
+        denial = left_open.denial
+        told = [structs.replace(each, message=each.sentence, container=None) for each in left_open.warnings]
+        rows = {
+            **_finding_rows(told, ("lost", "warnings", "notes")),
+            **({} if denial is None else _denial_rows(denial, enforced=not left_open.allowed)),
+        }
+        said = {"findings": list(map(finding_data, left_open.warnings)), "denial": denial and finding_data(denial)}
+        return {**explained, "allowed": left_open.allowed, **_reason_data(left_open.reason), "rows": rows, **said}
     # In `warn` and `audit` nothing is written; explained is what would be.
     plan = traced.steps.plan if would.denial is None else None
     findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes)))

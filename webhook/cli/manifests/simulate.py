@@ -16,11 +16,13 @@ import msgspec
 from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
+from webhook.admission.placeholders import decide_template
 from webhook.cli.manifests.claims import GROUP, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
     KubeObject,
     PodPlace,
+    field_of,
     flattened,
     kube_object,
     list_items,
@@ -274,7 +276,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
-        pod, decision, operations, zeros = _place(obj, place, context, options)
+        pod, decision, (operations, later), zeros = _place(obj, place, context, options)
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         messages += [
@@ -284,10 +286,10 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
         sent = options.match is None or sends(pod, options.match)
         messages += [
             each._replace(text=f"{where}{each.text}")
-            for each in _messages(obj, place, decision, missing=missing, sent=sent, written=operations is not None)
+            for each in _messages(obj, place, decision, missing=missing, sent=sent, later=later)
         ]
         if sent or not _findings(decision):
-            patch.extend(operations or ())
+            patch.extend(operations)
             needed.extend(decision.objects)
     denied = any(each.level is Level.ERROR for each in messages)
     after = None if denied else _applied(obj.data, patch)
@@ -311,7 +313,7 @@ def _messages(
     *,
     missing: str,
     sent: bool,
-    written: bool,
+    later: tuple[str, ...],
 ) -> Iterator[Message]:
     """Yield what is reported of one pod.
 
@@ -321,13 +323,13 @@ def _messages(
         decision: the decision about it.
         missing: what is reported if its namespace has not opted in.
         sent: whether the cluster would send it to the webhook.
-        written: whether the object has a place for all that would be written.
+        later: what would be written, and has no place in the object.
     """
     if not sent and (findings := _findings(decision)):
         yield from (Message(Level.OK, text) for text in (NOT_SENT, *findings))
         return
-    if not written:
-        yield Message(Level.OK, UNWRITTEN)
+    if later:
+        yield Message(Level.OK, UNWRITTEN if later == _EVERYTHING else UNPLACED.format(", ".join(later)))
     yield from (Message(Level.WARNING, finding.text) for finding in decision.warnings)
     if (denial := decision.denial) is not None and not decision.allowed:
         text = f"{denial.reason.code}: {denial.sentence}"
@@ -379,26 +381,38 @@ def _findings(decision: Decision) -> list[str]:
     return [f"{finding.reason.code}: {finding.sentence}" for finding in (*decision.warnings, *denials)]
 
 
-UNWRITTEN: Final = "its pods would be changed; the object stays as it is, because not all of that has a place in it"
+UNWRITTEN: Final = (
+    "its pods are changed when they are created; not all of that has a place in the object, which stays as it is"
+)
 """The note on an object of which a controller assembles the pods."""
+
+UNPLACED: Final = "left out, because this kind may refuse it: {}; its pods get it when they are created"
+"""The note on an object whose API lacks fields that a pod gets."""
+
+_EVERYTHING: Final = ("everything",)
+
+_INDEPENDENT: Final = frozenset({"schedulerName", "runtimeClassName", "nodeSelector", "tolerations"})
+"""The fields of a pod spec that nothing else in a pod refers to: without them the rest is right, too."""
 
 
 def _place(
     obj: KubeObject, place: PodPlace, context: Context, options: _Options
-) -> tuple[Pod, Decision, list[Operation] | None, list[FieldPath]]:
-    """Decide on one pod; return it, the decision, the patch with paths from the object's root, and quantities read as 0.
-
-    The patch is None if the object has no place for a part of it.
-    """
+) -> tuple[Pod, Decision, tuple[list[Operation], tuple[str, ...]], list[FieldPath]]:
+    """Decide on one pod; return it, the decision, the patch of the object (see `_operations`), and quantities read as 0."""
     place, zeros = _with_zeros(place)
     pod = _decoded(obj, place, _as_created(place, context.namespace.name, options.target))
     try:
-        decision = options.decide(pod, context, options.policy)
+        made = place.owner is None
+        decision = options.decide(pod, context, options.policy) if made else _of_template(pod, context, options)
     except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         raise obj.manifest.error(
             (*obj.path, *place.field(("spec",))), f"Kubernetes could not decode this: {error}"
         ) from error
     return pod, decision, _operations(place, decision.patch), zeros
+
+
+def _of_template(pod: Pod, context: Context, options: _Options) -> Decision:
+    return decide_template(pod, context, options.policy, options.decide)
 
 
 def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
@@ -423,14 +437,18 @@ def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
     return replace(place, pod=pod), zeros
 
 
-def _operations(place: PodPlace, patch: Iterable[Operation]) -> list[Operation] | None:
+def _operations(place: PodPlace, patch: Iterable[Operation]) -> tuple[list[Operation], tuple[str, ...]]:
+    """The patch with paths from the object's root, and the fields that have no place in it: nothing is written for most."""
     operations: list[Operation] = []
+    later: list[str] = []
     for operation in patch:
         path = place.target(operation["path"])
         if path is not None:
             operations.append({**operation, "path": path})
+        elif (field := field_of(operation["path"])) in _INDEPENDENT:
+            later.append(str(field))
         elif not _status_only(operation):
-            return None
+            return [], _EVERYTHING
     if place.template:
         operations[:0] = _missing_parents(place.pod, pointer(place.path), operations)
     parts = dict(place.parts)
@@ -438,7 +456,7 @@ def _operations(place: PodPlace, patch: Iterable[Operation]) -> list[Operation] 
     # Its pods have volumes of the object, and none of their own yet.
     if end and (*_VOLUMES, 0) not in parts and any(operation["path"] == pointer(end) for operation in operations):
         operations.insert(0, {"op": "add", "path": pointer(end[:-1]), "value": []})
-    return operations
+    return operations, tuple(sorted(set(later)))
 
 
 _VOLUMES: Final = ("spec", "volumes")
@@ -556,5 +574,7 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
         pods = []
         for pod in each.pods:
             unsent = None if match is None or sends(pod.pod, match) else NOT_SENT
-            pods.append({"path": pod.path, **explain_pod(pod.pod, pod.context, policy, pod_target, unsent)})
+            left = pod.decision if Reason.PLACEHOLDER in {each.reason for each in pod.decision.warnings} else None
+            explained = explain_pod(pod.pod, pod.context, policy, pod_target, unsent, left_open=left)
+            pods.append({"path": pod.path, **explained})
         yield {"title": each.title, "notes": notes, "pods": pods}

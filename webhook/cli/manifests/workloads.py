@@ -69,12 +69,14 @@ class PodPlace:
         owner: kind and name of the owner that a controller would write into the pods that it creates; None for a pod.
         pod: the pod, or the template.
         parts: where the parts of the pod are in the object, as pairs of paths.
+        fields: the fields of the pod spec, besides the containers, that the object's API has; None: all of them.
     """
 
     path: FieldPath
     owner: tuple[str, str] | None
     pod: dict[str, Any]
     parts: tuple[tuple[FieldPath, FieldPath], ...]
+    fields: tuple[str, ...] | None = None
 
     @property
     def template(self) -> bool:
@@ -82,7 +84,9 @@ class PodPlace:
         return self.parts == (((), self.path),)
 
     def target(self, place: str) -> str | None:
-        """Where a JSON pointer in the pod points to in the object; None if that part of the pod is not in the object."""
+        """Where a JSON pointer in the pod points to in the object; None if that part of the pod has no place in the object."""
+        if self.fields is not None and (field := field_of(place)) and field not in (*self.fields, "containers"):
+            return None
         for part, path in self.parts:
             prefix = pointer(part)
             if place == prefix or place.startswith(f"{prefix}/"):
@@ -95,6 +99,12 @@ class PodPlace:
             if path[: len(part)] == part:
                 return (*own, *path[len(part) :])
         return self.path
+
+
+def field_of(place: str) -> str | None:
+    """The field of the pod spec that a JSON pointer in a pod is in; None if it is in none."""
+    _, parent, field, *_ = (*place.split("/"), "", "")
+    return field if parent == "spec" else None
 
 
 def mapping_or_empty(value: object) -> Mapping[str, Any]:
@@ -226,7 +236,8 @@ def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPl
     for path, inner in inner_objects(obj, workload):
         for place in pod_places(inner, (), kinds):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
-            yield PodPlace((*path, *place.path), place.owner or (obj.kind, obj.name), place.pod, parts)
+            owner = place.owner or (obj.kind, obj.name)
+            yield PodPlace((*path, *place.path), owner, place.pod, parts, place.fields)
 
 
 def inner_objects(obj: KubeObject, workload: KnownKind) -> Iterator[tuple[FieldPath, KubeObject]]:
@@ -257,9 +268,10 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
     """Assemble the pod that is described at a path."""
     owner = controller_of(obj.kind, obj.name)
     if shape.template:
-        return PodPlace(path, owner, value, (((), path),))
+        return PodPlace(path, owner, value, (((), path),), shape.fields)
     pod, parts = assembled(obj.data, value, shape, path)
-    return PodPlace(path, owner, pod, parts)
+    assembles = shape.containers or shape.resources
+    return PodPlace(path, owner, pod, parts, None if assembles else shape.fields)
 
 
 _TEMPLATE_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
