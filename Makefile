@@ -90,9 +90,9 @@ test-systems: $(INSTALLED) ## other systems place the pods that the webhook writ
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores
 	$(BIN)/python -m tests.fuzz $(foreach name,SEED MINUTES PODS FROM,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
-# SEED=2 for other ones, MUTANTS=100 for fewer; with few it is the beginning of what many are.
+# SEED=2 for other ones, MUTANTS=100 for fewer, SINCE=main for what changed since a commit; with few it is the beginning of what many are.
 mutants: $(INSTALLED) ## deliberate mistakes in what decides, drawn by SEED=1: how many the tests catch; an hour at most
-	nice $(BIN)/python -m tests.mutants $(foreach name,SEED MUTANTS MINUTES,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
+	nice $(BIN)/python -m tests.mutants $(foreach name,SEED MUTANTS MINUTES SINCE,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
 check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/ruff format --check

@@ -22,11 +22,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mutants", type=int, default=350, help="how many to draw")
     parser.add_argument("--minutes", type=float, default=55, help="after how many no other is begun")
+    parser.add_argument("--since", default="", help="only of lines that changed since this commit")
     parser.add_argument("--only", action="append", help="this one instead: path:number")
     arguments = parser.parse_args()
     until = time.monotonic() + 60 * arguments.minutes
     trials = Trials()
-    mutants = map(named, arguments.only) if arguments.only else _drawn(arguments.mutants, arguments.seed)
+    mutants = (
+        map(named, arguments.only) if arguments.only else _drawn(arguments.mutants, arguments.seed, arguments.since)
+    )
     outcomes: Counter[Outcome] = Counter()
     for mutant in mutants:
         if time.monotonic() > until:
@@ -41,11 +44,12 @@ def main() -> int:
     return judge(outcomes)
 
 
-def _drawn(count: int, seed: int) -> Iterator[Mutant]:
-    mutants, there_are = draw(count, seed)
+def _drawn(count: int, seed: int, since: str) -> Iterator[Mutant]:
+    mutants, there_are = draw(count, seed, since)
     _say(
-        f"{count} of {there_are:,} mutants, seed {seed}; there are none of annotations, type aliases, docstrings, "
-        "f-strings, decorators, options of structs, decorated functions, and what coverage excludes"
+        f"{count} of {there_are:,} mutants, seed {seed}{since and f', of lines changed since {since}'}; there are none of "
+        "annotations, type aliases, docstrings, f-strings, decorators, options of structs, decorated functions, and what "
+        "coverage excludes"
     )
     return mutants
 

@@ -7,8 +7,10 @@ alone or never reached, as `pyproject.toml` says.
 """
 
 import difflib
+import itertools
 import random
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,6 +46,12 @@ class Mutant:
     def module(self) -> str:
         """What it is imported as."""
         return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
+
+    @property
+    def line(self) -> int:
+        """The number of the first line that is changed."""
+        pairs = zip((ROOT / self.path).read_text().splitlines(), self.source.splitlines(), strict=False)
+        return next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 0)
 
     def difference(self) -> str:
         """The lines that are changed, as they were and as they are now, with the number of the first."""
@@ -81,12 +89,29 @@ def named(name: str) -> Mutant:
     return made(*mutated(Path(path))[int(number)])
 
 
-def draw(count: int, seed: int) -> tuple[Iterator[Mutant], int]:
-    """Some mutants in random order, and how many there are to draw from."""
+def draw(count: int, seed: int, since: str = "") -> tuple[Iterator[Mutant], int]:
+    """Some mutants in random order, of lines that changed since a commit if one is named, and how many there are in all."""
     from mutmut.configuration import config
     from mutmut.utils.file_utils import walk_source_files
 
     paths = sorted(path for path in walk_source_files() if config().should_mutate(path))
     every = [mutation for path in paths for mutation in mutated(path)]
-    chosen = random.Random(seed).sample(every, min(count, len(every)))
-    return (made(*each) for each in chosen), len(every)
+    shuffled = random.Random(seed).sample(every, len(every))
+    if not since:
+        return (made(*each) for each in shuffled[:count]), len(every)
+    lines = changed_lines(since)
+    mutants = (made(*each) for each in shuffled if each[0] in lines)
+    return itertools.islice((each for each in mutants if each.line in lines[each.path]), count), len(every)
+
+
+def changed_lines(since: str) -> dict[Path, set[int]]:
+    """The numbers of the lines that a file has now and did not have at a commit."""
+    lines: dict[Path, set[int]] = {}
+    difference = ["git", "diff", "--unified=0", "--no-prefix", since, "--", "*.py"]
+    for line in subprocess.run(difference, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines():
+        if line.startswith("+++ "):
+            path = Path(line[4:])
+        elif found := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
+            first, count = int(found[1]), int(found[2] or 1)
+            lines.setdefault(path, set()).update(range(first, first + count))
+    return lines
