@@ -21,6 +21,12 @@ WINDOWS: Final = "windows"
 """The name in ``spec.os`` of a pod for Windows."""
 QuantityText: TypeAlias = str | int | float
 
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError, MemoryError)
+"""The exceptions of decoding: invalid JSON or another type, invalid UTF-8, nesting deeper than the stack, no memory.
+
+Parts of a pod are decoded when they are needed, so whatever reads one can raise them, too.
+"""
+
 MAX_TEXTS: Final = 64 * 1024
 """The most texts (keys and values) in the labels, annotations, node selector and resources of a pod that are decoded. Half a
 million take longer than a whole decision may; `webhook.admission.eligibility` permits fewer than half of these."""

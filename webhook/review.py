@@ -14,7 +14,7 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from webhook.admission.decision import Decision
-from webhook.pod import ABSENT, MAX_TEXTS, OverfullPod, Pod, RawPod
+from webhook.pod import ABSENT, MAX_TEXTS, UNDECODABLE, OverfullPod, Pod, RawPod
 from webhook.reasons import Finding
 from webhook.text import shorten
 
@@ -32,12 +32,6 @@ _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 """A DNS label (RFC 1123), as the name of every namespace is."""
-
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The exceptions of decoding: invalid JSON or a field of another type, invalid UTF-8, nesting deeper than the stack.
-
-Parts of a pod are decoded when they are needed, so `decide` can raise them, too.
-"""
 
 
 class ReviewError(Exception):

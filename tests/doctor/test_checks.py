@@ -60,7 +60,7 @@ from webhook.doctor.facts import (
     Scheduler,
     TemplateDryRun,
 )
-from webhook.doctor.result import Level, Missing
+from webhook.doctor.result import Check, Level, Missing, Result, ok
 from webhook.pod import Pod
 from webhook.request import ClaimTemplate
 
@@ -582,3 +582,16 @@ def test_nothing_is_installed(changes: dict[str, Any]) -> None:
 def test_something_is_installed(changes: dict[str, Any]) -> None:
     """Anything of it, or anything that may not be read, is looked at check by check."""
     assert len(list(examine(but(**{**NOTHING, **changes})))) == len(CHECKS)
+
+
+def test_a_check_that_fails_ends_no_other() -> None:
+    """An unforeseen object of a cluster is told, with where it was read."""
+
+    def answer(facts: list[int]) -> Result:
+        return ok(str(facts[0]))
+
+    check = Check("odd", "Odd", "", answer)
+    assert check.judge([1]).level is Level.OK
+    result = check.judge([])
+    assert result.level is Level.ERROR
+    assert re.fullmatch(r"test_checks\.py:\d+: IndexError: list index out of range", *result.details)

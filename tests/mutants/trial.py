@@ -73,9 +73,12 @@ DECISIONS = (
 )
 """The same for every other one, those first that end most mutants in the least time."""
 
+_PROCESSES = ("crowd", "drain", "serve")
+"""What tests of the server run in processes of its own, where there is no mistake."""
+
 AROUND = (
     ("tests/cluster", "tests/replica"),
-    ("tests/server", "tests/test_review.py", "tests/test_response.py"),
+    ("tests/server", "tests/test_review.py", *(f"--ignore=tests/server/test_{part}.py" for part in _PROCESSES)),
     (
         "tests/doctor",
         "tests/cli/test_preview.py",

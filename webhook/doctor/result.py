@@ -1,8 +1,10 @@
 """A check of facts and its result, whatever the facts are: of a cluster, or of files."""
 
 import enum
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -83,11 +85,17 @@ class Check(Generic[T]):
         return line[:1].lower() + line[1:].rstrip("?")
 
     def judge(self, facts: T) -> Result:
-        """Answer the question, or say why it cannot be answered."""
+        """Answer the question, or say why it cannot be answered: other checks go on, whatever the cluster stores."""
         try:
             return self.answer(facts)
-        except UnansweredError as error:
-            return error.result
+        except UnansweredError as unanswered:
+            return unanswered.result
+        except Exception as unforeseen:  # noqa: BLE001  # a mistake of ours in one check
+            at = traceback.extract_tb(unforeseen.__traceback__)[-1]
+            where = f"{Path(at.filename).name}:{at.lineno}: {type(unforeseen).__name__}: {unforeseen}"
+            return error(
+                "this check failed, which is a defect of this program", where, hint="report it, with this line"
+            )
 
 
 def ok(message: str, *details: str) -> Result:

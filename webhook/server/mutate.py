@@ -24,10 +24,9 @@ from webhook.admission.eligibility import workload
 from webhook.admission.engine import denied, deny_unread
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod
+from webhook.pod import UNDECODABLE, Pod
 from webhook.reasons import Finding, Reason
 from webhook.review import (
-    UNDECODABLE,
     Review,
     ReviewError,
     ReviewHead,

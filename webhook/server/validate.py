@@ -14,11 +14,10 @@ from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.ephemeral import judge_ephemeral
 from webhook.admission.judge import judge_templates, judge_update
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod, decode_ephemeral, decode_pod, present
+from webhook.pod import UNDECODABLE, Pod, decode_ephemeral, decode_pod, present
 from webhook.quantity import MIB
 from webhook.reasons import Reason
 from webhook.review import (
-    UNDECODABLE,
     ObjectReview,
     Review,
     ReviewError,

@@ -23,6 +23,7 @@ import msgspec
 
 from webhook.bounded import Bounded, deep_size
 from webhook.cluster.client.mending import mended, split
+from webhook.pod import UNDECODABLE
 from webhook.quantity import MIB
 from webhook.text import shorten, without_middle
 
@@ -300,9 +301,6 @@ class Unread(NamedTuple):
 class _Identity(msgspec.Struct):
     metadata: dict[str, msgspec.Raw]
 
-
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError, MemoryError)
-"""The exceptions of decoding: invalid JSON or another type, invalid UTF-8, nesting deeper than the stack, no memory."""
 
 _decode_identity = msgspec.json.Decoder(_Identity).decode
 
