@@ -18,8 +18,9 @@ from webhook.admission import Context, decide
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
+from webhook.pod import UNDECODABLE
 from webhook.reasons import Reason
-from webhook.review import UNDECODABLE, ReviewError, decode_review, encode_answer
+from webhook.review import ReviewError, decode_review, encode_answer
 
 GOAL: Final = 0.25
 """CPU seconds that any review may take."""

@@ -594,4 +594,5 @@ def test_a_check_that_fails_ends_no_other() -> None:
     assert check.judge([1]).level is Level.OK
     result = check.judge([])
     assert result.level is Level.ERROR
-    assert re.fullmatch(r"test_checks\.py:\d+: IndexError: list index out of range", *result.details)
+    (where,) = result.details
+    assert re.fullmatch(r"test_checks\.py:\d+: IndexError: list index out of range", where)

@@ -106,7 +106,7 @@ def draw(count: int, seed: int, since: str = "") -> tuple[Iterator[Mutant], int]
 
 def changed_lines(since: str) -> dict[Path, set[int]]:
     """The numbers of the lines that a file has now and did not have at a commit."""
-    lines: dict[Path, set[int]] = {}
+    path, lines = Path(), dict[Path, set[int]]()
     difference = ["git", "diff", "--unified=0", "--no-prefix", since, "--", "*.py"]
     for line in subprocess.run(difference, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines():
         if line.startswith("+++ "):

@@ -120,10 +120,10 @@ def explain_pod(
     # In `warn` and `audit` nothing is written; explained is what would be.
     plan = traced.steps.plan if would.denial is None else None
     findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes)))
-    if unsent is not None and (said := (*findings, *([] if would.denial is None else [would.denial]))):
-        rows = {"because": [(unsent, "")], **_finding_rows(said, ("lost", "warnings", "notes"))}
+    if unsent is not None and (heard := (*findings, *([] if would.denial is None else [would.denial]))):
+        rows = {"because": [(unsent, "")], **_finding_rows(heard, ("lost", "warnings", "notes"))}
         unchanged = {"allowed": True, **_reason_data(Reason.NO_GPU_KEYS)}
-        return {**explained, **unchanged, "rows": rows, "findings": list(map(finding_data, said))}
+        return {**explained, **unchanged, "rows": rows, "findings": list(map(finding_data, heard))}
     containers = list(_containers(traced, plan, findings, policy, pod_target))
     named = {container["name"] for container in containers}
     others = [finding for finding in findings if finding.container not in named]
