@@ -84,9 +84,9 @@ def _placeholders(pod: Pod, policy: Policy) -> Iterator[Finding]:
             if is_placeholder(text) and (key.startswith(PREFIX) or names.owners(key)):
                 yield _open(f"{place} {key}", f"{place} {key}", text)
     spec = pod.spec
-    for field, name in zip(_OF_REQUESTS, (spec.scheduler_name, spec.node_name, spec.runtime_class_name), strict=True):
-        if name and is_placeholder(name):
-            yield _open(field, field, name)
+    for field, chosen in zip(_OF_REQUESTS, (spec.scheduler_name, spec.node_name, spec.runtime_class_name), strict=True):
+        if chosen and is_placeholder(chosen):
+            yield _open(field, field, chosen)
 
 
 def _open(what: str, field: str, text: str, container: str | None = None) -> Finding:
