@@ -121,7 +121,7 @@ def keys(count: int) -> str:
     return "[" + ", ".join(f"acme.com/{'k' * 40}{number:04}" for number in range(count)) + "]"
 
 
-PATTERNS = "[" + ", ".join(f"'acme.com/{number}-*'" for number in range(60)) + "]"
+PATTERNS = "[" + ", ".join(f"'acme.com/{number}-*'" for number in range(40)) + "]"
 PREFIXES = "[" + ", ".join(f"acme.com/g{number}" for number in range(33)) + "]"
 
 

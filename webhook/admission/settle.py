@@ -419,8 +419,9 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
             if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
                 message = f"the request {high} exceeds the limit {low}"
             else:
-                message = f"{low} is the guarantee and {high} the maximum, and only {source.name} supports both"
-            raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
+                message = f"{low} is the guarantee and {high} the maximum, and a translation carries one amount"
+            remedy = "leave it out" if key.twin is None else "write the same value to both"
+            raise container.deny(Reason.TWINS_DIFFER, f"{message}: {remedy}", high)
 
 
 def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:

@@ -111,7 +111,11 @@ def _check_row_of_all(
 
 def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> NamePart:
     path: FieldPath = ("variables", name)
-    for key, pattern in (("values", variable.values), ("others", variable.others)):
+    for key, pattern in (
+        ("values", variable.values),
+        ("others", variable.others),
+        ("possible", variable.possible),
+    ):
         if isinstance(pattern, str):
             try:
                 check_pattern(pattern)

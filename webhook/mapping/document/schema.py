@@ -351,6 +351,9 @@ class Variable(Strict):
         None, description="the possible values, and what a device of each name contains"
     )
     others: Expression | None = Field(None, description="pattern of names that are known, but whose content is not")
+    possible: Expression | None = Field(
+        None, description="pattern of names that the system's configuration may add: unknown ones are no near misses"
+    )
     write: Texts | None = Field(
         None,
         description="the values that may be written. If no key contains the variable: the row of every device",

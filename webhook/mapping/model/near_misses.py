@@ -5,6 +5,7 @@ Without a report such a name is ignored: the pod stays Pending, or gets a whole 
 Known names of other systems are never misspelled keys, and some have advice for those who write them.
 """
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.model.vendor import KeyPlace, Template, Vendor
-from webhook.mapping.notation import NameSet
+from webhook.mapping.notation import Expression, NameSet, expression
 from webhook.request import Dimension
 
 KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
@@ -182,6 +183,7 @@ class Nearness:
         metadata: the labels and annotations.
         known: resource names, labels and annotations of other systems.
         amounts: by vendor.
+        possible: resource names that a configuration of their system may add, with the known ones of their kind.
     """
 
     prefixes: tuple[str, ...]
@@ -189,6 +191,7 @@ class Nearness:
     metadata: _Keys
     known: NameSet
     amounts: Mapping[str, _Amounts]
+    possible: tuple[tuple[Expression, NearMiss], ...]
 
     def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None.
@@ -200,6 +203,9 @@ class Nearness:
         """
         if name in self.known:
             return None
+        for pattern, added in self.possible if name.startswith(self.prefixes) else ():
+            if pattern.matches(name):
+                return added
         found = self._resembled(name)
         if found is not None and found.choices:
             return found
@@ -301,7 +307,23 @@ def nearness(vendors: Sequence[Vendor]) -> Nearness:
         _keys(name for vendor in vendors for name in _local_names(vendor, METADATA)),
         NameSet.of(known),
         {vendor.name: _amounts(vendor) for vendor in vendors},
+        tuple(itertools.chain.from_iterable(map(_possible, vendors))),
     )
+
+
+def _possible(vendor: Vendor) -> Iterator[tuple[Expression, NearMiss]]:
+    """Yield the patterns of names that a configuration of a vendor's system may add."""
+    variables = {
+        name: schema.Variable(values=variable.possible)
+        for name, variable in vendor.document.variables.items()
+        if variable.possible is not None
+    }
+    for key in vendor.keys.values() if variables else ():
+        for template in key.spellings if key.place == "resource" else ():
+            pattern = template.pattern(variables) if variables.keys() >= set(template.variables) else None
+            if pattern is not None:
+                choices = dict.fromkeys(binding[0][1] for _, binding in template.names(vendor.document.variables))
+                yield expression(pattern), NearMiss(template.text, sure=False, choices=tuple(choices))
 
 
 def _keys(names: Iterable[tuple[str, _LocalName]]) -> _Keys:
