@@ -218,6 +218,7 @@ class Finding(msgspec.Struct, frozen=True):
         value: the value at that path, or None.
         step: the number that was rounded, corrected or converted, or None.
         instead: of a denial, what may be written instead of the container's resources, as the message says.
+        expected: it is what the webhook is installed for: a warning only where it does not happen.
     """
 
     reason: Reason
@@ -227,6 +228,12 @@ class Finding(msgspec.Struct, frozen=True):
     value: str | None = None
     step: Step | None = None
     instead: Instead = ()
+    expected: bool = False
+
+    @property
+    def note(self) -> bool:
+        """Whether a pod that is changed accordingly gets no warning of it."""
+        return self.expected or self.reason.note
 
     @property
     def text(self) -> str:

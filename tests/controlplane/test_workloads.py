@@ -110,8 +110,6 @@ FILLED = """\
 Warning: VGW101: container main: no memory requested: 5000 MiB by the mapping's default (share is assumed); set \
 nvidia.com/gpumem-percentage: 100 for a whole device, nvidia.com/gpumem for another size, or annotate the namespace \
 vgpu-webhook.io/bare-devices: whole
-Warning: VGW509: schedulerName set to hami-scheduler (was default-scheduler): HAMi needs it; write it in the pod to avoid \
-this warning
 """
 
 

@@ -91,7 +91,7 @@ def violations(page: Page) -> list[str]:
 def test_typing(page: Page) -> None:
     """A result is shown and announced while one types: changed, then denied with what to write, then changed."""
     status, manifest = page.get_by_role("status").first, text_of(page, "Manifest")
-    expect(status).to_have_text("pod/default-memory: changed, 2 warnings")
+    expect(status).to_have_text("pod/default-memory: changed, 1 warning")
     manifest.fill(POD.format(key="nvidia.com/gpumem", number=3000))
     expect(status).to_contain_text("pod/typed: changed")
     expect(page.locator(".diff .added").filter(has_text="schedulerName: hami-scheduler")).to_be_visible()

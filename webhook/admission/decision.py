@@ -143,7 +143,7 @@ MAX_FACTS: Final = 16 * 1024
 _OBJECTS: Final = 820
 """Bytes of what every decision consists of: itself, two dictionaries, tuples, and the response's frame."""
 
-_OBJECT: Final = 88
+_OBJECT: Final = 96
 """Bytes of a finding, with its place in a tuple."""
 
 _EMPTY: Final = msgspec.Raw(b"[]")

@@ -206,8 +206,8 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool, outline: bytes | 
         allowed=True,
         reason=_outcome(plan, changed=bool(operations), left=bool(resolution.left)),
         patch_json=_encode(operations) if operations else b"",
-        warnings=tuple([finding for finding in findings if not finding.reason.note]),
-        notes=tuple([finding for finding in findings if finding.reason.note]),
+        warnings=tuple([finding for finding in findings if not finding.note]),
+        notes=tuple([finding for finding in findings if finding.note]),
         objects=tuple({each.name: each for each in plan.templates.values()}.values()) if plan.templates else (),
         status_json=text,
         audit={**audit, **_reasons(findings)},
@@ -350,7 +350,7 @@ def _report_hints(plan: Plan) -> None:
 
 def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
     """Return the decision that denies a pod, with the findings of earlier steps."""
-    warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.reason.note]))
+    warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.note]))
     audit = {**_reasons((*warnings, denial)), "denied": denial.text}
     return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
 
@@ -381,18 +381,20 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
         return decision
     if not decision.status_json and decision.denial is None:  # nothing is requested, so no mode concerns the pod
         return untouched(decision.reason) if enforcement.mode is Mode.AUDIT else decision
-    findings = (*enforcement.findings, *decision.warnings)
+    findings, notes = (*enforcement.findings, *decision.warnings), decision.notes
     if enforcement.mode is not Mode.ENFORCE:
-        findings = (*enforcement.findings, *map(_under_enforce, decision.warnings))
+        unchanged = (*decision.warnings, *[note for note in notes if note.expected])
+        findings = (*enforcement.findings, *map(_under_enforce, unchanged))
+        notes = tuple([note for note in notes if not note.expected])
     reported = findings if decision.denial is None else (*findings, _under_enforce(decision.denial))
-    audit = {**decision.audit, **_reasons((*reported, *decision.notes))}
+    audit = {**decision.audit, **_reasons((*reported, *notes))}
     if enforcement.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
         warnings=() if enforcement.mode is Mode.AUDIT else reported,
-        notes=decision.notes,
+        notes=notes,
         status_json=decision.status_json,
         audit=audit,
         vendors=decision.vendors,
@@ -545,8 +547,8 @@ def summary_of(status: Mapping[str, Any], plan: Plan) -> str:
         lines.append(f"devices hidden from: {', '.join(names)}{more}")
     if plan.stripped:
         lines.append(f"removed by the guard: {plan.stripped}")
-    if "schedulerName" in plan.edits.fields:
-        lines.append(f"scheduler: {plan.edits.fields['schedulerName']}")
+    if "scheduler" in status:
+        lines.append(f"scheduler: {status['scheduler']}")
     return "\n".join(lines)
 
 
@@ -573,7 +575,7 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
     """
     notes: dict[str | None, list[str]] = {}
     for finding in plan.findings:
-        if finding.reason.note:
+        if finding.note:
             notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
     containers: dict[str, Any] = {}
     for settled in resolution.settled:
@@ -584,8 +586,12 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
             containers[name]["claim"] = plan.templates[path].name
             if path in plan.requests:
                 containers[name]["claimRequest"] = plan.requests[path]
-    hidden = {"hidden": plan.hidden} if plan.hidden else {}
-    return {"policy": plan.policy.digest, "containers": containers, **hidden}
+    status: dict[str, Any] = {"policy": plan.policy.digest, "containers": containers}
+    if "schedulerName" in plan.edits.fields:
+        status["scheduler"] = plan.edits.fields["schedulerName"]
+    if plan.hidden:
+        status["hidden"] = plan.hidden
+    return status
 
 
 def status_text(data: Mapping[str, Any]) -> str:

@@ -204,14 +204,17 @@ def _set_scheduler(plan: Plan) -> None:
                 plan,
                 DEFAULT_SCHEDULER,
                 f"{_systems(plan.allocations)} needs no scheduler of its own; remove it from the pod",
+                expected=False,
             )
         return
     suitable = _common_schedulers(needing)
     if current in suitable:
         return
     if current == DEFAULT_SCHEDULER or current in _replaceable(plan):
-        advice = f"{_systems(needing)} needs it; write it in the pod to avoid this warning"
-        _write_scheduler(plan, suitable[0], advice)
+        # Nobody chose another scheduler, nor has the request moved to another system.
+        expected = current == DEFAULT_SCHEDULER and all([each.source is each.vendor for each in plan.allocations])
+        advice = "" if expected else "; write it in the pod to avoid this warning"
+        _write_scheduler(plan, suitable[0], f"{_systems(needing)} needs it{advice}", expected=expected)
         return
     _settle_conflict(plan, current, suitable[0], {allocation.vendor.place.conflict for allocation in needing})
 
@@ -227,12 +230,12 @@ def _replaceable(plan: Plan) -> set[str]:
     }
 
 
-def _write_scheduler(plan: Plan, scheduler: str, advice: str) -> None:
+def _write_scheduler(plan: Plan, scheduler: str, why: str, *, expected: bool) -> None:
     """Replace the default scheduler, or the scheduler of a vendor under which nothing will run."""
     current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
     plan.edits.fields["schedulerName"] = scheduler
-    message = f"schedulerName set to {scheduler} (was {current}): {advice}"
-    plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current))
+    message = f"schedulerName set to {scheduler} (was {current}): {why}"
+    plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current, expected=expected))
 
 
 def _systems(allocations: Iterable[Allocation]) -> str:

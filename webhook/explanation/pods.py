@@ -119,7 +119,8 @@ def explain_pod(
         return {**explained, "allowed": left_open.allowed, **_reason_data(left_open.reason), "rows": rows, **said}
     # In `warn` and `audit` nothing is written; explained is what would be.
     plan = traced.steps.plan if would.denial is None else None
-    findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes)))
+    notes = [note for note in would.notes if not note.expected]  # what is expected is in the rows of the pod
+    findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *notes)))
     if unsent is not None and (heard := (*findings, *([] if would.denial is None else [would.denial]))):
         rows = {"because": [(unsent, "")], **_finding_rows(heard, ("lost", "warnings", "notes"))}
         unchanged = {"allowed": True, **_reason_data(Reason.NO_GPU_KEYS)}

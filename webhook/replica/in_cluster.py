@@ -395,7 +395,7 @@ class InCluster:
         what = decision.status_json if decision.denial is None else decision.denial.text
         if not self._owner_events.is_new(owner.uid, policy.digest, what):
             return
-        found = [finding.text for finding in decision.warnings if finding.reason in _UNWRITTEN]
+        found = [finding.text for finding in (*decision.warnings, *decision.notes) if finding.reason in _UNWRITTEN]
         if decision.denial is not None:
             message = f"pods of this template are denied: {decision.denial.text}"
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsDenied", message, "Warning"))

@@ -378,7 +378,7 @@ def _noted(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each file with notes on its pods: their codes, and how many containers each concerns."""
     found: dict[str, Counter[Reason]] = {}
     for each in files.outcome.objects:
-        notes = (note.reason for pod in each.pods for note in pod.decision.notes)
+        notes = (note.reason for pod in each.pods for note in pod.decision.notes if not note.expected)
         found.setdefault(each.at.file, Counter()).update(notes)
     for source, counts in found.items():
         texts = (
