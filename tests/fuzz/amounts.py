@@ -31,8 +31,10 @@ READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(
 BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-memory"}
 """Vendors to whom a size of memory makes another request of what stands beside it, with the key of that size."""
 
-PLAIN = re.compile(r"nvidia\.com/gpu|amd\.com/gpu|aws\.amazon\.com/neuron(core)?|gpu\.intel\.com/(i915|xe)")
-"""Names that the plain device plugins of NVIDIA, AMD, AWS and Intel serve as whole devices."""
+PLAIN = re.compile(
+    r"nvidia\.com/gpu|amd\.com/gpu|aws\.amazon\.com/neuron(core)?|gpu\.intel\.com/(i915|xe)|birentech\.com/gpu"
+)
+"""Names that the plain device plugins of NVIDIA, AMD, AWS, Intel and Biren serve as whole devices."""
 
 
 def amount_findings(trial: Trial) -> Iterator[Finding]:

@@ -11,7 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_of, whole_counts
-from tests.fuzz.enforcement import escapes, is_covered, placed, sandboxed, shows_devices
+from tests.fuzz.enforcement import (
+    BY_KUBELET,
+    HAMI,
+    escapes,
+    is_covered,
+    is_privileged,
+    placed,
+    sandboxed,
+    shows_devices,
+)
 from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX, nearly_read
 from tests.fuzz.oracle.claims import names_a_gpu_class
@@ -337,15 +346,17 @@ def _shares(trial: Trial) -> list[Read]:
 
 
 def _on_a_node(trial: Trial, denial: Denial) -> bool:
+    """A pod for one node, where a scheduler and not the kubelet chooses its devices."""
     named = trial.case.pod["spec"].get("nodeName")
-    return bool(named) and "nodeName: affinity" not in trial.setup.settings and bool(_shares(trial))
+    return bool(named) and "nodeName: affinity" not in trial.setup.settings and bool(_targets(trial) - BY_KUBELET)
 
 
 def _privileged(trial: Trial, denial: Denial) -> bool:
-    shares = {read.name for read in _shares(trial)}
+    """A privileged container with a share; under HAMi, whose webhook denies that, with anything."""
+    hami = {read.name for read in _requesting(trial) if target_of(trial, read.vendor or "") in HAMI}
+    concerned = hami | {read.name for read in _shares(trial)}
     return any(
-        (container.get("securityContext") or {}).get("privileged") and container["name"] in shares
-        for container in all_containers(trial.case.pod)
+        is_privileged(container) and container["name"] in concerned for container in all_containers(trial.case.pod)
     )
 
 
@@ -393,17 +404,22 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
     allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip", "audit"}
     guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in trial.keys for _, key, _ in SWITCHES)
     guarded = guarded or any(map(is_covered, mounted))
-    return (guarded and not allowed) or _out_of_isolation(trial, {read.name for read in _shares(trial)})
+    return (guarded and not allowed) or _out_of_isolation(trial)
 
 
-def _out_of_isolation(trial: Trial, shares: set[str]) -> bool:
-    """Whether a container that may hold a share reaches out of it, or runs in a sandbox: never removed, so never stripped."""
+def _out_of_isolation(trial: Trial) -> bool:
+    """Whether a container that may hold a share reaches out of it, or one with devices runs in a sandbox or sees others.
+
+    What it does that by is never removed, so never stripped.
+    """
     spec = trial.case.pod["spec"]
-    if not trial.guarded or not shares:
+    requesting, shares = ({read.name for read in reads} for reads in (_requesting(trial), _shares(trial)))
+    if not trial.guarded or not requesting:
         return False
-    containers = [container for container in all_containers(trial.case.pod) if container["name"] in shares]
+    containers = [container for container in all_containers(trial.case.pod) if container["name"] in requesting]
     return sandboxed(spec) or any(
-        escapes(spec, container) or shows_devices(spec, container) for container in containers
+        shows_devices(spec, container) or (container["name"] in shares and escapes(spec, container))
+        for container in containers
     )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tests.fuzz.amounts import LIBRARY, NVIDIA
+from tests.fuzz.amounts import LIBRARY, NVIDIA, stays_plain, target_of
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
@@ -22,6 +22,29 @@ PRELOADED = frozenset({*HAMI_CORE, "ascend", "vcuda", "vgpu-manager"})
 """The vendors under which a library in the container enforces, which the loader loads from a path of the node."""
 ON_THE_NODE = frozenset({*PRELOADED, "amd", "nvfractions"})
 """The vendors under which a process of the node, or a file that it mounts, enforces."""
+BY_KUBELET = frozenset({"mig", "mig-single", "whole", "timeslicing", "mps"})
+"""Whose devices the kubelet chooses by itself (NVIDIA/k8s-device-plugin ``README.md``); other schedulers write down which ones
+a container gets, and their plugins look that up, whole devices or not (HAMi ``nvinternal/plugin/server.go``)."""
+HAMI = frozenset(
+    {
+        *(
+            "nvidia",
+            "amd",
+            "ascend",
+            "biren",
+            "cambricon",
+            "enflame",
+            "hygon",
+            "iluvatar",
+            "kunlun",
+            "metax",
+            "mthreads",
+        ),
+        *("neuron", "vastai"),
+    }
+)
+"""The vendors whose pods HAMi's webhook looks at, if they are for its scheduler: it denies privileged containers with any of
+its resources (``pkg/scheduler/webhook.go``)."""
 SANDBOXES = ("gvisor", "runsc", "kata")
 CAPABILITIES = frozenset({"ALL", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "BPF", "DAC_READ_SEARCH"})
 """What takes a container out of its limits by itself (capabilities(7)); SYS_ADMIN, which profilers need, is reported."""
@@ -99,6 +122,8 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             yield from _lifted(after, values, read.vendor or "", got, limits_of(trial.setup, got))
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
+            if not stays_plain(trial, was) and not was.left and target_of(trial, was.vendor or "") == read.vendor:
+                yield from _beside_devices(trial, after, read.vendor)
             yield from _covered(trial, after, read.vendor or "", whole=got.whole)
             if not got.whole:
                 yield from _switched_off(trial, read.vendor or "", was.vendor or "", got)
@@ -212,8 +237,15 @@ def _shimmed(container: Json) -> bool:
     return any(each["name"] == "vgpu-shim" for each in container.get("volumeMounts") or [])
 
 
+def is_privileged(container: Json) -> bool:
+    """Whether a container sees all devices of the node."""
+    return bool((container.get("securityContext") or {}).get("privileged"))
+
+
 def _out_of_isolation(spec: Json, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
     """A share beside what lets its container reach past the limit, or in which the limiting library cannot live."""
+    if vendor in NVIDIA and shows_devices(spec, container):
+        yield Finding("6 no mount shows every device", f"{container['name']}: {_of_the_node(spec, container)}", vendor)
     if whole:
         return
     if vendor in ON_THE_NODE and escapes(spec, container):
@@ -222,8 +254,20 @@ def _out_of_isolation(spec: Json, container: Json, vendor: str, *, whole: bool) 
         )
     if vendor in PRELOADED and sandboxed(spec):
         yield Finding("6 no share in a sandbox", f"{container['name']}: {spec['runtimeClassName']}", vendor)
-    if vendor in NVIDIA and shows_devices(spec, container):
-        yield Finding("6 no mount shows every device", f"{container['name']}: {_of_the_node(spec, container)}", vendor)
+
+
+def _beside_devices(trial: Trial, container: Json, vendor: str) -> Iterator[Finding]:
+    """Devices, whole ones too, beside what their system denies, or in which they are not given or cannot be used."""
+    spec = trial.stored["spec"]
+    if spec.get("nodeName") and vendor not in BY_KUBELET:
+        yield Finding("6 nobody bypasses who allocates", f"{container['name']}: {spec['nodeName']}", vendor)
+    scheduled = spec.get("schedulerName") == "hami-scheduler" and "privileged: allow" not in trial.setup.mappings
+    if vendor in HAMI and scheduled and is_privileged(container):
+        yield Finding("6 nothing that HAMi's webhook denies", container["name"], vendor)
+    # Their plugins mount the library beside whole devices, too.
+    preloaded = vendor in {"nvidia", "volcano", "vgpu-manager"} and "guard:" not in trial.setup.mappings
+    if preloaded and sandboxed(spec):
+        yield Finding("6 no library in a sandbox", f"{container['name']}: {spec['runtimeClassName']}", vendor)
 
 
 def sandboxed(spec: Json) -> bool:

@@ -340,7 +340,7 @@ class Allocation(Struct, frozen=True):
         form: the name of the target's form that those keys take.
         copy: the vendor in whose keys the same request is repeated, and kept.
         moved: keys of the source are removed; not in a second pass, which finds those of the target.
-        share: it is less than whole devices, so that shim, guard and the rules for `nodeName` and privileged apply.
+        share: it is less than whole devices, so that the shim applies, and what guards a limit.
     """
 
     slot: Slot

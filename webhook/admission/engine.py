@@ -504,9 +504,9 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
     try:
         target, _ = target_of(vendor, overrides, policy)
         defaults, _ = defaults_for(vendor, target, overrides.defaults)
-        if overrides.bare.whole and requested.bare:
-            defaults, _ = defaults_of_whole(defaults, overrides.bare)
         home = target is vendor
+        if overrides.bare.whole and requested.bare:
+            defaults, _ = defaults_of_whole(defaults, overrides.bare, vendor, home=home)
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:
         return None

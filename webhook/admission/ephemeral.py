@@ -106,7 +106,7 @@ def _denial(
         try:
             guard_pod(plan)
             if share.share:
-                check_privileged(allocation)
+                check_privileged(plan, allocation)
             if share.request.settled:
                 inject_shim(plan)
             else:

@@ -5,6 +5,7 @@ from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.decision import Allocation, Namespace, Plan
 from webhook.admission.overrides import sized_request
+from webhook.admission.whole import or_whole
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import KEPT_PLACES, Action, GuardPlace, GuardRule, ValueSource
 from webhook.mapping.model.shim import has_mark
@@ -61,7 +62,7 @@ def guard_pod(plan: Plan) -> None:
         _guard_pod_fields(plan)
     on_node = b"hostPath" in bytes(spec.volumes)
     for allocation in plan.allocations:
-        if (on_node or allocation.slot.container.security_context is not None) and allocation.share:
+        if on_node or allocation.slot.container.security_context is not None:
             _guard_isolation(plan, allocation)
         _guard_container(plan, allocation.slot, allocation.vendor, allocation.request, share=allocation.share)
         _show_devices(plan, allocation)
@@ -148,7 +149,7 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
 
 
 def _guard_pod_fields(plan: Plan) -> None:
-    """Apply the guard to fields of the pod, for every vendor under which some of its containers have a share."""
+    """Apply the guard to fields of the pod, for every vendor under which some of its containers run."""
     spec = plan.pod.spec
     switches = {
         "hostPID": spec.host_pid,
@@ -158,14 +159,15 @@ def _guard_pod_fields(plan: Plan) -> None:
     values = {name: "true" for name, on in switches.items() if on}
     if spec.runtime_class_name:
         values["runtimeClassName"] = spec.runtime_class_name
-    for vendor in {each.vendor.name: each.vendor for each in plan.allocations if each.share}.values():
+    for vendor, share in dict.fromkeys((each.vendor, each.share) for each in plan.allocations):
         for name, value in values.items():
-            _guard_field(plan, vendor, name, _Caught(f"{name}: {shorten(value)}", f"spec.{name}", value))
+            caught = _Caught(f"{name}: {shorten(value)}", f"spec.{name}", value)
+            _guard_field(plan, vendor, name, caught, share=share)
 
 
 def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
-    """Apply the guard to the security context of a container with a share, and to what it mounts from the node."""
-    vendor, slot = allocation.vendor, allocation.slot
+    """Apply the guard to the security context of a container with devices, and to what it mounts from the node."""
+    vendor, slot, share = allocation.vendor, allocation.slot, allocation.share
     security = slot.container.security_context
     if security is not None and "field" in vendor.guard.places:
         field = "securityContext.capabilities.add"
@@ -176,11 +178,12 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
         added = capabilities_added(security)
         # Container runtimes take them in any case, some with the kernel's prefix.
         for name in dict.fromkeys([written.upper().removeprefix("CAP_") for written in added]):
-            _guard_field(plan, vendor, "capabilities", _Caught(f"the capability {name}", field, name, slot.name))
+            caught = _Caught(f"the capability {name}", field, name, slot.name)
+            _guard_field(plan, vendor, "capabilities", caught, share=share)
         if security.proc_mount:
             mount = security.proc_mount
             caught = _Caught(f"procMount: {shorten(mount)}", "securityContext.procMount", mount, slot.name)
-            _guard_field(plan, vendor, "procMount", caught)
+            _guard_field(plan, vendor, "procMount", caught, share=share)
     if "hostPath" in vendor.guard.places and b"hostPath" in bytes(plan.pod.spec.volumes):
         _guard_host_paths(plan, allocation)
 
@@ -198,46 +201,54 @@ def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
                 continue
             path = clean_path(f"{volume.host_path.path}/{'' if mount.sub_path_expr else mount.sub_path or ''}")
             if vendor.guard.guarded(path, "hostPath"):
-                rule = vendor.guard.catch(path, None, place="hostPath")
                 shown = f"the mount of the node's {shorten(path, 100)}"
-                _guard_kept(plan, rule, _Caught(shown, f"volumeMounts[{mount.mount_path}]", path, slot.name))
+                caught = _Caught(shown, f"volumeMounts[{mount.mount_path}]", path, slot.name)
+                _guard_kept(plan, vendor, (path, None, "hostPath"), caught, share=allocation.share)
 
 
 class _Caught(NamedTuple):
-    """What the guard looks at: how messages call it, where it stands, its value, and its container."""
+    """What the guard looks at: how messages call it, where it stands, its value, its container, and an effect of its own."""
 
     shown: str
     field: str
     value: str | None
     container: str | None = None
+    effect: str | None = None
 
 
-def _guard_field(plan: Plan, vendor: Vendor, name: str, caught: _Caught) -> None:
+def _guard_field(plan: Plan, vendor: Vendor, name: str, caught: _Caught, *, share: bool) -> None:
     if vendor.guard.guarded(name, "field"):
-        _guard_kept(plan, vendor.guard.catch(name, caught.value, place="field"), caught)
+        _guard_kept(plan, vendor, (name, caught.value, "field"), caught, share=share)
 
 
-def _guard_kept(plan: Plan, rule: GuardRule | None, caught: _Caught) -> None:
+def _guard_kept(
+    plan: Plan, vendor: Vendor, looked_up: tuple[str, str | None, GuardPlace], caught: _Caught, *, share: bool
+) -> None:
     """Do what a rule for what is never removed says: deny, report or nothing."""
-    denial = f"{caught.shown} {_effect(share=True)}: remove it, or request whole devices"
-    if caught.field == "spec.runtimeClassName":
-        denial = (
-            f"{caught.shown} runs containers in a sandbox, where no library of the node limits a share: "
-            "use another class, or request whole devices"
-        )
-    if rule is not None:
-        _removes(plan, rule, caught, denial, share=True)
+    name, value, place = looked_up
+    rule = vendor.guard.catch(name, value, whole=not share, place=place)
+    if rule is None:
+        return
+    if name == "runtimeClassName":
+        hampered = "no library of the node limits a share" if share else f"the library that {vendor.system} adds fails"
+        caught = caught._replace(effect=f"runs containers in a sandbox, where {hampered}")
+        denial = f"{caught.shown} {caught.effect}: use another class"
+    else:
+        denial = f"{caught.shown} {_effect(share=share)}: remove it"
+    if share and vendor.guard.catch(name, value, whole=True, place=place) is None:
+        denial += or_whole(plan, vendor)
+    _removes(plan, rule, caught, denial, share=share)
 
 
 def _removes(plan: Plan, rule: GuardRule, caught: _Caught, denial: str, *, share: bool) -> bool:
     """Deny, report or let through what a rule catches; return whether it is to be removed, which is reported, too."""
-    shown, field, value, container = caught
+    shown, field, value, container, effect = caught
     # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
     match _action(plan, rule):
         case "deny":
             raise deny(Reason.GUARDED, denial, container=container, field=field, value=value)
         case "warn":
-            message = f"{shown} {_possible_effect(share=share)} and was kept: remove it"
+            message = f"{shown} {effect or _possible_effect(share=share)} and was kept: remove it"
             plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
         case "strip":
             _count_stripped(plan)

@@ -371,15 +371,20 @@ def defaults_for(
 
 
 def defaults_of_whole(
-    defaults: Mapping[Dimension, Default], bare: BareMeaning
+    defaults: Mapping[Dimension, Default], bare: BareMeaning, source: Vendor, *, home: bool
 ) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
-    """Return the defaults of a count alone that requests whole devices, and those of the namespace that do not apply to it."""
+    """Return the defaults of a count alone that requests whole devices, and those of the namespace that do not apply to it.
+
+    In the keys of a system that fills in memory by itself (`home`) the cores are written, too: all memory leaves them open.
+    """
     applied: dict[Dimension, Default] = {}
     if "devices" in defaults:
         applied["devices"] = defaults["devices"]
     memory = defaults.get("memory")
     if memory is not None:
         applied["memory"] = memory if memory.value == ALL else Default(ALL, bare.origin or "settings")
+        if home and "memory" in source.defaults:
+            applied["cores"] = Default(ALL, applied["memory"].origin)
     return applied, {
         dimension: default
         for dimension, default in defaults.items()

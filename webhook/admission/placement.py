@@ -18,6 +18,7 @@ import msgspec
 
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
+from webhook.admission.whole import or_whole
 from webhook.mapping.document.schema import Place, PlacedIn
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor, system_names
@@ -140,18 +141,23 @@ def place_pod(plan: Plan) -> None:
     """Place the pod by the mappings under which its containers run.
 
     Raises:
-        Denied: the containers need different places, the user's scheduler is not permitted, or a share is requested by
-            a privileged container or beside ``spec.nodeName``.
+        Denied: the containers need different places, the user's scheduler is not permitted, devices are requested by a
+            privileged container that must not have them, or beside ``spec.nodeName`` of a system that has to allocate them.
     """
     if not plan.allocations:
         return
-    shares = [allocation for allocation in plan.allocations if allocation.share]
-    for allocation in shares:
-        check_privileged(allocation)
-    if (shares or plan.templates) and plan.pod.spec.node_name:
-        _free_from_node(plan, plan.pod.spec.node_name)
+    for allocation in plan.allocations:
+        if allocation.share:
+            check_privileged(plan, allocation)
+    allocated = [allocation for allocation in plan.allocations if _by_scheduler(allocation)]
+    if (allocated or plan.templates) and plan.pod.spec.node_name:
+        _free_from_node(plan, plan.pod.spec.node_name, _systems(allocated or plan.allocations))
     places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
     _set_scheduler(plan)
+    scheduler = plan.edits.fields.get("schedulerName", plan.pod.spec.scheduler_name) or DEFAULT_SCHEDULER
+    for allocation in plan.allocations:
+        if not allocation.share and allocation.vendor.place.scheduler == scheduler:
+            check_privileged(plan, allocation)
     _set_runtime_class(plan, places)
     _set_tolerations(plan, places)
     written = {name: place.written for name, place in places.items()}
@@ -166,32 +172,46 @@ def place_pod(plan: Plan) -> None:
             _set_keys(plan, edits, where, needed)
 
 
-def check_privileged(allocation: Allocation) -> None:
-    """Deny a privileged container with a share, if its mapping says so."""
-    security = allocation.slot.container.security_context
-    if security is not None and security.privileged and allocation.vendor.document.privileged == "deny":
-        raise deny(
-            Reason.PRIVILEGED,
-            "a privileged container sees every device, so its share cannot be enforced: "
-            "drop `privileged`, or request whole devices",
-            container=allocation.slot.name,
-            field="securityContext.privileged",
-            value="true",
-        )
+def check_privileged(plan: Plan, allocation: Allocation) -> None:
+    """Deny a privileged container with devices, if its mapping says so; with whole devices only as their system does."""
+    security, vendor = allocation.slot.container.security_context, allocation.vendor
+    denied = {"deny"} if not allocation.share else {"deny", "shares"}
+    if security is None or not security.privileged or vendor.document.privileged not in denied:
+        return
+    message = "a privileged container sees every device, so its share cannot be enforced: drop `privileged`"
+    if not allocation.share:
+        message = f"{vendor.system} denies a privileged container with devices: drop `privileged`"
+    elif vendor.document.privileged == "shares":
+        message += or_whole(plan, vendor)
+    raise deny(
+        Reason.PRIVILEGED,
+        message,
+        container=allocation.slot.name,
+        field="securityContext.privileged",
+        value="true",
+    )
 
 
-def _free_from_node(plan: Plan, node: str) -> None:
+def _by_scheduler(allocation: Allocation) -> bool:
+    """Whether a scheduler chooses the devices, so that a pod that bypasses it gets none."""
+    vendor = allocation.vendor
+    if vendor.document.allocates is not None:
+        return vendor.document.allocates == "scheduler"
+    return allocation.share or vendor.place.scheduler is not None
+
+
+def _free_from_node(plan: Plan, node: str, systems: str) -> None:
     if plan.policy.settings.node_name == "deny":
         raise deny(
             Reason.NODE_NAME,
-            f"spec.nodeName {node} bypasses the scheduler, so no share can be allocated: "
+            f"spec.nodeName {node} bypasses the scheduler, so {systems} can allocate no device: "
             "select the node by nodeSelector or affinity instead",
             field="spec.nodeName",
             value=node,
         )
     plan.edits.fields["nodeName"] = None
     plan.edits.fields["affinity"] = pin_to_node(plan.pod.spec.affinity, node)
-    message = f"spec.nodeName {node} became a required node affinity, so that the scheduler allocates the share"
+    message = f"spec.nodeName {node} became a required node affinity, so that the scheduler allocates the devices"
     plan.findings.append(Finding(Reason.NODE_NAME_TO_AFFINITY, message, field="spec.nodeName", value=node))
 
 

@@ -476,12 +476,12 @@ class _Settler:
     def _settle_with(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         container, source, target = self._container, self._container.vendor, self._target
         defaults, without_key = defaults_for(source, target, namespace)
+        home = target is source
         not_whole: dict[Dimension, Default] = {}
         if self._overrides.bare.whole and container.bare:
-            defaults, not_whole = defaults_of_whole(defaults, self._overrides.bare)
+            defaults, not_whole = defaults_of_whole(defaults, self._overrides.bare, source, home=home)
         counted = perhaps_counted(container, target)
         default_count = defaults.pop("devices", None) if counted is not None else None
-        home = target is source
         reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
         settled = keep_keys(container, reading, self._overrides, self._policy) if home else self._translate(reading)
         self._report_small(settled)

@@ -309,7 +309,9 @@ class Guard(Strict):
     )
     action: Literal["deny", "strip", "warn", "allow"] = "deny"
     whole: bool = Field(
-        default=False, description="also in containers with whole devices, because it shows them the devices of others"
+        default=False,
+        description="also in containers with whole devices: it shows them the devices of others, or breaks what the system "
+        "puts beside theirs, too",
     )
     hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
     anywhere: bool = Field(
@@ -739,7 +741,16 @@ class Mapping(Strict):
         "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
         "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has",
     )
-    privileged: Literal["deny", "allow"] = "deny"
+    allocates: Literal["scheduler", "kubelet"] | None = Field(
+        None,
+        description="who chooses the devices of a pod; without it a scheduler, which `spec.nodeName` bypasses, if `place` has "
+        "one, or for shares",
+    )
+    privileged: Literal["deny", "shares", "allow"] = Field(
+        "shares",
+        description="which privileged containers are denied: `shares`, those with a share; `deny`, those with whole devices, "
+        "too, as the system itself does; `allow`, none",
+    )
     owned: list[KeyText | OwnedLabel] = Field(
         [], max_length=MANY, description="patterns of annotations and labels that only a scheduler may write"
     )

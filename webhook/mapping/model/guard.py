@@ -318,11 +318,8 @@ def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
 
 
 def _place_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
-    if rule.place in KEPT_PLACES:
-        if model.action == "strip":
-            yield Problem(f"a {rule.place} is never removed", ("action",), "write `deny`, `warn` or `allow`")
-        if model.whole:
-            yield Problem("a whole device has no limit that it lifts", ("whole",), "remove it")
+    if rule.place in KEPT_PLACES and model.action == "strip":
+        yield Problem(f"a {rule.place} is never removed", ("action",), "write `deny`, `warn` or `allow`")
     if rule.place in {"mount", "hostPath"} and (model.lifts is not None or model.unless):
         remedy = "write `unless: []`, which catches every mount" + (", or `from`" if rule.place == "mount" else "")
         yield Problem("a mount has no value", (rule.place,), remedy)
