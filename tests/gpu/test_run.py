@@ -1,0 +1,153 @@
+"""The script for a real GPU, on libraries that stand in for one: it passes with one that limits, and only with that."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.decisions.test_cases import CASES, decided, pod_in
+from tests.ways_out import WAYS_OUT
+
+from .judge import MIB, cores_failures, memory_failures, share
+from .pods import containers
+from .ways import ways
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PARTS = {"libcuda.so.1": "driver.c", "libnvidia-ml.so.1": "nvml.c", "libvgpu.so": "library.c"}
+ESCAPES = {"an empty environment", "the driver by its path"}
+
+Run = Callable[..., tuple[int, list[Any]]]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what stands in."""
+    folder = tmp_path_factory.mktemp("libraries")
+    for name, source in PARTS.items():
+        command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{name}"]
+        subprocess.run([*command, str(HERE / "stand_ins" / source), "-o", str(folder / name)], check=True)
+    command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libvgpu.so", str(ROOT / "tests/node/containers/own.c")]
+    (folder / "none").mkdir()
+    subprocess.run([*command, "-o", str(folder / "none" / "libvgpu.so")], check=True)
+    return folder
+
+
+@pytest.fixture
+def run(libraries: Path, tmp_path: Path) -> Run:
+    """Run the script with a library, and return its exit status and its rows."""
+
+    def once(shim: str, **more: str) -> tuple[int, list[Any]]:
+        environment = {
+            **os.environ,
+            "SHIM": str(libraries / shim),
+            "LD_LIBRARY_PATH": str(libraries),
+            "PYTHONPATH": f"{ROOT}:{HERE / 'stand_ins'}",
+            "PYTHON": sys.executable,
+            **more,
+        }
+        done = subprocess.run([HERE / "run", tmp_path], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode in {0, 1}, done.stderr
+        return done.returncode, json.loads((tmp_path / "result.json").read_text())["rows"]
+
+    return once
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", [{}, {"WITHOUT_MOUNTS": "1"}], ids=["mounted", "by variables alone"])
+def test_all_cases_pass(run: Run, more: dict[str, str]) -> None:
+    """With a library that limits every row is as promised; of the ways out, those that nobody closes lead out."""
+    code, rows = run("libvgpu.so", **more)
+    assert [each for each in rows if each["failures"]] == []
+    assert code == 0
+    kinds = [each["kind"] for each in rows]
+    titles = {each.title for each in containers()}
+    assert {each["name"] for each in rows if each["kind"] == "torch"} == titles
+    assert {each["name"] for each in rows if each["kind"] == "memory"} == {*titles, "without the library"}
+    assert kinds.count("cores") == 7
+    asserted = {each["name"] for each in rows if each["kind"] == "way" and each["ok"]}
+    assert len(asserted) >= 9
+    recorded = {each["name"] for each in rows if each["kind"] == "way" and each["ok"] is None}
+    assert recorded - ESCAPES == {each.variable for each in ways(Path("/"), "")} - asserted
+    assert recorded >= ESCAPES
+
+
+@pytest.mark.long
+def test_without_limits_nothing_passes(run: Run) -> None:
+    """With a library that limits nothing every row of a container fails, and the script says so at its end."""
+    code, rows = run("none/libvgpu.so")
+    assert code == 1
+    passed = {each["name"] for each in rows if each["ok"]}
+    assert passed == {"without the library"}
+
+
+@pytest.mark.long
+def test_a_step_that_breaks_is_a_failure(run: Run) -> None:
+    """What has no time left is no success."""
+    code, rows = run("libvgpu.so", BUDGET="1", STEPS="memory")
+    assert code == 1
+    assert "no time left" in {failure for each in rows for failure in each["failures"]}
+
+
+def test_what_was_promised_is_what_is_stored() -> None:
+    """Counted by hand, and written by the webhook: the same amounts, for ten pods of eight vendors or more."""
+    assert len({each.case for each in containers()}) == 10
+    assert len({each.vendor for each in containers()}) >= 8
+    for each in containers():
+        assert each.environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{each.memory}m", each.title
+        cores = None if each.cores is None else str(each.cores)
+        assert each.environment.get("CUDA_DEVICE_SM_LIMIT_0") == cores, each.title
+        assert {mount.path for mount in each.mounts if mount.state is None} == {"/usr/local/vgpu-shim"}
+
+
+def test_ways_are_closed() -> None:
+    """In `env` each is denied, or stays behind the shim's own; from `envFrom` it gives way if the row says so."""
+    container = containers()[0]
+    folder = CASES / container.case
+    tried = ways(Path("/opt/own"), "/usr/lib/libcuda.so.1")
+    for way in tried:
+        pod = json.loads(pod_in(folder))
+        pod["spec"]["containers"][0]["env"] = [{"name": way.variable, "value": way.value}]
+        decision = decided(pod, folder)
+        assert (decision.denial is None) == (way.variable == "LD_PRELOAD"), way.variable
+        assert way.under == (way.variable in container.environment), way.variable
+        assert way.closed(container.environment).items() >= container.environment.items()
+    names = {name for each in WAYS_OUT.values() for name in (one["name"] for one in each.container.get("env", []))}
+    assert names - {each.variable for each in tried} == {"NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
+
+
+@pytest.mark.parametrize(
+    "changed, failure",
+    [
+        ({}, None),
+        ({"total": 3001 * MIB}, None),
+        ({"total": 3002 * MIB}, "total is 3002.0 MiB"),
+        ({"device": 81920 * MIB}, "device is 81920.0 MiB"),
+        ({"below": False}, "2700 MiB of 3000 free refused"),
+        ({"beside": True}, "more than is free granted"),
+        ({"beyond": True}, "more than promised granted"),
+        ({"error": "cuInit: 100"}, "cuInit: 100"),
+    ],
+)
+def test_memory_is_judged(changed: dict[str, Any], failure: str | None) -> None:
+    """Each reading by itself."""
+    total = 3000 * MIB
+    granted = {"below": True, "beside": False, "beyond": False}
+    seen = {"total": total, "device": total, "free": total, "asked": 2700 * MIB, **granted}
+    assert memory_failures(3000, {**seen, **changed}) == (() if failure is None else (failure,))
+
+
+def test_cores_are_judged() -> None:
+    """A share of time is that of the launches without a limit; ten points more or less are as promised."""
+    alone = {"launches": 1000, "seconds": 2.0}
+    percent = share({"launches": 3000, "seconds": 20.0}, alone)
+    assert percent == 30
+    assert cores_failures(40, percent, {}) == ()
+    assert cores_failures(41, percent, {}) == ("30 % of the time",)
+    assert share({"error": "ended"}, alone) is None
+    assert cores_failures(30, None, {"error": "ended"}) == ("ended",)
