@@ -197,7 +197,8 @@ def test_the_table_fits_the_terminal(width: int) -> None:
         for key in vendor.keys.values()
         for template in key.spellings
     )
-    assert set(document.split()) <= set(" ".join(table).split())
+    # What is longer than its column is continued on the next line.
+    assert {name for name in document.split() if len(name) < width - 25} <= set(" ".join(table).split())
 
 
 def test_narrow_columns() -> None:

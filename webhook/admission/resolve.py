@@ -22,7 +22,7 @@ from webhook.mapping.requests.templates import MAX_REQUESTS
 from webhook.mapping.requests.values import KeyValue, fewer
 from webhook.quantity import Number, QuantityError, exact_text, parse_quantity, simplest
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import Dimension
+from webhook.request import UNLIMITED, Dimension
 
 
 class PodResult(msgspec.Struct, frozen=True):
@@ -68,6 +68,8 @@ def merge(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) ->
     """
     findings = [finding for container in settled for finding in container.findings]
     findings += [each.finding for each in left if each.finding is not None]
+    for container in settled:
+        findings.extend(_not_kept(container, keys))
     if len(settled) > 1:
         findings.extend(_single_device_lost(settled))
     labels: dict[str, str | None] = {}
@@ -75,6 +77,37 @@ def merge(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) ->
     if any([container.keys or container.translated for container in settled]):
         _merge_pod_keys(settled, keys, labels, annotations)
     return PodResult(tuple(settled), labels, annotations, tuple(findings), left)
+
+
+def _not_kept(container: Settled, keys: PodKeys) -> Iterator[Finding]:
+    """Report that the vendor which serves a container does not keep it to its request, or the request for it."""
+    vendor, requested = container.target, container.requested
+    unlimited = vendor.document.unlimited
+    request = container.request
+    enforced = requested.copy is not None and requested.copy.vendor.document.unlimited is None
+    if (
+        unlimited is not None
+        and not enforced
+        and not request.whole
+        and (request.memory, request.cores) != (UNLIMITED, UNLIMITED)
+    ):
+        why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
+        if not any(_has_text(vendor, name, text, keys) for name, text in unless.items()):
+            yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
+    if requested.keys.init and vendor.document.init_containers == "ignored":
+        message = f"{vendor.system} serves no init containers: this one may get no device, or one without limits"
+        yield Finding(Reason.LIMIT_NOT_KEPT, message, requested.name)
+    elif requested.keys.sidecar and vendor.document.native_sidecars == "freed":
+        message = f"{vendor.system} counts a native sidecar as an init container that ends: others may get its devices"
+        yield Finding(Reason.LIMIT_NOT_KEPT, f"{message} while it runs", requested.name)
+
+
+def _has_text(vendor: Vendor, key_name: str, text: str, keys: PodKeys) -> bool:
+    """Whether the pod has a text in a key, or gets it from the vendor's mapping."""
+    key = vendor.keys[key_name]
+    present = {"label": keys.labels, "annotation": keys.annotations, "nodeSelector": keys.node_selector}[key.place]
+    pairs = {*present, *vendor.place.written[key.place].items()}
+    return any((template.text, text) in pairs for template in key.spellings)
 
 
 def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:

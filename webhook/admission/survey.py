@@ -62,6 +62,7 @@ class ContainerKeys(Struct, frozen=True):
     Attributes:
         name: the container's name.
         init: it runs before the others, or beside them as a native sidecar.
+        sidecar: it is a native sidecar.
         resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
         perhaps: unknown names that may be the cluster's own names of a key.
         claimed: its claim, if that is one of ours.
@@ -72,6 +73,7 @@ class ContainerKeys(Struct, frozen=True):
     resources: tuple[tuple[str, str | None, str | None], ...]
     perhaps: tuple[str, ...]
     claimed: "Claimed | None" = None
+    sidecar: bool = False
 
 
 class Claimed(NamedTuple):
@@ -191,7 +193,9 @@ def _container_keys(
                     perhaps = tuple(
                         name for name in unknown if any(names.fullmatch(name) for names in policy.other_names)
                     )
-        containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
+        init = slot.kind == "initContainers"
+        sidecar = init and bytes(slot.container.restart_policy) == b'"Always"'
+        containers.append(ContainerKeys(slot.name, init, resources, perhaps, sidecar=sidecar))
     return tuple(containers), keys_left
 
 

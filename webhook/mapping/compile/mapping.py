@@ -76,6 +76,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
             problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
+    _check_unlimited(document, keys, problems)
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
@@ -112,6 +113,14 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         claim=document.claim,
         overridden=overridden,
     )
+
+
+def _check_unlimited(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Check that what tells pods with limits is a text that is read."""
+    for name in document.unlimited.unless if isinstance(document.unlimited, schema.Unlimited) else ():
+        if name not in keys or keys[name].kind != "text" or keys[name].of_container:
+            hint = "write a label or annotation with `is: text`"
+            problems.add(("unlimited", "unless", name), f"no text of the pod is called {name!r}", hint)
 
 
 def _placed(place: schema.Place) -> Iterator[str]:

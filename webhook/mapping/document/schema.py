@@ -507,6 +507,15 @@ class Form(Strict):
     write: bool = True
 
 
+class Unlimited(Strict):
+    """Why the vendor limits no share to what it requests, and the pods whose shares it does limit."""
+
+    why: Long = Field(description="a sentence about that for the warning")
+    unless: dict[Short, Long] = Field(
+        {}, max_length=FEW, description="text key → the text in the pod, or in `place`, with which shares are limited"
+    )
+
+
 class Defaults(Strict):
     """The values for missing dimensions of a request; 0 for none."""
 
@@ -698,6 +707,13 @@ class Mapping(Strict):
     one_device: bool = Field(default=False, description="all containers of a pod use the same device")
     init_containers: Literal["served", "ignored", "denied"] = Field(
         "served", description="ignored: requests of init containers are never written; denied: nor read"
+    )
+    native_sidecars: Literal["served", "freed"] = Field(
+        "served",
+        description="freed: counted as an init container that ends: others may be given its devices while it runs",
+    )
+    unlimited: Long | Unlimited | None = Field(
+        None, description="the vendor limits no share to what it requests: a sentence about that for the warning"
     )
     copies: Name | None = Field(
         None,
