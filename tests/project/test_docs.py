@@ -271,7 +271,8 @@ def test_commands_are_found() -> None:
 @pytest.mark.parametrize("block", YAML, ids=str)
 def test_yaml_is_valid(block: Block) -> None:
     """Every YAML block is a mapping, settings, an expectation, a pipeline or an object that can be used as it is."""
-    (data,) = yaml.safe_load_all(block.text)
+    data, *others = yaml.safe_load_all(block.text)
+    assert not others or "extends" in data
     if "vendor" in data or "extends" in data:
         build_policy(parse(block.text, str(block)))
     elif data.get("kind") == "Pod":
