@@ -105,8 +105,8 @@ def _not_kept(container: Settled, keys: PodKeys) -> Iterator[Finding]:
 def _has_text(vendor: Vendor, key_name: str, text: str, keys: PodKeys) -> bool:
     """Whether the pod has a text in a key, or gets it from the vendor's mapping."""
     key = vendor.keys[key_name]
-    present = {"label": keys.labels, "annotation": keys.annotations, "nodeSelector": keys.node_selector}[key.place]
-    pairs = {*present, *vendor.place.written[key.place].items()}
+    written = (each for place, each in vendor.place.written.items() if place == key.place)
+    pairs = {*keys.labels, *keys.annotations, *keys.node_selector, *(pair for each in written for pair in each.items())}
     return any((template.text, text) in pairs for template in key.spellings)
 
 
