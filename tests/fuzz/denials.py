@@ -352,12 +352,9 @@ def _on_a_node(trial: Trial, denial: Denial) -> bool:
 
 
 def _privileged(trial: Trial, denial: Denial) -> bool:
-    """A privileged container with a share; under HAMi, whose webhook denies that, with anything."""
-    hami = {read.name for read in _requesting(trial) if target_of(trial, read.vendor or "") in HAMI}
-    concerned = hami | {read.name for read in _shares(trial)}
-    return any(
-        is_privileged(container) and container["name"] in concerned for container in all_containers(trial.case.pod)
-    )
+    """A privileged container, whichever, in a pod with a share; under HAMi, whose webhook denies that, with anything."""
+    concerned = bool(_shares(trial)) or bool(_targets(trial) & HAMI)
+    return concerned and any(map(is_privileged, all_containers(trial.case.pod)))
 
 
 def _unmet(trial: Trial, denial: Denial) -> bool:

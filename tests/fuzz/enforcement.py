@@ -10,7 +10,7 @@ from tests.fuzz.amounts import LIBRARY, NVIDIA, stays_plain, target_of
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
-from tests.fuzz.trial import Finding, Trial
+from tests.fuzz.trial import Finding, Trial, all_containers
 
 Json = dict[str, Any]
 
@@ -123,7 +123,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
             if not stays_plain(trial, was) and not was.left and target_of(trial, was.vendor or "") == read.vendor:
-                yield from _beside_devices(trial, after, read.vendor)
+                yield from _beside_devices(trial, after, read.vendor, whole=got.whole)
             yield from _covered(trial, after, read.vendor or "", whole=got.whole)
             if not got.whole:
                 yield from _switched_off(trial, read.vendor or "", was.vendor or "", got)
@@ -256,14 +256,15 @@ def _out_of_isolation(spec: Json, container: Json, vendor: str, *, whole: bool) 
         yield Finding("6 no share in a sandbox", f"{container['name']}: {spec['runtimeClassName']}", vendor)
 
 
-def _beside_devices(trial: Trial, container: Json, vendor: str) -> Iterator[Finding]:
+def _beside_devices(trial: Trial, container: Json, vendor: str, *, whole: bool) -> Iterator[Finding]:
     """Devices, whole ones too, beside what their system denies, or in which they are not given or cannot be used."""
     spec = trial.stored["spec"]
     if spec.get("nodeName") and vendor not in BY_KUBELET:
         yield Finding("6 nobody bypasses who allocates", f"{container['name']}: {spec['nodeName']}", vendor)
-    scheduled = spec.get("schedulerName") == "hami-scheduler" and "privileged: allow" not in trial.setup.mappings
-    if vendor in HAMI and scheduled and is_privileged(container):
-        yield Finding("6 nothing that HAMi's webhook denies", container["name"], vendor)
+    denied = not whole or (vendor in HAMI and spec.get("schedulerName") == "hami-scheduler")
+    permitted = "privileged: allow" in trial.setup.mappings
+    if denied and not permitted and any(map(is_privileged, all_containers(trial.stored))):
+        yield Finding("6 no container sees all devices beside a share", container["name"], vendor)
     # Their plugins mount the library beside whole devices, too.
     preloaded = vendor in {"nvidia", "volcano", "vgpu-manager"} and "guard:" not in trial.setup.mappings
     if preloaded and sandboxed(spec):

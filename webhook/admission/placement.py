@@ -173,23 +173,26 @@ def place_pod(plan: Plan) -> None:
 
 
 def check_privileged(plan: Plan, allocation: Allocation) -> None:
-    """Deny a privileged container with devices, if its mapping says so; with whole devices only as their system does."""
-    security, vendor = allocation.slot.container.security_context, allocation.vendor
+    """Deny any privileged container beside devices, if their mapping says so: it sees those of all containers.
+
+    Beside whole devices only as their own system does.
+    """
+    vendor, served = allocation.vendor, allocation.slot
     denied = {"deny"} if not allocation.share else {"deny", "shares"}
-    if security is None or not security.privileged or vendor.document.privileged not in denied:
+    if vendor.document.privileged not in denied:
         return
-    message = "a privileged container sees every device, so its share cannot be enforced: drop `privileged`"
-    if not allocation.share:
-        message = f"{vendor.system} denies a privileged container with devices: drop `privileged`"
-    elif vendor.document.privileged == "shares":
-        message += or_whole(plan, vendor)
-    raise deny(
-        Reason.PRIVILEGED,
-        message,
-        container=allocation.slot.name,
-        field="securityContext.privileged",
-        value="true",
-    )
+    for slot in plan.slots:
+        security = slot.container.security_context
+        if security is None or not security.privileged:
+            continue
+        whose = "its share" if slot.path == served.path else f"the share of container {served.name}"
+        message = f"a privileged container sees every device, so {whose} cannot be enforced: drop `privileged`"
+        if not allocation.share:
+            message = f"{vendor.system} denies pods with devices and a privileged container: drop `privileged`"
+        elif vendor.document.privileged == "shares":
+            message += or_whole(plan, vendor)
+        field = "securityContext.privileged"
+        raise deny(Reason.PRIVILEGED, message, container=slot.name, field=field, value="true")
 
 
 def _by_scheduler(allocation: Allocation) -> bool:

@@ -764,8 +764,8 @@ class Mapping(Strict):
     )
     privileged: Literal["deny", "shares", "allow"] = Field(
         "shares",
-        description="which privileged containers are denied: `shares`, those with a share; `deny`, those with whole devices, "
-        "too, as the system itself does; `allow`, none",
+        description="which pods with a privileged container are denied: `shares`, those with a share; `deny`, those with "
+        "whole devices, too, as the system itself does; `allow`, none",
     )
     owned: list[KeyText | OwnedLabel] = Field(
         [], max_length=MANY, description="patterns of annotations and labels that only a scheduler may write"
