@@ -85,6 +85,7 @@ WAYS_OUT: Final = {
         _env("GLIBC_TUNABLES", "glibc.rtld.enable_secure=1")
     ),
     "a mount over `/etc/ld.so.preload`": _mount("/etc/ld.so.preload"),
+    "a mount over `/overrideEnv`, whose variables HAMi-core takes": _mount("/overrideEnv"),
     "a mount over the shim": _mount("/usr/local/vgpu-shim"),
     "a file of the termination message, or a block device, over either": WayOut(
         {"terminationMessagePath": "/usr/local/vgpu-shim/libvgpu.so"}

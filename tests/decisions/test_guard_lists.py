@@ -32,6 +32,7 @@ SHARES: Mapping[str, dict[str, str]] = {
     "nvfractions": {"nvidia.com/container.main.gpu-memory.limit": "3Gi"},
     "tensor-fusion": {"tensor-fusion.ai/vram-limit": "3Gi", "tensor-fusion.ai/inject-container": "main"},
     "gpushare": {"aliyun.com/gpu-mem": "3"},
+    "mps": {"nvidia.com/gpu.shared": "1"},
     "amd": {"amd.com/gpu": "1", "amd.com/gpumem": "3k"},
     "ascend": {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"},
     "cambricon": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vcore": "30"},
@@ -42,6 +43,11 @@ SHARES: Mapping[str, dict[str, str]] = {
     "kunlun": {"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "24576"},
     "neuron": {"aws.amazon.com/neuroncore": "1"},
 }
+OWNERS: Mapping[str, str] = {
+    "gpushare": "owners: {aliyun.com/gpu-mem: gpushare}\n",
+    "mps": "owners: {nvidia.com/gpu.shared: mps}\n",
+}
+"""Settings by which a vendor reads a name that another one owns."""
 BY_ANNOTATIONS = {"kai", "nvfractions", "tensor-fusion"}
 """Vendors whose requests stand in the pod's annotations."""
 WHOLE: Mapping[str, dict[str, str]] = {
@@ -112,7 +118,7 @@ def denied_by(vendor: str, place: GuardPlace, *, whole: bool) -> Iterator[tuple[
 @each_of("vendor", SHARES)
 def test_what_lifts_is_denied(vendor: str) -> None:
     """Whatever a list or a mapping has, under every vendor with it: by its value and by a reference."""
-    under = policy("owners: {aliyun.com/gpu-mem: gpushare}\n" if vendor == "gpushare" else "")
+    under = policy(OWNERS.get(vendor, ""))
     assert decided(sent_for(vendor, SHARES[vendor]), under).allowed
     for _, name, value in denied_by(vendor, "env", whole=False):
         for written in (value, "$(OTHER)"):
@@ -122,9 +128,10 @@ def test_what_lifts_is_denied(vendor: str) -> None:
             assert name in denial.message
 
 
-@each_of("vendor", [vendor for vendor in SHARES if vendor != "gpushare"])
-def test_no_mount_covers_what_the_plugin_mounts(vendor: str) -> None:
+@each_of("vendor", SHARES)
+def test_no_mount_covers_what_the_library_reads(vendor: str) -> None:
     """However the path is written; not beside it, and not in a container that requests nothing."""
+    under = policy(OWNERS.get(vendor, ""))
 
     def sent(path: str, index: int, kind: str) -> dict[str, Any]:
         made = sent_for(vendor, SHARES[vendor])
@@ -138,14 +145,14 @@ def test_no_mount_covers_what_the_plugin_mounts(vendor: str) -> None:
             parent, _, name = path.rpartition("/")
             ways = (path, path + "/", path[1:], f"{parent}//{name}", f"{parent}/./{name}", f"{parent}/x/../{name}/.")
             for spelled in (*ways, *(f"{way}{path}" for way in ROUNDABOUT)):
-                denial = decided(sent(spelled, 0, kind), policy()).denial
+                denial = decided(sent(spelled, 0, kind), under).denial
                 assert denial is not None, spelled
                 assert denial.reason is Reason.GUARDED
                 assert path in denial.message
-                assert rule.document.whole or decided(sent(spelled, 1, kind), policy()).allowed
-            assert decided(sent(f"/x{path}", 0, kind), policy()).allowed
+                assert rule.document.whole or decided(sent(spelled, 1, kind), under).allowed
+            assert decided(sent(f"/x{path}", 0, kind), under).allowed
         for other in ("/etc", "/usr/local", "/tmp"):
-            assert decided(sent(other, 0, kind), policy()).allowed, other
+            assert decided(sent(other, 0, kind), under).allowed, other
 
 
 @each_of("vendor", WHOLE)
