@@ -1,8 +1,5 @@
 """The release removed, with its replicas alive or dead: nothing is left of it, and no pod is held back."""
 
-import re
-import shlex
-import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +9,8 @@ import pytest
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
-from tests.deploy.charts import RELEASE, ROOT
+from tests.deploy.break_glass import break_glass
+from tests.deploy.charts import RELEASE
 
 from .load import delete_pods, load
 from .namespaces import ADDRESS
@@ -126,7 +124,8 @@ def test_uninstalled_with_every_process_dead_by_url(dead_by_url: Release) -> Non
 def test_nobody_serves(dead: Release) -> None:
     """Whom that never holds back: pods without a GPU, the cluster's and its own, though their namespaces have opted in.
 
-    The one line of the documentation lets the others through at once. When the node comes back, so do the replicas.
+    The documentation's way lets the others through at once. When the node comes back, so do the replicas, and with the same
+    release again also what they serve.
     """
     client = dead.plane.client
     for name in (NAMESPACE, "kube-system"):
@@ -141,25 +140,14 @@ def test_nobody_serves(dead: Release) -> None:
             client.delete("v1", "pods", name, NAMESPACE).accepted()
         dead.plane.wait_until(lambda: len(dead.replicas()) == 2, "pods of the Deployment")
         assert dead.create(TEAM).status == 500
-        break_glass(dead)
+        break_glass(dead.plane)
         dead.plane.wait_until(lambda: dead.create(TEAM).status == 201, "pods created again")
         dead.plane.start_node()
         dead.settled()
         assert old.isdisjoint(dead.ready())
+        dead.run("upgrade", "--reset-then-reuse-values")
         dead.serving(TEAM)
     finally:
         gone = {"metadata": {"labels": dict.fromkeys(OPTED_IN)}}
         for name in (NAMESPACE, "kube-system"):
             client.patch("v1", "namespaces", name, gone).accepted()
-
-
-def break_glass(release: Release) -> None:
-    """Run what the documentation says."""
-    section = (ROOT / "docs" / "install.md").read_text().partition("## Break-glass")[2]
-    line = re.search(r"^(kubectl delete .*)$", section, re.MULTILINE)
-    assert line is not None
-    kubectl, *arguments = shlex.split(line[1])
-    program = str(release.plane.binaries.path(kubectl))
-    command = [program, "--kubeconfig", str(release.plane.kubeconfig), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
