@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.misspelled import PREFIX
@@ -11,8 +12,8 @@ from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import ALL, GIB, MOST_DEVICES, Amount, Amounts, Denied, Meaning, at_least, percent
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
-from tests.fuzz.oracle.reading import Read, read_with
-from tests.fuzz.oracle.several import OPEN_SUM
+from tests.fuzz.oracle.reading import Read, asks, read_with
+from tests.fuzz.oracle.several import EXCLUDES, OPEN_SUM
 from tests.fuzz.status import status_findings
 from tests.fuzz.trial import Finding, Trial, all_containers
 
@@ -24,6 +25,7 @@ NVIDIA = frozenset(
     }
 )
 """The vendors of NVIDIA's hardware."""
+Json = dict[str, Any]
 LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 """Where the shim stands in a container."""
 READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
@@ -41,7 +43,7 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
     """Everything that is wrong with what the containers get."""
     if trial.skipped or trial.decision.reason.code == "VGW010" or not trial.enforced:
         return
-    if not any(read.vendor for read in trial.before):
+    if all(read.idle or not read.vendor for read in trial.before):
         if trial.decision.patch_json:
             yield Finding("who asks for nothing is left alone", trial.decision.patch_json.decode())
         return
@@ -49,6 +51,7 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
         yield from _denied(trial)
         return
     yield from _together(trial)
+    yield from _excluded(trial)
     if not any(read.unsure for read in trial.before):
         yield from _each(trial)
 
@@ -60,6 +63,19 @@ def _together(trial: Trial) -> Iterator[Finding]:
         shared = [pair for pair in pairs if pair[at] == "tensor-fusion"]
         if len(shared) > 1 and any(pair[1 - at] not in {"tensor-fusion", None} for pair in shared):
             yield Finding("5 one request for all stays one", what, "tensor-fusion")
+
+
+def _excluded(trial: Trial) -> Iterator[Finding]:
+    """No pod keeps a name with which the system of its shares takes none."""
+    for vendor in {read.vendor for read in trial.after if read.vendor in EXCLUDES and read.meaning is not None}:
+        for name in excluded(vendor or "", trial.stored):
+            yield Finding("what a system does not take is denied", name, vendor or "")
+
+
+def excluded(vendor: str, pod: Json) -> list[str]:
+    """The names in a pod with which a vendor's system takes none."""
+    asked = [each.get("resources") or {} for each in all_containers(pod)]
+    return [name for name in EXCLUDES.get(vendor, ()) for resources in asked if asks(resources, name)]
 
 
 def _each(trial: Trial) -> Iterator[Finding]:
@@ -225,10 +241,11 @@ def _kept_elsewhere(trial: Trial, read: Read) -> bool:
 
 
 def _names(trial: Trial, read: Read) -> list[str]:
-    """The names of known keys among the resources of a container, those of 0, too."""
+    """The names of known keys among the resources of a container, without those of 0."""
     container = next(each for each in all_containers(trial.case.pod) if each["name"] == read.name)
     resources = container.get("resources") or {}
-    return [name for side in ("limits", "requests") for name in resources.get(side) or {} if name_of(name) is not None]
+    names = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return [name for name in names if name_of(name) is not None and asks(resources, name)]
 
 
 def completed(trial: Trial, before: Read) -> list[Amounts] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tests.fuzz.amounts import NVIDIA, READING, counts_alone, possible, target_of, whole_counts
+from tests.fuzz.amounts import NVIDIA, READING, counts_alone, excluded, possible, target_of, whole_counts
 from tests.fuzz.enforcement import (
     BY_KUBELET,
     HAMI,
@@ -144,6 +144,11 @@ def _unreported(trial: Trial, denial: Denial) -> bool:
     """A resource that no node reports, in a request that stays in these keys."""
     percent = {"volcano": "volcano.sh/vgpu-memory-percentage", "amd": "amd.com/gpumem-percentage"}
     return any(name in _names(trial) and target_of(trial, vendor) == vendor for vendor, name in percent.items())
+
+
+def _one_container(trial: Trial, denial: Denial) -> bool | None:
+    """A pod that its vendor rejects for its containers, or its target for the names that it keeps."""
+    return any(excluded(target, trial.case.pod) for target in _targets(trial)) or _reading(trial, denial)
 
 
 def _absent_container(trial: Trial, denial: Denial) -> bool:
@@ -427,6 +432,7 @@ JUDGES: Mapping[str, Judge] = {
     "VGW316": _reading,
     "VGW317": _absent_container,
     "VGW318": _too_many,
+    "VGW320": _one_container,
     "VGW324": _claimed,
     "VGW325": _unreported,
     "VGW330": _keyless,

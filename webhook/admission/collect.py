@@ -14,7 +14,7 @@ from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
 from webhook.mapping.requests.denials import no_whole_number
-from webhook.mapping.requests.values import KeyValue, form_of
+from webhook.mapping.requests.values import KeyValue, bound_in, form_of
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import MAX_DEVICES
@@ -34,12 +34,14 @@ class ContainerRequest(msgspec.Struct):
         keys: the container's keys.
         vendor: the vendor of the keys.
         key_values: the keys that are set, by name.
-        zero: the keys with value 0, which count as unset.
+        zero: the keys with value 0 that count as unset.
+        other_zeros: 0 under further spellings of keys.
         promoted: resource names that are in requests only.
         findings: warnings from collecting.
         other_spellings: further spellings of keys in `key_values`, with any number.
         unequal_twins: pairs of a key and its twin with different amounts, the lower one first; `key_values` has that one,
             which is guaranteed.
+        beside: by vendor, the container as it requests in other vendors' keys; empty once it is known which of them request.
         copy: the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside
             these, so that the container is left unchanged.
     """
@@ -49,10 +51,12 @@ class ContainerRequest(msgspec.Struct):
     vendor: Vendor
     key_values: dict[str, KeyValue] = {}
     zero: dict[str, KeyValue] = {}
+    other_zeros: list[KeyValue] = []
     promoted: list[str] = []
     findings: list[Finding] = []
     other_spellings: list[KeyValue] = []
     unequal_twins: list[tuple[KeyValue, KeyValue]] = []
+    beside: "dict[str, ContainerRequest]" = {}
     copy: "ContainerRequest | None" = None
 
     @property
@@ -66,21 +70,26 @@ class ContainerRequest(msgspec.Struct):
         return {**self.key_values, **self.zero} if self.zero else self.key_values
 
     @property
+    def has_number(self) -> bool:
+        """Whether any key of its own has another number than 0."""
+        return any(entry.number and self.vendor.keys[name].of_container for name, entry in self.key_values.items())
+
+    @property
     def bare(self) -> bool:
         """Whether it specifies a number of devices, and neither memory nor cores."""
         return {dimension for name in self.key_values for dimension in self.vendor.keys[name].dimensions} == {"devices"}
 
     @property
     def plain(self) -> bool:
-        """Whether all of its keys are resource names that the maker's own device plugin serves as whole devices."""
-        entries, keys = self.all_key_values.values(), self.vendor.keys
+        """Whether all of its amounts are of resource names that the maker's own device plugin serves as whole devices."""
+        entries, keys = self.key_values.values(), self.vendor.keys
         return self.copy is None and all(
             any(template.render(dict(entry.binding)) == entry.key for template in keys[entry.key_name].plain)
             for entry in entries
         )
 
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
-        """Add a key of `vendor`; 0 counts as unset, unless the vendor does not accept it.
+        """Add a key of `vendor`; what 0 means is known only when all of them are added.
 
         Args:
             owner: which of the vendor's keys it is.
@@ -99,20 +108,63 @@ class ContainerRequest(msgspec.Struct):
             return  # one of several node selector keys is enough
         if not 0 <= number <= MAX_DEVICES or type(number) is not int:
             self._check_number(entry, key)
-        if present is not None:
-            if key.twin is None and present.key != entry.key:
-                self.other_spellings.append(entry)
-            elif present.text != entry.text and present.number != entry.number:
+        if present is None:
+            (self.zero if number == 0 and key.zero is not None else self.key_values)[entry.key_name] = entry
+        else:
+            self._add_again(key, present, entry)
+
+    def _add_again(self, key: Key, present: KeyValue, entry: KeyValue) -> None:
+        """Add a key that is there already: in its twin, or under another spelling, of which those that are 0 do not count."""
+        if key.twin is not None:
+            if present.text != entry.text and present.number != entry.number:
                 self._add_unequal_twin(present, entry)
-            return
-        if number == 0 and key.kind == "amount":
-            if key.values is not None and 0 not in key.values:
-                per = " per device" if key.total else ""
-                message = f"{entry} is not allowed: {self.vendor.name} accepts {key.values}{per}"
-                raise self.deny(Reason.NOT_LEGAL, message, entry, instead_of(name, key.values.ceil(0)))
-            self.zero[entry.key_name] = entry
-            return
-        self.key_values[entry.key_name] = entry
+        elif entry.number == 0 and key.zero is not None:
+            self.other_zeros.append(entry)
+        elif entry.key_name in self.key_values:
+            self.other_spellings.append(entry)
+        else:
+            self.other_zeros.append(self.zero.pop(entry.key_name))
+            self.key_values[entry.key_name] = entry
+
+    def requests_devices(self) -> bool:
+        """Return whether it requests any device; if it does, what 0 means is settled.
+
+        Amounts of 0 request nothing: then no key is looked at.
+
+        Raises:
+            Denied: it requests a share of no device.
+        """
+        keys = self.vendor.keys
+        requests = [name for name in self.key_values if self.vendor.annotation_keys or keys[name].makes_request]
+        if not self.zero:
+            return bool(requests)
+        amounts = [entry for entry in self.key_values.values() if keys[entry.key_name].kind == "amount"]
+        if not amounts:
+            return bool(requests) and self._requests_without_amounts()
+        none = next((entry for name, entry in self.zero.items() if keys[name].zero == "none"), None)
+        if none is not None and not any("devices" in keys[entry.key_name].dimensions for entry in amounts):
+            message = f"{none} requests no device, {amounts[0]} a share of one: write 1 or more, or remove both"
+            raise self.deny(Reason.ZERO_DEVICES, message, none, instead_of(none.key, 1))
+        if requests:
+            self._settle_zeros()
+        return bool(requests)
+
+    def _requests_without_amounts(self) -> bool:
+        """Whether what is beside amounts of 0 is a request by itself: another number, or texts that make a form."""
+        if any(self.vendor.keys[name].kind == "other" and entry.number for name, entry in self.key_values.items()):
+            return True
+        form = form_of(self.vendor, self.key_values)
+        return form is not None and form.reads
+
+    def _settle_zeros(self) -> None:
+        """Keep those of the names that the request is in; of these, a 0 that the vendor reads as a number is one."""
+        bound = bound_in(self.key_values)
+        zeros, self.zero = [*self.zero.values(), *self.other_zeros], {}
+        for entry in zeros:
+            if all(bound.get(name, value) == value for name, value in entry.binding):
+                into = self.key_values if self.vendor.keys[entry.key_name].zero == "number" else self.zero
+                if entry.key_name not in self.key_values:
+                    into.setdefault(entry.key_name, entry)
 
     def _add_unequal_twin(self, present: KeyValue, entry: KeyValue) -> None:
         """Read the lower of two amounts, which the vendor guarantees; a request that stays in its keys keeps both."""
@@ -165,9 +217,7 @@ ContainerRequests: TypeAlias = dict[int, ContainerRequest]
 """The requesting containers of a pod, by position."""
 
 
-def container_in(
-    containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor, name: str
-) -> ContainerRequest:
+def container_in(containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor) -> ContainerRequest:
     """Return a container as it requests in the keys of a vendor; create it if it has no key of that vendor yet.
 
     Args:
@@ -175,25 +225,42 @@ def container_in(
         position: the container's index in `PodKeys.containers`.
         keys: the container's keys.
         vendor: the vendor of the key that is about to be added.
-        name: that key as it is in the pod, for messages.
-
-    Raises:
-        Denied: it requests in the keys of another vendor, and the two may not be side by side.
     """
     container = containers.get(position)
     if container is None:
         container = containers[position] = ContainerRequest(position, keys, vendor)
     elif container.vendor is not vendor:
-        if _may_accompany(vendor, container.vendor) and (container.copy is None or container.copy.vendor is vendor):
-            container.copy = container.copy or ContainerRequest(position, keys, vendor)
-            return container.copy
-        if _may_accompany(container.vendor, vendor) and container.copy is None:
-            containers[position] = ContainerRequest(position, keys, vendor, copy=container)
-            return containers[position]
-        other = min(entry.key for entry in container.all_key_values.values())
-        message = f"{other} is a key of {container.vendor.name}, {name} of {vendor.name}: keep the keys of one vendor"
-        raise container.deny(Reason.TWO_VENDORS, message)
+        if vendor.name not in container.beside:
+            container.beside[vendor.name] = ContainerRequest(position, keys, vendor)
+        return container.beside[vendor.name]
     return container
+
+
+def _requesting(container: ContainerRequest) -> ContainerRequest | None:
+    """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
+
+    Keys of another vendor that are all 0 request nothing beside it.
+
+    Raises:
+        Denied: it requests a share of no device, or in the keys of two vendors that may not be side by side.
+    """
+    if not container.beside:
+        return container if container.requests_devices() else None
+    every = [(each, each.requests_devices()) for each in (container, *container.beside.values())]
+    container.beside = {}
+    found = [each for each, requests in every if requests or each.has_number]
+    if len(found) < 2:  # noqa: PLR2004  (the keys of one vendor)
+        return next((each for each, requests in every if requests), None)
+    first, second, *more = found
+    if not more and _may_accompany(second.vendor, first.vendor):
+        first.copy = second
+        return first
+    if not more and _may_accompany(first.vendor, second.vendor):
+        second.copy = first
+        return second
+    one, other = (min(entry.key for entry in each.key_values.values()) for each in (first, second))
+    message = f"{one} is a key of {first.vendor.name}, {other} of {second.vendor.name}: keep the keys of one vendor"
+    raise container.deny(Reason.TWO_VENDORS, message)
 
 
 def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
@@ -210,7 +277,7 @@ def check_number_requesting(containers: Sized) -> None:
 _PodEntry: TypeAlias = tuple[int, Owner, str, str]
 """A key of the pod that a vendor reads: its index among those of the vendor, its owner, its name and its text."""
 
-_COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
+_COUNT: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
@@ -249,7 +316,7 @@ def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -
             of_container.setdefault(entry[1].container, []).append(entry)
         of_all = of_container.pop(None, [])
         for position in applies_to[vendor_name]:
-            container = container_in(containers, position, keys.containers[position], vendor, entries[0][2])
+            container = container_in(containers, position, keys.containers[position], vendor)
             for _, owner, name, text in sorted([*of_all, *of_container.get(container.name, ())], key=itemgetter(0)):
                 _add(container, regular, owner, name, text)
 
@@ -262,7 +329,11 @@ def _positions(
     entries: Iterable[_PodEntry],
 ) -> list[int]:
     """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
-    positions = {position for position, container in containers.items() if container.vendor is vendor}
+    positions = {
+        position
+        for position, container in containers.items()
+        if container.vendor is vendor or vendor.name in container.beside
+    }
     named: dict[str, str] = {}
     has_amount = False
     for _, owner, name, text in entries:
@@ -352,7 +423,7 @@ def _listed_item(container: ContainerRequest, regular: list[str], name: str, tex
 def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Number:
     if "devices" in key.dimensions:
         if (_LISTED_COUNT if key.listed else _COUNT).fullmatch(text) is None:
-            message = f"{name}: {text!r} is not a count: write a whole number from 1 in quotes"
+            message = f"{name}: {text!r} is not a count: write a plain whole number in quotes"
             raise container.deny(Reason.BAD_COUNT, message)
         return int(text)
     if key.written == "quantity":
@@ -381,7 +452,8 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
             check_number_requesting(containers)
     if keys.labels or keys.annotations or keys.node_selector:
         add_pod_keys(containers, keys, policy)
-    requesting = [containers[position] for position in sorted(containers) if _requests_devices(containers[position])]
+    found = [_requesting(containers[position]) for position in sorted(containers)]
+    requesting = [container for container in found if container is not None]
     if len(requesting) > 1:
         _check_side_by_side(requesting)
     return requesting
@@ -401,7 +473,7 @@ def _add_resources(containers: ContainerRequests, position: int, keys: Container
             raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
         vendor = policy.vendors[owner.vendor]
         if container is None or container.vendor is not vendor:
-            container = container_in(containers, position, keys, vendor, name)
+            container = container_in(containers, position, keys, vendor)
         text = limit if limit is not None else request
         assert text is not None  # noqa: S101  (a resource has a limit or a request)
         key = vendor.keys[owner.key_name]
@@ -423,29 +495,8 @@ def _add_claim(containers: ContainerRequests, position: int, keys: ContainerKeys
     assert keys.claimed is not None  # noqa: S101  (by the caller)
     name = keys.claimed.vendor
     for entry in keys.claimed.entries:
-        container = container_in(containers, position, keys, policy.vendors[name], entry.key)
+        container = container_in(containers, position, keys, policy.vendors[name])
         container.add(Owner(name, entry.key_name), entry.key, entry.text, entry.number)
-
-
-def _requests_devices(container: ContainerRequest) -> bool:
-    """Whether a container requests any device.
-
-    Raises:
-        Denied: it requests a share of no device.
-    """
-    keys = container.vendor.keys
-    requests = [name for name in container.key_values if container.vendor.annotation_keys or keys[name].makes_request]
-    if not container.zero:
-        return bool(requests)
-    zero_amounts = [name for name in container.zero if "devices" not in keys[name].dimensions]
-    if any("devices" in keys[name].dimensions for name in container.zero):
-        amounts = [entry for name, entry in container.key_values.items() if keys[name].kind == "amount"]
-        no_devices = next(entry for name, entry in container.zero.items() if "devices" in keys[name].dimensions)
-        if amounts:
-            message = f"{no_devices} requests no device, {amounts[0]} a share of one: write 1 or more, or remove both"
-            raise container.deny(Reason.ZERO_DEVICES, message, no_devices, instead_of(no_devices.key, 1))
-        return False
-    return bool(requests) or bool(zero_amounts)
 
 
 def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:

@@ -382,6 +382,8 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
             _check_init(container)
         if left and container.translated:
             _check_stays(container, left)
+        if container.target.document.excludes:
+            _check_excluded(container, settled, keys)
     if len(settled) > 1:
         check_several(settled, policy)
     translated = [container for container in settled if container.translated]
@@ -401,6 +403,23 @@ def _check_init(container: Settled) -> None:
         name = source.name if source.document.init_containers == "denied" else target.name
         message = f"{name} does not serve init containers: move the request to a container"
         raise container.requested.deny(Reason.INIT_NOT_SERVED, message)
+
+
+def _check_excluded(container: Settled, settled: Sequence[Settled], keys: PodKeys) -> None:
+    """Check that the pod keeps no name with which the target takes none.
+
+    Raises:
+        Denied: another container requests by one.
+    """
+    target, written = container.target, {each.requested.position: each.resources for each in settled}
+    for position, other in enumerate(keys.containers):
+        for name, limit, request in other.resources:
+            kept = name in target.document.excludes and name not in written.get(position, {})
+            if kept and _number(limit if limit is not None else request) != 0:
+                message = (
+                    f"{target.name} takes no pod that also requests {name}, as container {other.name} does: split it"
+                )
+                raise container.requested.deny(Reason.ONE_CONTAINER_ONLY, message)
 
 
 def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.admission.claims import OwnClaim, claims_of, own_claims
+from webhook.admission.claims import OwnClaim, claims_of, counts, own_claims
 from webhook.labels import (
     CHANGED,
     CLAIM,
@@ -186,7 +186,8 @@ def _container_keys(
             if unknown or not unknown_left or requested.claims:
                 unknown_left -= len(unknown)
                 for name in unknown:
-                    findings.extend(_unknown(name, slot, [key for key, _, _ in resources], policy))
+                    found = [*_unknown(name, slot, [key for key, _, _ in resources], policy)]
+                    findings.extend(found if found and _counts(requested, name) else ())
                 if claimed := claims_of(slot.container):
                     claims[slot.path] = claimed
                 if resources:
@@ -257,6 +258,12 @@ def _resource_keys(
             unknown.append(key)
     keys.sort()
     return tuple(keys), sorted(unknown) if unknown else unknown
+
+
+def _counts(resources: Resources, name: str) -> bool:
+    """Whether another number than 0 is requested: that is nothing, under whatever name."""
+    sides = (resources.limits or {}, resources.requests or {})
+    return any(name in side and counts(side[name]) for side in sides)
 
 
 def _text(quantity: QuantityText | None) -> str:

@@ -133,7 +133,7 @@ def explain_pod(
         "status": would.status,
         "containers": containers,
         "rows": {
-            **({} if containers or would.denial is not None else because),
+            **({} if traced.containers or would.denial is not None else because),
             **_present("pod", () if plan is None else _placement(plan)),
             **_finding_rows(others, ("lost", "warnings", "notes")),
             **({} if would.denial is None else _denial_rows(would.denial, enforced=not decision.allowed)),
@@ -224,6 +224,10 @@ def _containers(
             if unread.resources:
                 yield _unread(unread, findings, policy)
         return
+    requesting = {container.requested.position for container in traced.containers}
+    for position, unrequested in enumerate(traced.steps.survey.keys.containers):
+        if unrequested.resources and position not in requesting:
+            yield _idle(unrequested, plan, policy)
     for container in traced.containers:
         requested, reading = container.requested, container.reading
         because = _because(requested.vendor, traced.overrides, policy, pod_target)
@@ -248,6 +252,25 @@ def _of_container(findings: Sequence[Finding], name: str, labels: Sequence[str])
 
 def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Policy) -> Explained:
     """A container with keys that cannot even be collected: keys of two vendors, or invalid quantities."""
+    rows, vendors = _resource_rows(container, policy)
+    title = _title(container.name, " and ".join(vendors), None, init=container.init)
+    found = _of_container(findings, container.name, ("lost", "warnings", "notes"))
+    return {"name": container.name, "title": title, "rows": {"keys": rows, **found}}
+
+
+def _idle(container: ContainerKeys, plan: Plan | None, policy: Policy) -> Explained:
+    """A container with keys that request no device: then its image decides what it sees, unless that is hidden."""
+    rows, vendors = _resource_rows(container, policy)
+    means: list[ExplainedRow] = [("no device", "no amount is above 0")]
+    shown = any(rule.document.hides for name in vendors for rule in policy.vendors[name].guard.rules)
+    if shown and (plan is None or container.name not in plan.hidden):
+        means.append(("may see all devices of its node", "if its image asks for them, which `hideDevices` prevents"))
+    title = _title(container.name, " and ".join(vendors), None, init=container.init)
+    return {"name": container.name, "title": title, "rows": {"keys": rows, "means": means}}
+
+
+def _resource_rows(container: ContainerKeys, policy: Policy) -> tuple[list[ExplainedRow], list[str]]:
+    """The rows of a container's resources, and the vendors of these."""
     vendors: dict[str, None] = {}
     rows: list[ExplainedRow] = []
     for key, limit, request in container.resources:
@@ -262,9 +285,7 @@ def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Polic
         if request is not None and limit is not None and request != limit:
             text = f"{limit} in limits, {request} in requests"
         rows.append((f"{key}: {text}", meaning))
-    title = _title(container.name, " and ".join(vendors), None, init=container.init)
-    found = _of_container(findings, container.name, ("lost", "warnings", "notes"))
-    return {"name": container.name, "title": title, "rows": {"keys": rows, **found}}
+    return rows, [*vendors]
 
 
 def _steps(

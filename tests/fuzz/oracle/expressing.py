@@ -168,7 +168,7 @@ EXPRESSES: Mapping[str, Callable[[Wanted], bool]] = {
         (each.sized(1) or each.open("memory")) and (each.amounts.cores[0] == "percent" or each.open("cores"))
     ),
     # MiB of each device, or all of it; cores or none.
-    "vgpu-manager": lambda each: (each.sized(MIB) or each.all_of("memory")) and each.cores(),
+    "vgpu-manager": lambda each: each.devices <= 16 and (each.sized(MIB) or each.all_of("memory")) and each.cores(),
     "mig": mig,
     # The same, where the devices are cut into slices of one size.
     "mig-single": lambda each: bool(each.cluster.chip) and mig(each),

@@ -45,7 +45,7 @@ KUNLUN = {24576: 25, 49152: 50, 98304: 100}
 
 def nvidia(keys: Keys) -> Meaning | None:
     """``pkg/device/nvidia/device.go``: a size counts beside a percentage; without a count it is 1."""
-    if not keys.has("gpu", "gpumem", "gpumem-percentage", "gpucores") and not keys.zeros - {"priority"}:
+    if not keys.has("gpu", "gpumem", "gpumem-percentage", "gpucores"):
         return None
     gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
     devices = some_count(gpu)
@@ -116,6 +116,10 @@ def mthreads(keys: Keys) -> Meaning:
         raise Alone
     if cores is not None and cores > 16 * vgpu:
         raise Denied("a device has 16 units of cores")
+    if vgpu > 1 and "sgpu-memory" in keys.zeros:
+        raise Unsure("HAMi makes all of it in limits only")
+    if "sgpu-memory" in keys.zeros:
+        raise Denied("0 is no legal size")
     if vgpu > 1 or units is None:
         return Meaning("mthreads", count(vgpu), ALL, ALL, corrected=cores not in {None, 16 * vgpu})
     models = keys.cluster.moore_threads
@@ -142,8 +146,11 @@ def metax(keys: Keys) -> Meaning:
             raise Unsure("bytes or GiB")
         memory = size(units, 1 if suffixed else 1024 * MIB)
     kind = keys.annotations.get("metax-tech.com/sgpu-app-class")
-    if kind is not None and sgpu > 1:
-        raise Denied("app-class pod must request single device")
+    if kind is not None and (sgpu > 1 or kind not in {"online", "offline"}):
+        raise Denied("online or offline, of one device")
+    policy = keys.annotations.get("metax-tech.com/sgpu-qos-policy", "best-effort")
+    if kind != "online" and policy not in {"best-effort", "fixed-share", "burst-share"}:
+        raise Denied("no policy that it knows")
     if kind == "online":
         return Meaning("metax", 1, memory, UNLIMITED, {"memory": ALL})
     return Meaning("metax", count(sgpu), memory, some_percent(cores), {"memory": ALL, "cores": ALL})
@@ -167,13 +174,16 @@ def amd(keys: Keys) -> Meaning:
     gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
     if gpu is None:
         raise Lacks("the count is missing")
+    if "gpucores" in keys.zeros:
+        raise Denied("cores are 1 to 100")
     memory = size(mib, MIB) if mib is not None else some_percent(part)
     return Meaning("amd", count(gpu), memory, some_percent(cores), {"memory": ALL, "cores": ALL})
 
 
 def kunlun(keys: Keys) -> Meaning:
     """``pkg/device/kunlun``: whole devices by 1, 2, 4 or 8; parts of a quarter, a half, or all of it."""
-    xpu, vxpu, mib = map(keys.of, ("xpu", "vxpu", "vxpu-memory"))
+    xpu, vxpu = map(keys.of, ("xpu", "vxpu"))
+    mib = 0 if "vxpu-memory" in keys.zeros else keys.of("vxpu-memory")  # rounded up, as every number
     if xpu is not None and vxpu is not None:
         raise Denied("xpu and vxpu exclude each other")
     if xpu is not None:
@@ -206,6 +216,8 @@ def enflame(keys: Keys) -> Meaning:
         raise Unsure("slices")
     if gcu is not None:
         return Meaning("enflame", count(gcu), ALL, ALL)
+    if "gcu-memory" in keys.zeros:
+        raise Denied("memory is above 0")
     if units is None:
         if cores is None:
             raise Denied("nothing is asked for")
@@ -217,7 +229,7 @@ def enflame(keys: Keys) -> Meaning:
 
 def ascend(keys: Keys) -> Meaning:
     """``pkg/device/ascend/device.go``: the smallest template that holds the request; several devices are whole ones."""
-    cards, mib = keys.of("cards"), keys.of("memory")
+    cards, mib = keys.of("cards"), 0 if "memory" in keys.zeros else keys.of("memory")
     if cards is None:
         raise Lacks("the count is missing")
     if keys.has("core") or "huawei.com/vnpu-mode" in keys.annotations or keys.variant not in ASCEND:

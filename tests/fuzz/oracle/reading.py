@@ -78,7 +78,37 @@ COUNTS = {
     "timeslicing": {"gpu"},
     "mps": {"gpu"},
 }
-"""The keys that count devices: at 0 and alone they ask for none."""
+"""The keys that count devices: at 0 they ask for none."""
+APART = {"vgpu-manager": {"vgpu-number"}, "volcano-legacy": {"gpu-number"}, "enflame": {"gcu"}}
+"""Counts that are at 0 as if they were not there, for others ask without them: vgpu-manager ``pod_mutate.go`` makes 1 of it,
+Volcano ``gpushare/device_info.go`` and HAMi ``enflame/gcu.go`` count the others apart."""
+PARTS = {"priority", "greedy", "shared-gcu", "npu-core"}
+"""Keys that are no amounts of a device."""
+AS_ABSENT = {
+    "nvidia": {"gpumem", "gpumem-percentage", "gpucores"},
+    "volcano": {"vgpu-memory", "vgpu-memory-percentage", "vgpu-cores"},
+    "volcano-legacy": {"gpu-memory"},
+    "vgpu-manager": {"vgpu-memory", "vgpu-cores"},
+    "koordinator": {"gpu-memory", "ratio", "gpu-core", "npu-core"},
+    "vcuda": {"vcuda-core", "vcuda-memory"},
+    "iluvatar": {"vcuda-memory", "vcuda-core"},
+    "cambricon": {"vmemory"},
+    "hygon": {"mem"},
+    "metax": {"vmemory"},
+    "mthreads": {"sgpu-core"},
+    "amd": {"gpumem"},
+    "ascend": {"core"},
+}
+"""Where 0 is read as if the key were not there (``GenerateResourceRequests`` of HAMi's devices, ``ExtractResourceRequest`` of
+Volcano, ``RemoveZeros`` in Koordinator's ``GetPodDeviceRequests``, ``IsGPURequiredContainer`` of gpu-admission)."""
+READ = {
+    "kunlun": {"vxpu-memory"},
+    "ascend": {"memory"},
+    "amd": {"gpucores"},
+    "mthreads": {"sgpu-memory"},
+    "enflame": {"gcu-memory"},
+}
+"""Where a reader knows better."""
 COUNT_NAMES = {
     "iluvatar": "iluvatar.ai/vgpu",
     "cambricon": "cambricon.com/vmlu",
@@ -103,7 +133,7 @@ class Read:
     """One container as its vendor takes it.
 
     Attributes:
-        vendor: in whose keys it asks; None: it does not.
+        vendor: in whose keys it asks, be it for 0; None: in nobody's.
         meaning: what it asks for; None where it asks for nothing, or `refused` or `unsure` says why that is not known.
         refused: why the vendor rejects or ignores it.
         lacks: the resource name of the count without which it is ignored.
@@ -123,6 +153,11 @@ class Read:
     ignores: bool = False
     left: bool = False
     used: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it asks for nothing."""
+        return self.meaning is None and not (self.refused or self.unsure or self.left or self.used)
 
 
 def read_with(pod: Json, read: Read, added: Json, cluster: Cluster) -> Read:
@@ -161,7 +196,7 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         name = container.get("name", "")
         vendors_of = list(dict.fromkeys([*vendors, *by_annotation.get(name, ())]))
         if not vendors_of:
-            reads.append(Read(name, position is None))
+            reads.append(_idle(container, position, cluster))
             continue
         used = tuple(vendors.get(vendors_of[0], ()))
         both = COPIES if set(vendors_of) == set(COPIES) else tuple(vendors_of)
@@ -213,7 +248,24 @@ def _found(container: Json, cluster: Cluster) -> dict[str, list[str]]:
         owner = owner_of(name, cluster.owners)
         if owner is not None:
             found.setdefault(owner[0], []).append(name)
-    return found
+    return {vendor: names for vendor, names in found.items() if any(asks(resources, name) for name in names)}
+
+
+def _idle(container: Json, position: int | None, cluster: Cluster) -> Read:
+    """A container that asks for nothing, in whosever names: what is 0 stays as it stands."""
+    resources = container.get("resources") or {}
+    names = sorted({**(resources.get("requests") or {}), **(resources.get("limits") or {})})
+    owners = [owner for name in names if (owner := owner_of(name, cluster.owners)) is not None]
+    return Read(container.get("name", ""), position is None, owners[0][0] if owners else None)
+
+
+def asks(resources: Json, name: str) -> bool:
+    """Whether a name has another amount than 0: what is 0 asks for nothing, in whosever keys."""
+    texts = [side[name] for side in (resources.get("limits"), resources.get("requests")) if side and name in side]
+    try:
+        return any(quantity(text) != 0 for text in texts)
+    except UnreadableError:
+        return True
 
 
 def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[tuple[str, list[str]]]:
@@ -319,10 +371,11 @@ def _take(resources: Json, used: tuple[str, ...], keys: Keys) -> None:
 
 def _meaning(vendor: str, keys: Keys) -> Meaning | None:
     counts = COUNTS.get(vendor, set())
-    if keys.zeros & counts and keys.numbers.keys() - {"priority"}:
+    amounts = keys.numbers.keys() - PARTS
+    if amounts and keys.zeros & counts - APART.get(vendor, set()) and not keys.has(*counts):
         raise Denied("no device, and a part of one")
-    if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator"}:
+    if keys.zeros - counts - AS_ABSENT.get(vendor, set()) - READ.get(vendor, set()) - PARTS:
         raise Unsure("0 may be no legal number")
-    if keys.zeros & counts and vendor != "koordinator":  # whose resources are whole numbers from 1
+    if not amounts and keys.zeros:
         return None
     return READERS[vendor](keys)

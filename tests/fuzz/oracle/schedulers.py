@@ -67,12 +67,12 @@ def volcano_legacy(keys: Keys) -> Meaning:
 
 def koordinator(keys: Keys) -> Meaning | None:
     """Koordinator ``deviceshare/utils.go`` and ``devicehandler_gpu.go``: totals over ``gpu.shared`` devices."""
-    if keys.has("npu-core") or "npu-core" in keys.zeros:
+    if keys.has("npu-core"):
         _ascend(keys)
         return None
     shared, total, ratio, core, gpu = map(keys.of, ("shared", "gpu-memory", "ratio", "gpu-core", "gpu"))
-    if keys.zeros or (total is not None and ratio is not None):
-        raise Denied("0, or both kinds of memory")
+    if total is not None and ratio is not None:
+        raise Denied("both kinds of memory")
     if gpu is not None:
         if keys.has("shared", "gpu-memory", "ratio", "gpu-core"):
             raise Denied("gpu stands alone")
@@ -95,8 +95,6 @@ def _ascend(keys: Keys) -> None:
     Raises:
         Alone: such a device is asked for.
     """
-    if keys.zeros - {"npu-core"}:
-        raise Denied("0 is no number of theirs")
     if keys.has("shared", "gpu-memory", "ratio", "gpu-core", "gpu"):
         count(keys.of("shared") or 1)
         raise Alone
@@ -137,6 +135,8 @@ def vgpu_manager(keys: Keys) -> Meaning:
     """vgpu-manager ``README.md``: MiB and percent of each device."""
     number, mib, cores = map(keys.of, ("vgpu-number", "vgpu-memory", "vgpu-cores"))
     memory = None if mib is None else size(mib, MIB)
+    if number is not None and number > 16:
+        raise Denied("no container gets more than 16 (filter_predicate.go)")
     if number is None:  # its webhook writes 1 (pod_mutate.go), and so does ours
         raise Lacks("the count is missing")
     return Meaning("vgpu-manager", count(number), memory, some_percent(cores), {"memory": ALL, "cores": UNLIMITED})

@@ -10,6 +10,11 @@ from tests.fuzz.oracle.meaning import Denied
 if TYPE_CHECKING:
     from tests.fuzz.oracle.reading import Read
 
+EXCLUDES = {
+    "kai": frozenset({"nvidia.com/gpu"}),
+    "koordinator": frozenset({"nvidia.com/gpu", "amd.com/gpu", "dcu.com/gpu"}),
+}
+"""Names with which no pod is taken: KAI ``gpu_request_validator.go``, Koordinator ``ValidDeviceResourceCombinations``."""
 OPEN_SUM = "summed requests that differ: only where some of them leave a dimension open"
 """Such containers keep their meaning: a default can make them equal."""
 

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Texts, texts
 from webhook.mapping.model.vendor import CONTAINER, COUNT, Condition, Derived, Form, Key, KeyKind, KeyPlace, Template
 from webhook.mapping.notation import (
+    Numbers,
     glob_pattern,
     parse_cores,
     parse_memory,
@@ -73,6 +74,7 @@ def compile_key(
         problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
     unit, sized = _unit(path, model, dimensions, problems)
     _check_claim(path, model, dimensions, claim, problems)
+    values = None if kind == "text" else problems.parsed((*path, "values"), model.values, parse_numbers)
     return Key(
         name=name,
         document=model,
@@ -83,7 +85,9 @@ def compile_key(
         unit=unit,
         sized=sized,
         total=bool(model.total),
-        values=problems.parsed((*path, "values"), model.values, parse_numbers),
+        values=values,
+        texts=_texts(model) if kind == "text" else (),
+        zero=_zero(path, model, kind, values, problems),
         step=problems.number((*path, "step"), model.step),
         rounding=model.round,
         written=model.written,
@@ -96,6 +100,25 @@ def compile_key(
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )
+
+
+def _texts(model: schema.KeyRule) -> tuple[str, ...]:
+    listed = model.values if isinstance(model.values, list) else [] if model.values is None else [model.values]
+    return tuple(map(str, listed))
+
+
+def _zero(
+    path: FieldPath, model: schema.Key, kind: KeyKind, values: Numbers | None, problems: Problems
+) -> Literal["none", "unset", "number"] | None:
+    """What 0 means beside other amounts, by default: a count is none, what `values` excludes is a number, others are unset."""
+    counts = model.kind == "devices" or "devices" in model.kind
+    if model.zero == "number" and (kind != "amount" or counts):
+        problems.add((*path, "zero"), "only a 0 of memory or cores can be a number", "write `unset`, or leave it out")
+    if kind != "amount":
+        return model.zero if kind == "other" else None
+    if model.zero is not None or counts:
+        return model.zero or "none"
+    return "number" if values is not None and 0 not in values else "unset"
 
 
 def _check_claim(
@@ -173,7 +196,9 @@ def compile_override(path: FieldPath, key: Key, rule: schema.KeyRule | None, pro
         key = replace(key, unit=unit, sized=sized)
     if "total" in changed:
         key = replace(key, total=bool(rule.total))
-    if "values" in changed:
+    if "values" in changed and key.kind == "text":
+        key = replace(key, texts=_texts(rule))
+    elif "values" in changed:
         key = replace(key, values=problems.parsed((*path, "values"), rule.values, parse_numbers))
     if "step" in changed:
         key = replace(key, step=problems.number((*path, "step"), rule.step))

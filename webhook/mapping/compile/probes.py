@@ -130,12 +130,13 @@ def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, KeyValue]
     of_each = max(1, most // (4 * len(directed)))
     for binding in _bindings(vendor):
         for candidates in directed:
-            yield from _combined(key_value, candidates, binding, of_each)
+            yield from _combined(vendor, key_value, candidates, binding, of_each)
     corners = {key.name: _corners(vendor, key, None)[:MAX_NUMBERS] for key in vendor.keys.values()}
-    yield from _combined(key_value, corners, (), most)
+    yield from _combined(vendor, key_value, corners, (), most)
 
 
 def _combined(
+    vendor: Vendor,
     key_value: Callable[[str, Number | str, Binding], KeyValue],
     candidates: dict[str, list[Candidate]],
     binding: Binding,
@@ -154,7 +155,7 @@ def _combined(
         for name in names:
             remaining, index = divmod(remaining, len(candidates[name]))
             value = candidates[name][index]
-            if value is not None and value != 0:
+            if value is not None and (value != 0 or vendor.keys[name].zero == "number"):
                 key_values[name] = key_value(name, value, binding)
         yield key_values
 
@@ -228,7 +229,8 @@ def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
     if key.kind != "amount":
         return [None]
     numbers = dict.fromkeys(itertools.islice(_ends(key, vendor.forms if form is None else (form,)), MAX_CORNERS))
-    return [None, *numbers, 1, 2, 100 if "cores" in key.dimensions else 16]
+    zero = [0] if key.zero == "number" else []
+    return [None, *numbers, *zero, 1, 2, 100 if "cores" in key.dimensions else 16]
 
 
 def _ends(key: Key, forms: Iterable[Form]) -> Iterator[Number]:

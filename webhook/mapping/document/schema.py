@@ -375,7 +375,7 @@ class KeyRule(Strict):
     )
     total: bool | None = Field(None, description="the number is the total of all devices, not per device")
     values: WrittenNumbers | None = Field(
-        None, description="legal numbers per device; 0 counts as unset, unless it is illegal"
+        None, description="legal numbers per device; of a text key its legal texts; 0: see `zero`"
     )
     step: Amount | None = Field(None, description="written numbers are multiples of this; others may be read")
     round: Literal["up", "down"] | None = Field(
@@ -429,6 +429,11 @@ class Key(KeyRule):
     )
     replace: dict[Short, Short] = Field(
         {}, max_length=FEW, description="of an attribute: parts of the value that the driver spells otherwise"
+    )
+    zero: Literal["unset", "number"] | None = Field(
+        None,
+        description="what 0 means beside other amounts: `unset`, as if it were left out, or `number`, as any other; without "
+        "it a count is no device, what `values` excludes is a number, and everything else is unset",
     )
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
@@ -703,6 +708,11 @@ class Mapping(Strict):
         "any",
         description="one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
         "system adds them up; shared: all containers share one request",
+    )
+    excludes: list[KeyText] = Field(
+        [],
+        max_length=FEW,
+        description="resource names that no container of a pod with a request may have: the system takes no such pod",
     )
     one_device: bool = Field(default=False, description="all containers of a pod use the same device")
     init_containers: Literal["served", "ignored", "denied"] = Field(

@@ -223,6 +223,9 @@ class Key:
         unit: the worth of 1: bytes if `sized`, else percent of a device (1 for devices); None: not configured.
         total: the number is over all devices.
         values: legal numbers per device.
+        texts: legal texts of a text key; none: any.
+        zero: what 0 means beside amounts of the vendor: ``none``, no device, ``unset``, as if it were left out, or ``number``,
+            as any other; None: always the latter.
         step: written numbers are multiples of this.
         rounding: how the vendor rounds other numbers; None: it denies them.
         listed: the value has one entry for each container, by position.
@@ -245,6 +248,8 @@ class Key:
     sized: bool
     total: bool
     values: Numbers | None
+    texts: tuple[str, ...]
+    zero: Literal["none", "unset", "number"] | None
     step: Number
     rounding: Literal["up", "down"] | None
     written: Literal["integer", "decimal", "quantity"]

@@ -7,7 +7,7 @@ A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -39,6 +39,19 @@ def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str
     """Return the message of a form with ``leave``, with the spellings of the pod."""
     sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.document.leave or "")
     return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
+
+
+def check_texts(keys: Mapping[str, Key], key_values: KeyValues, container: str) -> None:
+    """Check that texts are those that the system knows.
+
+    Raises:
+        Denied: one is not.
+    """
+    for name, entry in key_values.items():
+        key = keys[name]
+        if key.texts and entry.text not in key.texts:
+            message = f"{key.place} {entry} is not allowed: write {' or '.join(key.texts)}"
+            raise deny(Reason.NOT_LEGAL, message, container=container, field=entry.key, value=entry.text)
 
 
 def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> None:

@@ -11,6 +11,7 @@ from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.denials import (
     LeftAlone,
     check_reported,
+    check_texts,
     form_denied,
     left_alone,
     sizes_meant,
@@ -92,7 +93,7 @@ class Reader(Struct):
                 self.report_less(entry, number, rounded)
         if rounded is None:
             message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
-            above = values.ceil(number)
+            above = values.ceil(number) if number else None
             instead = None if above is None else simplest(above * Fraction(entry.number) / number)
             raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
         return rounded
@@ -140,7 +141,7 @@ class Reader(Struct):
         if isinstance(self.form.devices, Derived):
             needed.add(self.form.devices.key)
         for entry in others:
-            if entry.key_name in needed:
+            if entry.key_name in needed or not entry.number:
                 continue
             why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
             self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
@@ -381,6 +382,7 @@ def read(
     form = form_of(vendor, key_values)
     if form is not None and form.document.leave is not None:
         raise left_alone(vendor, form, key_values, container)
+    check_texts(form.keys if form is not None else vendor.keys, key_values, container)
     if home and vendor.unreported:
         check_reported(vendor, key_values, container)
     if form is not None and form.document.deny is None:
@@ -391,7 +393,7 @@ def read(
     check_derived_counts(vendor, key_values, container)
     if form is not None:
         raise form_denied(vendor, form, key_values, container)
-    keys_text = ", ".join(str(entry) for entry in key_values.values()) or "amounts of 0"
+    keys_text = ", ".join(str(entry) for entry in key_values.values())
     binding = bound_in(key_values)
     listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
     raise deny(

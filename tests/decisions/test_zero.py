@@ -1,0 +1,66 @@
+"""A 0 has one meaning, whosever key it is: where every amount is 0 or left out, nothing is requested."""
+
+import json
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+
+from tests.decisions.test_any_to_any import CONTEXT, SOURCES, policy_for, resource_names
+from tests.decisions.test_keys import CASES, meaning, pod_of
+from tests.generators.requests import PATTERNED
+from tests.naming import naming
+from webhook.admission import Decision, decide
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.pod import decode_pod
+
+PLACES = {"resource": "limits", "label": "labels", "annotation": "annotations"}
+
+
+def decided(case: dict[str, Any], policy: Policy) -> Decision:
+    """The decision on a pod with what a case requests."""
+    return decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
+
+
+def amounts(vendor: Vendor) -> list[tuple[str, str]]:
+    """Place and name of a vendor's amounts."""
+    variables = vendor.document.variables
+    bound = {name: next(iter(variable.rows or [*(variable.values or ())]), "") for name, variable in variables.items()}
+    binding = {**bound, **{name: PATTERNED[name] for name in PATTERNED.keys() & variables.keys()}, "container": "main"}
+    return [
+        (PLACES[key.place], key.spelled(binding).replace("{container}", "main"))
+        for key in vendor.keys.values()
+        if key.kind == "amount"
+    ]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_amounts_of_zero_request_nothing(name: str) -> None:
+    """Whichever of a vendor's amounts are 0, if no other is there: the pod stays as it is, and nobody is told anything."""
+    policy = policy_for(name)
+    keys = amounts(policy.vendors[name])
+    assert keys
+    for chosen in chain.from_iterable(combinations(keys, size) for size in range(1, len(keys) + 1)):
+        case: dict[str, Any] = {}
+        for place, key in chosen:
+            case.setdefault(place, {})[key] = 0 if place == "limits" else "0"
+        with naming(f"{name} {case}"):
+            decision = decided(case, policy)
+            assert (decision.denial, decision.warnings, decision.patch_json, decision.status) == (None, (), b"", {})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_zeros_of_others_change_nothing(name: str) -> None:
+    """Every other vendor's resources, all 0, beside the requests of one: they mean the same, and are refused alike."""
+    for number, case in enumerate(CASES[name], start=1):
+        if case.get("means", "known") == "known":
+            continue
+        with naming(f"{name} {number}: {case['source']}"):
+            policy = policy_for(name, json.dumps({"extends": name, **case["with"]}) if "with" in case else "")
+            others = [{key for key, _ in resource_names(vendor)} for vendor in policy.in_force if vendor.name != name]
+            zeros = {key: 0 for keys in others if keys.isdisjoint(case.get("limits", {})) for key in keys}
+            assert zeros
+            decision = decided({**case, "limits": {**case.get("limits", {}), **zeros}}, policy)
+            assert decision.denial is None, decision.denial
+            assert meaning(decision.status) == case["means"]
