@@ -242,26 +242,73 @@ def _metadata(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any
     return metadata
 
 
-def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-    """Yield the pods of a known kind in an object, with their paths and owners; whatever has another shape is skipped."""
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A pod in an object as it is written there.
+
+    Attributes:
+        path: its path in the object.
+        value: what stands there.
+        shape: what that is.
+        around: the object that it belongs to, which may be inside another one.
+        root: the path of that.
+        group, kind: what that is.
+        apart: whether its pods are known not to get the labels and annotations of the object itself.
+    """
+
+    path: FieldPath
+    value: dict[str, Any]
+    shape: PodPath
+    around: dict[str, Any]
+    root: FieldPath = ()
+    group: str = ""
+    kind: str = "Pod"
+    apart: bool = False
+
+    @property
+    def spec(self) -> FieldPath:
+        """The path of its fields."""
+        return (*self.path, "spec") if self.shape.template else self.path
+
+    @property
+    def metadata(self) -> FieldPath:
+        """The path of its labels and annotations."""
+        return (*self.path, *(("metadata",) if self.shape.metadata is None else self.shape.metadata))
+
+    def pod(self) -> dict[str, Any]:
+        """The pod, as far as the object says it."""
+        return self.value if self.shape.template else assembled(self.around, self.value, self.shape)[0]
+
+
+def spots_in(data: Any, group: str, kind: str, kinds: Kinds, root: FieldPath = ()) -> Iterator[Spot]:
+    """Yield where the pods of a known kind stand in an object."""
     workload = kinds.get((group, kind))
     if workload is None:
         return
-    metadata = data.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
     for shape in workload.pods:
+        apart = shape.template or (
+            (shape.metadata is not None or bool(shape.below)) and ("metadata",) not in shape.below
+        )
         for path, value in matches(data, shape.at):
             if isinstance(value, dict):
-                pod = scheduled(data, value, workload) if shape.template else assembled(data, value, shape)[0]
-                own = pod.get("metadata")
-                owned = owned_metadata(*controller_of(kind, str(name)))
-                yield path, {**pod, "metadata": {**(own if isinstance(own, dict) else {}), **owned}}
+                yield Spot((*root, *path), value, shape, data, root, group, kind, apart)
     for pattern in workload.objects:
         for path, inner in matches(data, pattern):
             if isinstance(inner, dict):
                 inner_group, slash, _ = str(inner.get("apiVersion")).rpartition("/")
-                found = pods_in(inner, inner_group if slash else "", str(inner.get("kind")), kinds)
-                yield from (((*path, *own), pod) for own, pod in found)
+                yield from spots_in(inner, inner_group if slash else "", str(inner.get("kind")), kinds, (*root, *path))
+
+
+def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """Yield the pods of a known kind in an object, with their paths and owners; whatever has another shape is skipped."""
+    for spot in spots_in(data, group, kind, kinds):
+        around, workload = spot.around, kinds[spot.group, spot.kind]
+        metadata = around.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        pod = scheduled(around, spot.value, workload) if spot.shape.template else spot.pod()
+        own = pod.get("metadata")
+        owned = owned_metadata(*controller_of(spot.kind, str(name)))
+        yield spot.path, {**pod, "metadata": {**(own if isinstance(own, dict) else {}), **owned}}
 
 
 def owned_metadata(kind: str, name: str) -> dict[str, Any]:

@@ -339,10 +339,10 @@ def test_what_is_in_no_pod() -> None:
 
 
 def test_what_is_assembled_is_judged() -> None:
-    """Only the containers: beside them, nothing is read."""
+    """Only the containers; beside them in their pod are stray keys."""
     predictor = {"model": {"resources": LIMITS}, "containers": [{"name": "b", "resources": LIMITS}], "extra": LIMITS}
-    found = messages("serving.kserve.io/v1beta1", "InferenceService", spec={"predictor": predictor})
-    assert found == ["spec.predictor.extra.limits.nvidia.com/gpu ..."]
+    found = messages("serving.kserve.io/v1beta1", "InferenceService", spec={"predictor": predictor, "more": LIMITS})
+    assert found == ["spec.more.limits.nvidia.com/gpu ..."]
     patches = [{"trainingRuntimeSpec": {"containers": [{"name": "a", "resources": LIMITS}]}}]
     job = {"trainer": {"resourcesPerNode": LIMITS}, "runtimePatches": patches}
     (text,) = messages("trainer.kubeflow.org/v1alpha1", "TrainJob", spec=job)

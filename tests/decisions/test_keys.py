@@ -94,6 +94,7 @@ def _is_known(vendor: str, case: dict[str, Any]) -> None:
     policy = BUILT_IN
     decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
     reported = [name for names in policy.reported_names.values() for name in names if name in _names(case)]
+    reported += [name for name in _names(case) for pattern, _ in policy.reported_patterns if pattern.fullmatch(name)]
     assert (decision.denial, decision.patch_json) == (None, b"")
     assert [finding.reason for finding in decision.warnings] == [Reason.OTHER_SYSTEM] * len(reported)
     assert not any(finding.text.endswith("…") for finding in decision.warnings), "the advice is cut"

@@ -4,7 +4,7 @@
 itself: status, summary and label, for people and tools; `hide` alone reads a part.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -34,7 +34,7 @@ from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.shape import apply_shape
 from webhook.admission.shim import inject_shim, keep_environment
-from webhook.admission.survey import NOTHING_FOUND, Survey, survey, unread_keys
+from webhook.admission.survey import NOTHING_FOUND, Survey, idle_counts, survey, unread_keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Vendor, system_names
@@ -130,7 +130,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         return denied(seen.denial, seen.findings)
     hides = policy.settings.hide_devices
     if not seen.has_request and not hides and not seen.claims and not pod.spec.resource_claims:
-        return untouched(Reason.NO_GPU_KEYS, seen.findings)
+        return untouched(Reason.NO_GPU_KEYS, _counted(seen, pod, _NOTHING_RESOLVED, policy).findings)
     try:
         if seen.claims or pod.spec.resource_claims:
             check_keys(pod, seen.slots, policy)
@@ -147,6 +147,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
         for slot, vendor, _ in _left_alone(seen, resolution, policy)
     )
+    seen = _counted(seen, pod, resolution, policy)
     if not acts and not hides:
         found = (*seen.findings, *resolution.findings)
         return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
@@ -169,6 +170,18 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     ]
     if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
+    return _with(seen, found)
+
+
+def _counted(seen: Survey, pod: Pod, resolution: PodResult, policy: Policy) -> Survey:
+    """A survey; also report what only counts devices that nothing requests."""
+    if not seen.keys.labels and not seen.keys.annotations:
+        return seen
+    requesting = {*resolution.vendor_names, *(each.requested.vendor.name for each in resolution.left)}
+    return _with(seen, tuple(idle_counts(pod, seen.keys, requesting, policy)))
+
+
+def _with(seen: Survey, found: Sequence[Finding]) -> Survey:
     return msgspec.structs.replace(seen, findings=(*seen.findings, *found)) if found else seen
 
 

@@ -4,14 +4,14 @@ A mutating webhook sees a pod early and, if others run after it, not as it is st
 deny was undone or added since.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.admission.eligibility import Mode, enforcement_of, overfull
-from webhook.admission.engine import decide, denied
+from webhook.admission.eligibility import Mode, enforcement_of, overfull, skip_reason
+from webhook.admission.engine import decide, denied, in_mode
 from webhook.admission.placeholders import decide_template
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
@@ -44,13 +44,16 @@ def judge_pod(pod: Pod, context: Context, policy: Policy) -> Decision:
     return _ALLOWED[Reason.ALREADY_RIGHT if decision.would_be else decision.reason]
 
 
-def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy) -> Decision:
+def judge_templates(
+    pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy, strays: Sequence[Finding] = ()
+) -> Decision:
     """Judge the pods of a workload, which is never denied: what would become of them comes back as warnings, denials first.
 
     Args:
         pods: each pod with the path of its template, for messages; empty if there is only one.
         context: the namespace of the workload.
         policy: as for `decide`.
+        strays: what is wrong with the object around them.
     """
     decisions = [(path, decide_template(pod, context, policy)) for path, pod in pods]
     denials = [
@@ -60,6 +63,8 @@ def judge_templates(pods: Iterable[tuple[str, Pod]], context: Context, policy: P
         if finding is not None
     ]
     warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
+    if strays and skip_reason(Pod(), context, policy) is None:
+        warnings += in_mode(untouched(Reason.NO_GPU_KEYS, tuple(strays)), Pod(), context).warnings
     found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.kind is not ReasonKind.DENIAL))
     reason = found[0].reason if found else decisions[0][1].reason if decisions else Reason.NO_GPU_KEYS
     audit = {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in found]))} if found else {}

@@ -4,7 +4,7 @@ Also this webhook's own labels and annotations without effect: misspelled, mispl
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -27,7 +27,7 @@ from webhook.labels import (
     keys_of,
 )
 from webhook.mapping.model.names import Names
-from webhook.mapping.model.near_misses import NearMiss
+from webhook.mapping.model.near_misses import MAX_SIMILAR, NearMiss, looks_like_device
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.templates import REQUEST
 from webhook.mapping.requests.values import KeyValue
@@ -316,9 +316,9 @@ def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterato
         )
         yield Finding(Reason.VENDOR_INACTIVE, message, slot.name, field_name)
         return
-    if key in policy.reported_names["resource"]:
-        message = f"{key} is read by no mapping: {policy.reported_names['resource'][key]}"
-        yield Finding(Reason.OTHER_SYSTEM, message, slot.name, field_name)
+    patterns = (advice for pattern, advice in policy.reported_patterns if pattern.fullmatch(key))
+    if advice := policy.reported_names["resource"].get(key) or next(patterns, None):
+        yield Finding(Reason.OTHER_SYSTEM, f"{key} is read by no mapping: {advice}", slot.name, field_name)
         return
     for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
         if key in names.exact:
@@ -328,6 +328,10 @@ def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterato
             return
     near = policy.near_miss(key, beside)
     if near is None:
+        if beside and any(names.fullmatch(key) for names in policy.other_names):
+            return
+        for message in _like_a_device(key, policy):
+            yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
         return
     if near.sure:
         message = f"{key} is not a known resource; {near.suggestion}"
@@ -335,6 +339,56 @@ def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterato
         return
     message = f"{key} is not a known resource and was left unchanged; {near.suggestion}"
     yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
+
+
+def _like_a_device(key: str, policy: Policy) -> Iterator[str]:
+    """Say of a resource name that resembles no key that it looks like a device's, and which keys it may stand for."""
+    if not looks_like_device(key) or policy.near.knows(key):
+        return
+    similar = policy.near.vaguely(key, policy.settings.target)[:MAX_SIMILAR]
+    if similar:
+        yield f"{key} is not a known resource and was left unchanged; did you mean {' or '.join(similar)}?"
+        return
+    yield (
+        f"{key} looks like a device's, but no mapping reads it: unless the device plugin of some node offers it, "
+        "the pod stays Pending"
+    )
+
+
+def idle_counts(pod: Pod, keys: PodKeys, requesting: Collection[str], policy: Policy) -> Iterator[Finding]:
+    """Report labels and annotations that only count devices, of vendors in whose keys nothing is requested.
+
+    Args:
+        pod: its annotations may have hints, which name an amount in a way that nobody here reads.
+        keys: those of the pod.
+        requesting: the vendors whose keys request something.
+        policy: the vendors in force.
+    """
+    resources = (name for each in keys.containers for name, _, _ in each.resources)
+    named = {owner.vendor for name in resources for owner in policy.resources.owners(name)}.union(requesting)
+    for place, texts, names in (
+        ("label", keys.labels, policy.labels),
+        ("annotation", keys.annotations, policy.annotations),
+    ):
+        for key, _ in texts:
+            owners = [(policy.vendors[owner.vendor], owner.key_name) for owner in names.owners(key)]
+            others = [each for each in pod.metadata.annotations or () if each != key]
+            if any(
+                vendor.name in named
+                or vendor.keys[name].dimensions != ("devices",)
+                or any(map(vendor.owned.hint, others))
+                for vendor, name in owners
+            ):
+                continue
+            amounts = {
+                vendor.keys[name].spellings[0].text: None
+                for vendor, _ in owners
+                for name in (*vendor.by_dimension["memory"], *vendor.by_dimension["cores"])
+                if not vendor.keys[name].per_container
+            }
+            add = " or ".join([*amounts][:MAX_SIMILAR])
+            message = f"{place} {key} counts devices and requests none: add {add}, or remove it"
+            yield Finding(Reason.KEY_IGNORED, message, None, f"{place} {key}")
 
 
 def _misplaced(place: Literal["label", "annotation"], texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
@@ -365,7 +419,7 @@ def _misplaced(place: Literal["label", "annotation"], texts: Mapping[str, str], 
 
 def _misspelled(place: str, key: str, near: NearMiss, policy: Policy) -> Finding:
     """Report a label or annotation that is nearly a key."""
-    other = "annotation" if near.meant in policy.annotations.exact else "label"
+    other = "label" if near.meant in policy.labels.exact else "annotation"
     meant = near.suggestion if place == other else f"did you mean the {other} {near.meant}?"
     if near.sure:
         return Finding(Reason.NEAR_MISS, f"{key} is not a known {place}; {meant}", None, f"{place} {key}")

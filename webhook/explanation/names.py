@@ -166,7 +166,8 @@ def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
     found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name)]
     if not found:
         marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)]
-        named = (entry for vendor in vendors for entry in advised_names(vendor.document) if entry.name == name)
+        entries = (entry for vendor in vendors for entry in advised_names(vendor.document))
+        named = (entry for entry in entries if re.fullmatch(glob_pattern(entry.name), name, re.DOTALL))
         advice = list(dict.fromkeys(entry.advice for entry in named))
         return explained | {"marks": marks, "advice": advice} if marks else None
     owners = policy.resources.owners(name)

@@ -13,6 +13,7 @@ import msgspec
 from webhook.admission.decision import Decision, Namespace, untouched
 from webhook.admission.ephemeral import judge_ephemeral
 from webhook.admission.judge import judge_templates, judge_update
+from webhook.admission.stray import MOST, strays
 from webhook.mapping.model.policy import Policy
 from webhook.pod import UNDECODABLE, Pod, decode_ephemeral, decode_pod, present
 from webhook.quantity import MIB
@@ -29,7 +30,7 @@ from webhook.review import (
 )
 from webhook.server.mutate import Mutate, NotNowError, ReviewAnswer
 from webhook.server.protocol import HttpError
-from webhook.workloads import Kinds, known_workloads, pods_in, workloads_of
+from webhook.workloads import Kinds, known_workloads, pods_in, spots_in, workloads_of
 
 MAX_OBJECT: Final = 2 * MIB
 """The most bytes of an object that is judged: etcd stores 1.5 MiB."""
@@ -143,7 +144,10 @@ class Validate(Mutate):
             return judged or _NOTHING_TO_JUDGE
         policy = self.current.policy
         context = self.context(await self._namespace(change), "")
-        return judge_templates(_templates(data, change, workloads_of(policy.settings)), context, policy)
+        kinds = workloads_of(policy.settings)
+        spots = list(itertools.islice(spots_in(data, change.kind.group, change.kind.kind, kinds), MAX_TEMPLATES))
+        found = [each.finding for each in itertools.islice(strays(data, spots, policy), MOST)]
+        return judge_templates(_templates(data, change, kinds), context, policy, found)
 
     async def _judge_pod(self, change: ObjectReview) -> Decision:
         old, new = change.old_object, change.object

@@ -17,6 +17,7 @@ from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.admission.placeholders import decide_template
+from webhook.admission.stray import MOST, strays
 from webhook.cli.manifests.claims import GROUP, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
@@ -30,6 +31,7 @@ from webhook.cli.manifests.workloads import (
     places_at,
     pod_places,
     pointer,
+    spots_of,
     unjudged,
 )
 from webhook.cli.terminal import Failure
@@ -41,7 +43,7 @@ from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
-from webhook.workloads import matches, owned_metadata, workloads_of
+from webhook.workloads import Kinds, matches, owned_metadata, workloads_of
 
 if TYPE_CHECKING:
     from webhook.server.mutate import Described
@@ -261,6 +263,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     kinds, opt_in = workloads_of(settings), settings.opt_in_label
     places = pod_places(obj, options.template_paths, kinds)
     rest = tuple(unjudged(obj, places, lambda name: bool(owners(name)), kinds))
+    rest += tuple(_strays(obj, places, kinds, options.policy))
     at = _at(obj, ())
     if not places:
         return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
@@ -304,6 +307,12 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
         tuple(pods),
         () if denied else tuple(each.manifest(stated or "", {labels.CLAIM: "true"}) for each in needed),
     )
+
+
+def _strays(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds, policy: Policy) -> Iterator[str]:
+    """Yield the keys of an object that nothing reads where they are."""
+    found = strays(obj.data, spots_of(obj, places, kinds), policy)
+    yield from (each.finding.text for each in itertools.islice(found, MOST))
 
 
 def _messages(

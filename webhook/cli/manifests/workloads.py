@@ -13,6 +13,7 @@ from webhook.workloads import (
     KnownKind,
     Pattern,
     PodPath,
+    Spot,
     assembled,
     children,
     controller_of,
@@ -20,6 +21,7 @@ from webhook.workloads import (
     matches,
     parse_path,
     scheduled,
+    spots_in,
 )
 
 _TEMPLATE: Final = PodPath((), template=True)
@@ -310,6 +312,17 @@ _NAME: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _NOTHING: Final = (None, False, 0, "0", "")
 
 
+def spots_of(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds) -> list[Spot]:
+    """Where the pods of an object stand in it, as they are written."""
+    spots = list(spots_in(obj.data, obj.group, obj.kind, kinds))
+    known = {spot.path for spot in spots}
+    for place in places:
+        for path, value in matches(obj.data, tuple(map(str, place.path))) if place.path not in known else ():
+            if path == place.path and isinstance(value, dict):
+                spots.append(Spot(path, value, _TEMPLATE if place.template else PodPath(()), obj.data))
+    return spots
+
+
 def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: Kinds | None = None) -> Iterator[str]:
     """Yield a message for each request in an object that is in no pod.
 
@@ -333,7 +346,9 @@ def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: 
     for path, each in inner.items():
         yield from (f"{path_text(path)}: {text}" for text in unjudged(each, pod_places(each, (), kinds), is_key, kinds))
     spec = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
-    for path in _keys(spec, (), {*judged, *inner}, is_key):
+    # What is in a pod's spec and in none of its containers is a stray key.
+    within = [spot.spec for spot in spots_in(obj.data, obj.group, obj.kind, kinds)]
+    for path in _keys(spec, (), {*judged, *inner, *within}, is_key):
         yield f"not judged: {path_text(path)} is outside of every pod template and pod spec found in it"
     if known is None:
         return

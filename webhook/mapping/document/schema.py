@@ -641,7 +641,7 @@ class CheckedSource(Strict):
 class KnownName(Strict):
     """Names of another system, in one of three places, and what to do about them."""
 
-    resource: ExactNames | None = Field(None, description="a resource name, or several")
+    resource: Texts | None = Field(None, description="a resource name, or several, `*` for any text")
     label: ExactNames | None = Field(None, description="instead of `resource`: the key of a label")
     annotation: ExactNames | None = Field(None, description="instead of `resource`: the key of an annotation")
     advice: Long = Field(description="whose name it is, and what to write instead, as a clause")

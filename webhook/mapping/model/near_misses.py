@@ -9,11 +9,15 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.mapping.document import schema
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.vendor import KeyPlace, Template, Vendor
-from webhook.mapping.notation import Expression, NameSet, expression
+from webhook.mapping.notation import Expression, NameSet, expression, glob_pattern
+from webhook.pod import DEVICE_CLASS
 from webhook.request import Dimension
 
 KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
@@ -54,15 +58,27 @@ def known_resources(document: schema.Mapping) -> Iterator[str]:
     yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
 
 
+def reported_patterns(documents: Iterable[schema.Mapping]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the patterns of resource names that are reported, each with its advice."""
+    entries = (entry for document in documents for entry in advised_names(document))
+    return tuple(
+        (re.compile(glob_pattern(entry.name), re.DOTALL), entry.advice)
+        for entry in entries
+        if entry.report and "*" in entry.name
+    )
+
+
 def reported_names(documents: Iterable[schema.Mapping]) -> Mapping[KnownPlace, Mapping[str, str]]:
-    """Return the advice for each name that is reported, by its place; of several documents the first counts."""
+    """Return the advice for each whole name that is reported, by its place; of several documents the first counts."""
     found: dict[KnownPlace, dict[str, str]] = {place: {} for place in PLACES}
     for document in documents:
         for entry in advised_names(document):
-            if entry.report:
+            if entry.report and "*" not in entry.name:
                 found[entry.place].setdefault(entry.name, entry.advice)
     return found
 
+
+DEVICES: Final = "devices.yaml"
 
 SURE_FROM: Final = 6
 """Length of a key from which a near miss is denied; a shorter one only if the difference is one letter."""
@@ -85,6 +101,9 @@ PERCENT: Final = "percent"
 
 RESOURCE: Final[tuple[KeyPlace, ...]] = ("resource",)
 METADATA: Final[tuple[KeyPlace, ...]] = ("label", "annotation")
+
+MAX_SIMILAR: Final = 3
+"""The most names of other domains that a message offers."""
 
 MAX_LISTED: Final = 8
 """The number of values of a variable that a message lists."""
@@ -181,7 +200,9 @@ class Nearness:
         prefixes: those of all vendors' resource names.
         resources: the resource names.
         metadata: the labels and annotations.
-        known: resource names, labels and annotations of other systems.
+        hints: the annotations that only schedulers read.
+        known: resource names of other systems.
+        told: labels and annotations of other systems.
         amounts: by vendor.
         possible: resource names that a configuration of their system may add, with the known ones of their kind.
     """
@@ -189,7 +210,9 @@ class Nearness:
     prefixes: tuple[str, ...]
     resources: _Keys
     metadata: _Keys
+    hints: _Keys
     known: NameSet
+    told: NameSet
     amounts: Mapping[str, _Amounts]
     possible: tuple[tuple[Expression, NearMiss], ...]
 
@@ -220,17 +243,56 @@ class Nearness:
 
     def find_in_metadata(self, name: str) -> NearMiss | None:
         """Return the label or annotation that an unknown one resembles, or None; one without a domain is never certain."""
-        if name in self.known:
+        if name in self.told:
             return None
         domain, _, local = name.rpartition("/")
         keys = self.metadata.below.get(domain)
         if keys is None:
-            return self.metadata.in_similar_domain(name)
-        meant = None if local in keys else _nearest(local, [key for key in keys if len(key) >= SURE_FROM], keys)
-        if meant is None:
+            return self.metadata.in_similar_domain(name) or self._hint(domain, local)
+        if local in keys:
             return None
+        meant = _nearest(local, _long(keys), keys)
+        if meant is None:
+            return self._hint(domain, local)
         sure = local.startswith(meant.local) or distance(local, meant.local, 1) == 1
         return NearMiss(f"{domain}/{meant.local}" if domain else meant.local, sure and domain != "")
+
+    def knows(self, name: str) -> bool:
+        """Whether a resource name is a key of some vendor, active or not, or a known name of another system."""
+        domain, _, local = name.rpartition("/")
+        return name in self.known or local in self.resources.below.get(domain, ())
+
+    def vaguely(self, name: str, target: str | None) -> tuple[str, ...]:
+        """Return the resource names that an unknown one may stand for: of its domain, else with its ending in other domains.
+
+        Args:
+            name: a name that resembles none.
+            target: the vendor whose names come first.
+        """
+        domain, _, local = name.rpartition("/")
+        vendors = sorted(self.amounts, key=lambda vendor: vendor != target)
+        longer = [key for key in self.resources.below.get(domain, ()) if re.match(rf"{re.escape(local)}[.-]", key)]
+        if longer:
+            return tuple(f"{domain}/{key}" for key in longer)
+        alike = (self._of_dimension(name, vendor, self.amounts[vendor], sure=False) for vendor in vendors)
+        meant = next((near.meant for near in alike if near is not None and near.meant), None)
+        if meant is not None:
+            return (meant,)
+        ending = [f"{each}/{local}" for each, below in sorted(self.resources.below.items()) if local in below]
+        own = self.amounts[target].names if target in self.amounts else frozenset()
+        return tuple(sorted(ending, key=lambda key: key not in own))
+
+    def _hint(self, domain: str, local: str) -> NearMiss | None:
+        """Return the hint that an annotation resembles, or what is called so in another domain; never certain."""
+        keys = self.hints.below.get(domain)
+        meant = None if not domain or keys is None or local in keys else _nearest(local, _long(keys), keys)
+        if meant is not None:
+            return NearMiss(f"{domain}/{meant.local}", sure=False)
+        if domain not in self.hints.below and not f"{domain}/".startswith(self.prefixes):
+            return None
+        below = (*self.hints.below.items(), *self.metadata.below.items())
+        others = sorted({f"{other}/{local}" if other else local for other, names in below if local in names})
+        return NearMiss(" or ".join(others[:MAX_SIMILAR]), sure=False) if domain and others else None
 
     def _of_dimension(self, name: str, vendor: str, amounts: _Amounts, *, sure: bool) -> NearMiss | None:
         """Return the key of a vendor for the dimension whose word a name contains, or that it has none."""
@@ -272,6 +334,28 @@ class Nearness:
         return None
 
 
+@cache
+def _devices() -> Mapping[str, Sequence[str]]:
+    """Read by which parts names look like devices'."""
+    (document,) = parse((resources.files("webhook.mapping") / DEVICES).read_text(), DEVICES)
+    words: Mapping[str, Sequence[str]] = document.data
+    return words
+
+
+@lru_cache(maxsize=1024)
+def looks_like_device(name: str) -> bool:
+    """Whether a resource name is one of devices that are shared, as far as its words say."""
+    words, parts = _devices(), set(re.split("[^a-z]+", name.lower()))
+    if name in words["whole"] or not parts.isdisjoint(words["other"]) or name.startswith(DEVICE_CLASS):
+        return False
+    return not parts.isdisjoint(words["words"]) or any(word in name.lower() for word in words["anywhere"])
+
+
+def _long(keys: Iterable[str]) -> list[str]:
+    """The keys that are long enough to be misspelled."""
+    return [key for key in keys if len(key) >= SURE_FROM]
+
+
 def _nearest(
     name: str, candidates: Sequence[str], known: Mapping[str, _LocalName], *, keeps: bool = True
 ) -> _LocalName | None:
@@ -296,8 +380,10 @@ def nearness(vendors: Sequence[Vendor]) -> Nearness:
     """Collect the keys of these vendors, including inactive ones, to find near misses of them."""
     prefixes: set[str] = set()
     known: set[str] = set()
+    told: set[str] = set()
     for vendor in vendors:
-        known.update(known_resources(vendor.document), (entry.name for entry in advised_names(vendor.document)))
+        known.update(known_resources(vendor.document))
+        told.update(entry.name for entry in advised_names(vendor.document) if entry.place != "resource")
         prefixes.update(
             vendor.document.match.resources or [f"{domain}/" for domain, _ in _local_names(vendor, RESOURCE)]
         )
@@ -305,7 +391,9 @@ def nearness(vendors: Sequence[Vendor]) -> Nearness:
         tuple(sorted(prefixes)),
         _keys(name for vendor in vendors for name in _local_names(vendor, RESOURCE)),
         _keys(name for vendor in vendors for name in _local_names(vendor, METADATA)),
+        _keys(name for vendor in vendors for name in _local_hints(vendor)),
         NameSet.of(known),
+        NameSet.of(told),
         {vendor.name: _amounts(vendor) for vendor in vendors},
         tuple(itertools.chain.from_iterable(map(_possible, vendors))),
     )
@@ -370,6 +458,14 @@ def _local_names(vendor: Vendor, places: Collection[KeyPlace]) -> Iterator[tuple
         for name, binding in names:
             domain, _, local = name.rpartition("/")
             yield domain, _LocalName(local, binding[0][1], template, choices) if single else _LocalName(local)
+
+
+def _local_hints(vendor: Vendor) -> Iterator[tuple[str, _LocalName]]:
+    """The hints for a vendor's scheduler that can be listed, by domain."""
+    for hint in vendor.document.all_hints:
+        if not {"*", "{"} & set(hint):
+            domain, _, local = hint.rpartition("/")
+            yield domain, _LocalName(local)
 
 
 def distance(left: str, right: str, most: int | None = None) -> int:

@@ -15,7 +15,14 @@ from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
-from webhook.mapping.model.near_misses import KnownPlace, NearMiss, Nearness, nearness, reported_names
+from webhook.mapping.model.near_misses import (
+    KnownPlace,
+    NearMiss,
+    Nearness,
+    nearness,
+    reported_names,
+    reported_patterns,
+)
 from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import BUILT_IN, KeyPlace, Owned, Vendor, union
 from webhook.mapping.notation import literal
@@ -407,6 +414,11 @@ class Policy:
             place: {name: advice for name, advice in names.items() if name not in self.request_keys}
             for place, names in found.items()
         }
+
+    @cached_property
+    def reported_patterns(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        """Patterns of such resource names, each with its advice."""
+        return reported_patterns(vendor.document for vendor in self.vendors.values())
 
     @cached_property
     def searched_keys(self) -> frozenset[str]:

@@ -1,0 +1,158 @@
+"""Keys of requests in objects at places where nothing reads them.
+
+A pod that is made of the object has nothing of them: it is judged, and allowed, as one that requests nothing.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from webhook.labels import keys_of
+from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.model.policy import Policy
+from webhook.reasons import Finding, Reason
+from webhook.workloads import Spot, children, matches
+
+MOST: Final = 8
+"""The most keys of an object that are reported."""
+
+_AMOUNTS: Final = frozenset({"limits", "requests"})
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+_OF_NODES: Final = frozenset(
+    {
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+        "metadata",
+        "labels",
+        "annotations",
+    }
+)
+"""Fields beside the containers with names of labels, or with what is looked at elsewhere."""
+_NOTHING: Final = (None, False, 0, "0", "")
+_OWN: Final = {key: place for place in ("label", "annotation") for key in keys_of("pod", place)}
+
+
+class Stray(NamedTuple):
+    """A key that nothing reads.
+
+    Attributes:
+        path: its path in the object.
+        finding: what is wrong, and where it belongs.
+    """
+
+    path: FieldPath
+    finding: Finding
+
+
+def strays(data: Any, spots: Collection[Spot], policy: Policy) -> Iterator[Stray]:
+    """Yield the keys in an object that nothing reads where they are, each once.
+
+    Args:
+        data: the object as it was written.
+        spots: its pods.
+        policy: the vendors in force.
+    """
+    paths = {spot.path for spot in spots}
+    for spot in spots:
+        yield from _in_metadata(data, spot, policy)
+        yield from _in_spec(data, spot, paths, policy)
+    yield from _above(data, spots, policy)
+
+
+def _above(data: Any, spots: Iterable[Spot], policy: Policy) -> Iterator[Stray]:
+    """Yield labels and annotations of an object, or of one inside it, that its pods do not get."""
+    apart = [spot for spot in spots if spot.apart]
+    had = {each for spot in apart for each in _texts(spot.pod().get("metadata"))}
+    above = {
+        (*spot.path[:depth], "metadata"): spot
+        for spot in reversed(apart)
+        for depth in range(len(spot.root), len(spot.path))
+    }
+    for path, spot in above.items():
+        for field, key in _texts(_at(data, path)):
+            place = _place(key, policy)
+            if place is not None and (field, key) not in had:
+                right = path_text((*spot.metadata, f"{place}s"))
+                message = (
+                    f"{place} {key} has no effect on this {spot.kind}, whose pods do not get it: write it in {right}"
+                )
+                yield _stray((*path, field, key), place, key, message)
+
+
+def _texts(metadata: Any) -> list[tuple[str, str]]:
+    """The labels and annotations in metadata, each with its field."""
+    return [
+        (field, str(key))
+        for field in ("labels", "annotations")
+        if isinstance(metadata, dict) and isinstance(metadata.get(field), dict)
+        for key in metadata[field]
+    ]
+
+
+def _in_metadata(data: Any, spot: Spot, policy: Policy) -> Iterator[Stray]:
+    """Yield labels and annotations in a field of a pod's metadata that does not exist, such as ``annotation``."""
+    for field, texts in children(_at(data, spot.metadata)):
+        name = str(field)
+        if not isinstance(texts, dict) or name in {"labels", "annotations"} or not name.startswith(("label", "annot")):
+            continue
+        for key in map(str, texts):
+            if (place := _place(key, policy)) is not None:
+                wrong, right = path_text((*spot.metadata, name)), path_text((*spot.metadata, f"{place}s"))
+                yield _stray((*spot.metadata, name, key), place, key, f"nothing reads {wrong}: write {key} in {right}")
+
+
+def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Policy) -> Iterator[Stray]:
+    """Yield keys below a pod's fields that are in no container's amounts."""
+    shape, spec = spot.shape, _at(data, spot.spec)
+    patterns = (*((kind, "*") for kind in _CONTAINERS), *shape.containers)
+    containers = [path for pattern in patterns for path, _ in matches(spec, pattern)]
+    amounts = {(*path, "resources") for path in containers}
+    amounts |= {path for pattern in shape.resources for path, _ in matches(spec, pattern)}
+    first = path_text((*spot.spec, *min(amounts, default=("the container", "resources"), key=len), "limits"))
+    left: list[tuple[FieldPath, Any]] = [((), spec)]
+    while left:
+        path, value = left.pop()
+        for key, child in children(value):
+            at = (*path, key)
+            if (path in amounts and key in _AMOUNTS) or (not path and key in _OF_NODES) or (*spot.spec, *at) in others:
+                continue
+            if isinstance(child, dict | list):
+                left.append((at, child))
+            elif isinstance(key, str) and "/" in key and child not in _NOTHING:
+                yield from _in_field(spot, at, containers, first, policy)
+
+
+def _in_field(
+    spot: Spot, at: FieldPath, containers: Iterable[FieldPath], first: str, policy: Policy
+) -> Iterator[Stray]:
+    """Yield a key at a path in a pod's fields, if somebody reads it elsewhere."""
+    key, parent = str(at[-1]), path_text((*spot.spec, *at[:-1]))
+    own = next((path for path in containers if at[: len(path)] == path), None)
+    if policy.resources.owners(key):
+        right = first if own is None else path_text((*spot.spec, *own, "resources", "limits"))
+        yield _stray((*spot.spec, *at), "resource", key, f"nothing reads {key} in {parent}: write it in {right}")
+    elif (place := _place(key, policy)) is not None:
+        right = path_text((*spot.metadata, f"{place}s"))
+        yield _stray((*spot.spec, *at), place, key, f"nothing reads {key} in {parent}: write it in {right}")
+
+
+def _place(key: str, policy: Policy) -> str | None:
+    """Where on a pod a label or annotation is read that requests, or that the webhook or a scheduler obeys; None: nowhere."""
+    if key in _OWN:
+        return _OWN[key]
+    if policy.labels.owners(key):
+        return "label"
+    return "annotation" if policy.annotations.owners(key) or policy.marks.hint(key) else None
+
+
+def _at(data: Any, path: FieldPath) -> Any:
+    """The value at a path; None if there is none."""
+    for part in path:
+        data = next((child for key, child in children(data) if key == part), None)
+    return data
+
+
+def _stray(path: FieldPath, place: str, key: str, message: str) -> Stray:
+    return Stray(path, Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}"))
