@@ -72,7 +72,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
         place: [
             _MatchName(entry.name, ("known", entry.position, entry.place))
             for entry in advised_names(document)
-            if entry.report and (entry.place == "resource") is (place == "resource")
+            if entry.report and "*" not in entry.name and (entry.place == "resource") is (place == "resource")
         ]
         for place in ("resource", "key")
     }
