@@ -116,6 +116,11 @@ GPU = "{nvidia.com/gpu: 1}"
         (f"{{containers: [{{resources: {{limit: {GPU}}}}}]}}", "containers[0].resources.limit", "containers[0]"),
         (f"{{containers: [{{}}, {{limits: {GPU}}}]}}", "containers[1].limits", "containers[1]"),
         (f"{{resources: {{limits: {GPU}}}, containers: [{{name: a}}]}}", "resources.limits", "containers[0]"),
+        (
+            f"{{spec: {{containers: [{{resources: {{limits: {GPU}}}}}]}}}}",
+            "spec.containers[0].resources.limits",
+            "containers[0]",
+        ),
         (f"{{initContainers: [{GPU}], containers: [{{name: a}}]}}", "initContainers[0]", "initContainers[0]"),
     ],
 )

@@ -110,7 +110,8 @@ def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Polic
     containers = [path for pattern in patterns for path, _ in matches(spec, pattern)]
     amounts = {(*path, "resources") for path in containers}
     amounts |= {path for pattern in shape.resources for path, _ in matches(spec, pattern)}
-    first = path_text((*spot.spec, *min(amounts, default=("the container", "resources"), key=len), "limits"))
+    usual: FieldPath = next((each for each in shape.containers if "*" not in each), ("containers", 0))
+    first = path_text((*spot.spec, *min(amounts, default=(*usual, "resources"), key=len), "limits"))
     left: list[tuple[FieldPath, Any]] = [((), spec)]
     while left:
         path, value = left.pop()

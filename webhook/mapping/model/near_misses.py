@@ -279,7 +279,7 @@ class Nearness:
         if meant is not None:
             return (meant,)
         ending = [f"{each}/{local}" for each, below in sorted(self.resources.below.items()) if local in below]
-        own = self.amounts[target].names if target in self.amounts else frozenset()
+        own = self.amounts[target].names if target is not None and target in self.amounts else frozenset()
         return tuple(sorted(ending, key=lambda key: key not in own))
 
     def _hint(self, domain: str, local: str) -> NearMiss | None:
