@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
-from webhook.mapping.document.problem import FieldPath
+from webhook.mapping.document.problem import FieldPath, MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 
@@ -36,6 +36,8 @@ class PodPath:
         defaulted: those fields, which have a place at both.
         below: paths in the object of labels and annotations that such a pod also has, the strongest first.
         volumes: path in the object of volumes, of which a pod has those that it mounts.
+        patch: path, from there, of a text with a patch of the pod's spec that its controller makes.
+        patched: the same for all pods, as a path in the object; made first.
         container: name of a container without one, and of one that is in no list; empty: the key that it is the value of.
     """
 
@@ -49,7 +51,15 @@ class PodPath:
     defaulted: tuple[str, ...] = ()
     below: tuple[Pattern, ...] = ()
     volumes: Pattern | None = None
+    patch: Pattern | None = None
+    patched: Pattern | None = None
     container: str = ""
+
+    def patches(self, data: Any, value: Any) -> list[tuple[FieldPath, str]]:
+        """The texts with patches in an object and in its pod, with their paths in these."""
+        both = ((data, self.patched), (value, self.patch))
+        found = (each for inside, pattern in both if pattern is not None for each in matches(inside, pattern))
+        return [(path, text) for path, text in found if isinstance(text, str)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +207,39 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
         spec["volumes"] = [*own, *volumes]
         parts.pop(("spec", "volumes"), None)
         parts |= {("spec", "volumes", at): (*path, "volumes", at) for at in (*range(len(own)), "-")}
+    for _, text in shape.patches(data, value):
+        patch = patch_of(text)
+        spec = spec if patch is None else patched(spec, patch)
     metadata = _metadata(data, value, shape)
     return {"spec": spec} | ({"metadata": metadata} if metadata else {}), tuple(parts.items())
+
+
+MAX_PATCH: Final = 4096
+"""The most characters of a patch that is read, which takes time."""
+
+
+@lru_cache(maxsize=16)
+def patch_of(text: str) -> Mapping[str, Any] | None:
+    """Read a patch of a pod's spec, as YAML or JSON; None if it is none, or too long."""
+    if len(text) > MAX_PATCH:
+        return None
+    try:
+        (document,) = parse(text, "")
+    except (MappingError, ValueError):
+        return None
+    return document.data if isinstance(document.data, dict) else None
+
+
+def patched(base: Any, patch: Any) -> Any:
+    """Merge a strategic patch: mappings by their keys, lists by the names of their entries."""
+    if isinstance(base, dict) and isinstance(patch, dict):
+        kept = {key: value for key, value in base.items() if key not in patch}
+        return kept | {key: patched(base.get(key), value) for key, value in patch.items() if value is not None}
+    if isinstance(base, list) and isinstance(patch, list) and len(_named(patch)) == len(patch) > 0:
+        changes, present = _named(patch), _named(base)
+        merged = [patched(each, changes.get(each.get("name"), {})) if isinstance(each, dict) else each for each in base]
+        return merged + [each for name, each in changes.items() if name not in present]
+    return patch
 
 
 def _inherited(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any]:
@@ -274,6 +315,15 @@ class Spot:
     def metadata(self) -> FieldPath:
         """The path of its labels and annotations."""
         return (*self.path, *(("metadata",) if self.shape.metadata is None else self.shape.metadata))
+
+    def patches(self) -> Iterator[FieldPath]:
+        """The paths of texts that were read as patches of the pod: in its own part, and in its object."""
+        for path, text in self.shape.patches(self.around, self.value):
+            if patch_of(text) is not None:
+                own = (
+                    self.shape.patch is not None and next(matches(self.value, self.shape.patch), ((), None))[0] == path
+                )
+                yield (*(self.path if own else self.root), *path)
 
     def pod(self) -> dict[str, Any]:
         """The pod, as far as the object says it."""
@@ -352,6 +402,8 @@ def _spec(entry: str | Mapping[str, Any]) -> PodPath:
         defaulted=() if defaults is None else tuple(defaults["fields"]),
         below=_paths(entry, "below"),
         volumes=None if volumes is None else parse_path(volumes),
+        patch=parse_path(entry["patch"]) if "patch" in entry else None,
+        patched=parse_path(entry["patched"]) if "patched" in entry else None,
         container=entry.get("container", ""),
     )
 

@@ -17,6 +17,7 @@ from webhook.cli.manifests.workloads import (
     unjudged,
 )
 from webhook.mapping.document.problem import FieldPath
+from webhook.workloads import MAX_PATCH, patch_of, patched
 
 POD = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
 
@@ -185,6 +186,42 @@ def test_argo_calls_a_container_main(run: Run, key: str) -> None:
     listed = {"container": None, "containerSet": {"containers": [container]}}
     [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(listed)[1]), ())
     assert [each["name"] for each in place.pod["spec"]["containers"]] == ["foo"]
+
+
+PATCH = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: %s}}}]"
+
+
+@pytest.mark.parametrize("kind", ["Workflow", "WorkflowTemplate", "CronWorkflow"])
+def test_argo_patches_are_judged(run: Run, kind: str) -> None:
+    """Of a template and of all of them, merged by the names of containers; nothing is written beside them."""
+    main = {"image": "i", "resources": {"limits": {"cpu": 1}}}
+    for template, spec in (({"podSpecPatch": PATCH % "16Gi"}, {}), ({}, {"podSpecPatch": PATCH % "16Gi"})):
+        denied = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({"container": main, **template}, **spec)[0]))
+        assert denied.exit_code == 2
+        assert "VGW303: container main: nvidia.com/gpumem: 16Gi is 16384 TiB per device" in denied.stderr
+        assert "not judged" not in denied.stderr
+    # The template's own comes last.
+    both = workflow({"container": main, "podSpecPatch": PATCH % 3000}, podSpecPatch=PATCH % "16Gi")[0]
+    allowed = run("mutate", "-f", "-", stdin=in_kind(kind, both))
+    assert allowed.exit_code == 0
+    assert yaml.safe_load(allowed.stdout) == yaml.safe_load(in_kind(kind, both))
+    assert "its pods are changed when they are created" in allowed.stderr
+    unread = workflow({"container": main, "podSpecPatch": f"{{{{x}}}}: {{{PATCH % 3000}"})[0]
+    assert "podSpecPatch contains nvidia.com/gpu" in run("mutate", "-f", "-", stdin=in_kind(kind, unread)).stderr
+
+
+def test_patches() -> None:
+    """Mappings and named entries are merged, null removes, and anything else is replaced."""
+    base = {"a": {"b": 1, "c": 2}, "containers": [{"name": "x", "env": [1]}, {"name": "y"}, "odd"], "args": ["1"]}
+    patch = {"a": {"b": None, "d": 3}, "containers": [{"name": "y", "image": "i"}, {"name": "z"}], "args": ["2"]}
+    assert patched(base, patch) == {
+        "a": {"c": 2, "d": 3},
+        "containers": [{"name": "x", "env": [1]}, {"name": "y", "image": "i"}, "odd", {"name": "z"}],
+        "args": ["2"],
+    }
+    assert patched({"args": []}, {"args": [{"value": 1}]}) == {"args": [{"value": 1}]}
+    assert patch_of('{"a": 1}') == {"a": 1}
+    assert [patch_of(each) for each in ("1", "", "{", "a: &x [*x]", f"a: {'b' * MAX_PATCH}")] == [None] * 5
 
 
 def in_kind(kind: str, text: str) -> str:

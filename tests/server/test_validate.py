@@ -64,6 +64,36 @@ async def test_a_workload_gets_warnings() -> None:
 
 
 @pytest.mark.parametrize(
+    "workload, warning",
+    [
+        (
+            {**deployment(SHARE), "metadata": {"annotations": {"hami.io/gpu-scheduler-policy": "binpack"}}},
+            "VGW106: annotation hami.io/gpu-scheduler-policy has no effect on this Deployment",
+        ),
+        (
+            deployment({"name": "main", "resources": {"nvidia.com/gpu": "1"}}),
+            "VGW106: nothing reads nvidia.com/gpu in spec.template.spec.containers[0].resources",
+        ),
+        (
+            deployment({"name": "main", "resources": {"limits": {"example.com/vcuda-core": "1"}}}),
+            "VGW107: container main: example.com/vcuda-core is not a known resource",
+        ),
+        (
+            deployment({"name": "main", "resources": {"limits": {"nvidia.com/gpu": "${GPUS}"}}}),
+            "VGW119: container main: nvidia.com/gpu has the placeholder ${GPUS}",
+        ),
+    ],
+)
+async def test_whoever_applies_a_workload_hears_of_its_keys(workload: Any, warning: str) -> None:
+    """Of those that nothing reads, and of those that are filled in later."""
+    async with serving(policy=POLICY) as server:
+        response = (await validated(server, validation(workload))).json["response"]
+    assert response["allowed"] is True
+    assert any(text.startswith(warning) for text in response["warnings"])
+    assert not any("will be denied" in text for text in response["warnings"])
+
+
+@pytest.mark.parametrize(
     "body",
     [
         pytest.param(validation(deployment(SHARE), "Widget"), id="unknown kind"),

@@ -20,6 +20,7 @@ from webhook.workloads import (
     known_workloads,
     matches,
     parse_path,
+    patch_of,
     scheduled,
     spots_in,
 )
@@ -71,6 +72,7 @@ class PodPlace:
         owner: kind and name of the owner that a controller would write into the pods that it creates; None for a pod.
         pod: the pod, or the template.
         parts: where the parts of the pod are in the object, as pairs of paths.
+        fixed: whether a text in the object changes the pod, so that nothing can be written beside it.
         fields: the fields of the pod spec, besides the containers, that the object's API has; None: all of them.
     """
 
@@ -79,6 +81,7 @@ class PodPlace:
     pod: dict[str, Any]
     parts: tuple[tuple[FieldPath, FieldPath], ...]
     fields: tuple[str, ...] | None = None
+    fixed: bool = False
 
     @property
     def template(self) -> bool:
@@ -87,6 +90,8 @@ class PodPlace:
 
     def target(self, place: str) -> str | None:
         """Where a JSON pointer in the pod points to in the object; None if that part of the pod has no place in the object."""
+        if self.fixed:
+            return None
         if self.fields is not None and (field := field_of(place)) and field not in (*self.fields, "containers"):
             return None
         for part, path in self.parts:
@@ -239,7 +244,7 @@ def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPl
         for place in pod_places(inner, (), kinds):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
             owner = place.owner or (obj.kind, obj.name)
-            yield PodPlace((*path, *place.path), owner, place.pod, parts, place.fields)
+            yield PodPlace((*path, *place.path), owner, place.pod, parts, place.fields, place.fixed)
 
 
 def inner_objects(obj: KubeObject, workload: KnownKind) -> Iterator[tuple[FieldPath, KubeObject]]:
@@ -273,7 +278,8 @@ def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPa
         return PodPlace(path, owner, value, (((), path),), shape.fields)
     pod, parts = assembled(obj.data, value, shape, path)
     assembles = shape.containers or shape.resources
-    return PodPlace(path, owner, pod, parts, None if assembles else shape.fields)
+    fixed = any(patch_of(text) is not None for _, text in shape.patches(obj.data, value))
+    return PodPlace(path, owner, pod, parts, None if assembles else shape.fields, fixed)
 
 
 _TEMPLATE_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
@@ -358,8 +364,11 @@ def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: 
     ):
         found = (path for pattern in patterns for path, value in matches(obj.data, pattern) if value not in _NOTHING)
         yield from (f"not judged: {path_text(path)} {what}" for path in found)
+    read = {path for spot in spots_in(obj.data, obj.group, obj.kind, kinds) for path in spot.patches()}
     for pattern in known.texts:
         for path, value in matches(obj.data, pattern):
+            if path in read:
+                continue
             names = filter(is_key, _NAME.findall(value)) if isinstance(value, str) else ()
             yield from (f"not judged: {path_text(path)} contains {name}" for name in dict.fromkeys(names))
 

@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import resources
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -334,7 +334,6 @@ class Nearness:
         return None
 
 
-@cache
 def _devices() -> Mapping[str, Sequence[str]]:
     """Read by which parts names look like devices'."""
     (document,) = parse((resources.files("webhook.mapping") / DEVICES).read_text(), DEVICES)
@@ -342,10 +341,14 @@ def _devices() -> Mapping[str, Sequence[str]]:
     return words
 
 
+_WORDS_OF_DEVICES: Final = _devices()
+"""Read before there is a loop that would wait for the file."""
+
+
 @lru_cache(maxsize=1024)
 def looks_like_device(name: str) -> bool:
     """Whether a resource name is one of devices that are shared, as far as its words say."""
-    words, parts = _devices(), set(re.split("[^a-z]+", name.lower()))
+    words, parts = _WORDS_OF_DEVICES, set(re.split("[^a-z]+", name.lower()))
     if name in words["whole"] or not parts.isdisjoint(words["other"]) or name.startswith(DEVICE_CLASS):
         return False
     return not parts.isdisjoint(words["words"]) or any(word in name.lower() for word in words["anywhere"])
