@@ -63,6 +63,21 @@ class PodPath:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """How a controller counts the devices of a template, before its pods are changed.
+
+    Attributes:
+        by: the controller.
+        names: patterns of the resource names that it counts.
+        at: path, from what has the template, of a number that counts instead.
+    """
+
+    by: str
+    names: tuple[str, ...]
+    at: Pattern
+
+
+@dataclass(frozen=True, slots=True)
 class KnownKind:
     """What is known of a kind.
 
@@ -75,6 +90,7 @@ class KnownKind:
         merged: paths of what its controller merges into pods, which nothing judges.
         scheduler: path of the scheduler that its controller gives to pods without one; None: it gives none.
         absent_scheduler: that scheduler in an object without the path.
+        counted: how its controller counts devices; None: it does not.
     """
 
     source: str
@@ -85,6 +101,7 @@ class KnownKind:
     merged: tuple[Pattern, ...] = ()
     scheduler: Pattern | None = None
     absent_scheduler: str = ""
+    counted: Counted | None = None
 
     @property
     def requests(self) -> bool:
@@ -227,7 +244,7 @@ def patch_of(text: str) -> Mapping[str, Any] | None:
         (document,) = parse(text, "")
     except (MappingError, ValueError):
         return None
-    return document.data if isinstance(document.data, dict) else None
+    return document.data
 
 
 def patched(base: Any, patch: Any) -> Any:
@@ -237,7 +254,10 @@ def patched(base: Any, patch: Any) -> Any:
         return kept | {key: patched(base.get(key), value) for key, value in patch.items() if value is not None}
     if isinstance(base, list) and isinstance(patch, list) and len(_named(patch)) == len(patch) > 0:
         changes, present = _named(patch), _named(base)
-        merged = [patched(each, changes.get(each.get("name"), {})) if isinstance(each, dict) else each for each in base]
+        names = [each.get("name") if isinstance(each, dict) else None for each in base]
+        merged = [
+            patched(each, changes[name]) if name in changes else each for each, name in zip(base, names, strict=True)
+        ]
         return merged + [each for name, each in changes.items() if name not in present]
     return patch
 
@@ -294,6 +314,7 @@ class Spot:
         around: the object that it belongs to, which may be inside another one.
         root: the path of that.
         group, kind: what that is.
+        counted: how the controller counts its devices.
         apart: whether its pods are known not to get the labels and annotations of the object itself.
     """
 
@@ -304,6 +325,7 @@ class Spot:
     root: FieldPath = ()
     group: str = ""
     kind: str = "Pod"
+    counted: Counted | None = None
     apart: bool = False
 
     @property
@@ -341,7 +363,7 @@ def spots_in(data: Any, group: str, kind: str, kinds: Kinds, root: FieldPath = (
         )
         for path, value in matches(data, shape.at):
             if isinstance(value, dict):
-                yield Spot((*root, *path), value, shape, data, root, group, kind, apart)
+                yield Spot((*root, *path), value, shape, data, root, group, kind, workload.counted, apart)
     for pattern in workload.objects:
         for path, inner in matches(data, pattern):
             if isinstance(inner, dict):
@@ -369,7 +391,7 @@ def owned_metadata(kind: str, name: str) -> dict[str, Any]:
 
 def _workload(entry: Mapping[str, Any]) -> KnownKind:
     pods = (*map(_template, entry.get("templates", ())), *map(_spec, entry.get("specs", ())))
-    scheduler = entry.get("scheduler")
+    scheduler, counted = entry.get("scheduler"), entry.get("counted")
     return KnownKind(
         entry["source"],
         pods,
@@ -379,6 +401,7 @@ def _workload(entry: Mapping[str, Any]) -> KnownKind:
         tuple((*parse_path(merged["at"]), field) for merged in entry.get("merged", ()) for field in merged["fields"]),
         scheduler=None if scheduler is None else parse_path(scheduler["at"]),
         absent_scheduler="" if scheduler is None else scheduler["absent"],
+        counted=None if counted is None else Counted(counted["by"], tuple(counted["names"]), parse_path(counted["at"])),
     )
 
 

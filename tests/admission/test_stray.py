@@ -161,6 +161,28 @@ spec:
     assert found(text) == [f"nothing reads nvidia.com/gpumem in {wrong}: write it in {right}"]
 
 
+RAY = """
+apiVersion: ray.io/v1
+kind: RayCluster
+spec:
+  workerGroupSpecs:
+  - rayStartParams: {%s}
+    template: {spec: {containers: [{name: w, resources: {limits: {%s}}}, {name: s, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+"""
+
+
+@pytest.mark.parametrize("name", ["aliyun.com/gpu-mem", "tencent.com/vcuda-core", "volcano.sh/vgpu-number"])
+def test_what_a_controller_does_not_count(name: str) -> None:
+    """KubeRay reads the names of the template, of the first container; a number of the user's counts instead."""
+    right = "set num-gpus in spec.workerGroupSpecs[0].rayStartParams"
+    message = f"KubeRay counts no device in {name}, before its pods are changed: {right}"
+    assert found(RAY % ("", f"{name}: 1")) == [message]
+    assert found(RAY % ('num-gpus: "1"', f"{name}: 1")) == []
+    for counted in ("nvidia.com/gpu", "koordinator.sh/gpu", "nvidia.com/mig-1g.5gb"):
+        assert found(RAY % ("", f"{name}: 1, {counted}: 1")) == []
+    assert found(RAY % ("", f"{name}: 0, cpu: 1")) == []
+
+
 def test_misspelled_fields_of_metadata() -> None:
     """Those with keys that somebody would read."""
     metadata = "annotation: {gpu-fraction: '0.5', app: x}, label: {aliyun.com/gpu-count: 2}, other: {gpu-fraction: '1'}"

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from webhook.labels import keys_of
 from webhook.mapping.document.problem import FieldPath, path_text
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.notation import NameSet
 from webhook.reasons import Finding, Reason
 from webhook.workloads import Spot, children, matches
 
@@ -58,7 +59,25 @@ def strays(data: Any, spots: Collection[Spot], policy: Policy) -> Iterator[Stray
     for spot in spots:
         yield from _in_metadata(data, spot, policy)
         yield from _in_spec(data, spot, paths, policy)
+        yield from _uncounted(data, spot, policy)
     yield from _above(data, spots, policy)
+
+
+def _uncounted(data: Any, spot: Spot, policy: Policy) -> Iterator[Stray]:
+    """Yield the name of a request in whose template the controller counts no device."""
+    counted, around = spot.counted, spot.path[:-1]
+    if counted is None or next(matches(_at(data, around), counted.at), None) is not None:
+        return
+    # It looks at the limits of the first container.
+    limits = _at(data, (*spot.spec, "containers", 0, "resources", "limits"))
+    names = [
+        str(name) for name, amount in children(limits) if amount not in _NOTHING and policy.resources.owners(str(name))
+    ]
+    if names and not any(name in NameSet.of(counted.names) for name in names) and spot.path[-1] == "template":
+        right = path_text((*around, *counted.at[:-1]))
+        why = f"{counted.by} counts no device in {names[0]}, before its pods are changed"
+        message = f"{why}: set {counted.at[-1]} in {right}"
+        yield Stray(around, Finding(Reason.KEY_IGNORED, message, None, f"resource {names[0]}"))
 
 
 def _above(data: Any, spots: Iterable[Spot], policy: Policy) -> Iterator[Stray]:

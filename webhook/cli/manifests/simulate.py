@@ -263,7 +263,8 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     kinds, opt_in = workloads_of(settings), settings.opt_in_label
     places = pod_places(obj, options.template_paths, kinds)
     rest = tuple(unjudged(obj, places, lambda name: bool(owners(name)), kinds))
-    rest += tuple(_strays(obj, places, kinds, options.policy))
+    found = list(_strays(obj, places, kinds, options.policy))
+    rest += tuple(each.text for each in found if each.reason is Reason.MISPLACED_KEY)
     at = _at(obj, ())
     if not places:
         return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
@@ -275,7 +276,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     context = Context(space, pod_security_default="privileged")
     missing = f"unchanged: namespace {name} lacks the label {opt_in}: enabled"
     patch: list[Operation] = []
-    messages: list[Message] = []
+    messages = [Message(Level.WARNING, each.text) for each in found if each.reason is not Reason.MISPLACED_KEY]
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
@@ -309,10 +310,10 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     )
 
 
-def _strays(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds, policy: Policy) -> Iterator[str]:
+def _strays(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds, policy: Policy) -> Iterator[Finding]:
     """Yield the keys of an object that nothing reads where they are."""
     found = strays(obj.data, spots_of(obj, places, kinds), policy)
-    yield from (each.finding.text for each in itertools.islice(found, MOST))
+    yield from (each.finding for each in itertools.islice(found, MOST))
 
 
 def _messages(
