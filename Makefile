@@ -115,6 +115,7 @@ vendors-check: $(INSTALLED) ## the source of each mapping, with version and date
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
+	$(BIN)/python -m tests.gpu.page > docs/gpu.md
 	$(BIN)/python -m tests.systems.page
 	$(BIN)/python -m deploy.generate
 

@@ -14,24 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .pods import Container, Mount
+from .pods import Container
 
 PROGRAM: Final = Path(__file__).with_name("program.py")
-LIBRARY: Final = "libvgpu.so"
 _NAMESPACE: Final = ("unshare", "--mount", "--propagation", "private", "sh", "-ec")
-_KEPT: Final = 60_000
+_READ_ONLY: Final = "mount --bind '{0}' '{1}'; mount -o remount,bind,ro '{1}'"
+_KEPT: Final = 1500
 """Characters of what a process wrote to its error output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a process has printed, and how it ended."""
+    """What a process has printed, and how it did."""
 
     seen: dict[str, Any]
-    code: int
-    seconds: float
-    errors: str
-    command: str = ""
+    story: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,97 +39,77 @@ class Process:
     errors: Path
     started: float
 
-    def ready(self, limit: float) -> bool:
+    def ready(self, limit: float) -> None:
         """Wait until it has said that it is ready."""
         assert self.popen.stdout is not None
-        readable, _, _ = select.select([self.popen.stdout], [], [], limit)
-        return bool(readable) and '"ready"' in self.popen.stdout.readline()
+        if select.select([self.popen.stdout], [], [], limit)[0]:
+            self.popen.stdout.readline()
 
     def go(self) -> None:
-        """Tell it to go on; it may have ended, as its reading then says."""
-        assert self.popen.stdin is not None
-        with contextlib.suppress(OSError):
-            self.popen.stdin.write("go\n")
-            self.popen.stdin.flush()
+        """Tell it to go on, by the end of its input."""
+        if self.popen.stdin is not None:
+            self.popen.stdin.close()
+            self.popen.stdin = None
 
     def ended(self, limit: float) -> Reading:
-        """Return what it has printed at its end, which comes after so many seconds at most."""
+        """Let it go on, and return what it has printed at its end, which comes after so many seconds at most."""
+        self.go()
         try:
             out, _ = self.popen.communicate(timeout=max(limit, 1))
-            code = self.popen.returncode
         except subprocess.TimeoutExpired:
             self.popen.kill()
             out, _ = self.popen.communicate()
-            code = 124
         lines = [line for line in out.splitlines() if line.startswith("{")]
-        seen: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-        if "ready" in seen or not seen:
-            seen = {"error": f"ended with {code} and without a result"}
-        command = " ".join(map(str, self.popen.args)) if isinstance(self.popen.args, list) else ""
-        taken = round(time.monotonic() - self.started, 1)
-        return Reading(seen, code, taken, self.errors.read_text(errors="replace")[-_KEPT:], command)
+        seen: dict[str, Any] = json.loads(lines[-1]) if lines else {"ready": True}
+        if "ready" in seen:
+            seen = {"error": f"ended with {self.popen.returncode} and without a result"}
+        taken = time.monotonic() - self.started
+        errors = self.errors.read_text(errors="replace")[-_KEPT:]
+        return Reading(seen, f"{self.popen.args!r}\n{self.popen.returncode} after {taken:.1f} s\n{seen}\n{errors}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The library's folder, a folder for state, and whether mounting is permitted."""
+    """The library's folder, one for everything else, and why nothing can be mounted."""
 
     library: Path
     scratch: Path
-    mounts: bool
     why: str
-    search: str = ""
-    """Folders that the driver needs beyond those that the webhook assumes."""
-
-    def run(self, container: Container, environment: Mapping[str, str], *arguments: str, limit: float) -> Reading:
-        """Run the program to its end, for at most so many seconds."""
-        with self.started(container, environment, *arguments) as process:
-            return process.ended(limit)
 
     @contextlib.contextmanager
     def started(self, container: Container, environment: Mapping[str, str], *arguments: str) -> Iterator[Process]:
         """Start the program in a new place of that container, and end it if it has not ended."""
         state = Path(tempfile.mkdtemp(dir=self.scratch))
-        command = self._command(container.mounts, state, environment, arguments)
+        command = self._command(container, state, dict(environment), arguments)
         errors, pipe = state / "errors", subprocess.PIPE
-        with errors.open("w") as file:
-            popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=file, text=True, errors="replace")
-        try:
-            yield Process(popen, errors, time.monotonic())
-        finally:
-            popen.kill()
-            popen.wait()
-            for stream in (popen.stdin, popen.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
-            shutil.rmtree(state, ignore_errors=True)
+        with (
+            errors.open("w") as file,
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=file, text=True, errors="replace") as popen,
+        ):
+            try:
+                yield Process(popen, errors, time.monotonic())
+            finally:
+                popen.kill()
+        shutil.rmtree(state, ignore_errors=True)
 
     def _command(
-        self, mounts: tuple[Mount, ...], state: Path, environment: Mapping[str, str], arguments: tuple[str, ...]
+        self, container: Container, state: Path, environment: dict[str, str], arguments: tuple[str, ...]
     ) -> list[str]:
-        sources = {each.path: self.library if each.state is None else state / each.state for each in mounts}
-        for source in sources.values():
-            source.mkdir(exist_ok=True)
-        if self.search and "LD_LIBRARY_PATH" in environment:
-            environment = {**environment, "LD_LIBRARY_PATH": f"{environment['LD_LIBRARY_PATH']}:{self.search}"}
-        program = (sys.executable, "-P", str(PROGRAM), *arguments)
-        if self.mounts:
-            lines = [
-                f"mount --bind '{source}' '{path}'"
-                + (f"; mount -o remount,bind,ro '{path}'" if source == self.library else "")
-                for path, source in sources.items()
-            ]
-            variables = [f"{name}={value}" for name, value in environment.items()]
-            return [*_NAMESPACE, "\n".join([*lines, 'exec "$@"']), "sh", "env", *variables, *program]
-        variables = [f"{name}={_elsewhere(value, sources)}" for name, value in environment.items()]
-        return ["env", *variables, *program]
-
-
-def _elsewhere(value: str, sources: Mapping[str, Path]) -> str:
-    for path, source in sources.items():
-        value = value.replace(path, str(source))
-    return value
+        folders = {each.path: state / each.state for each in container.mounts if each.state is not None}
+        for folder in folders.values():
+            folder.mkdir()
+        shims = [each.path for each in container.mounts if each.state is None]
+        if "LD_LIBRARY_PATH" in environment:
+            # A container's driver is where the webhook assumes it; this machine's may be elsewhere.
+            environment["LD_LIBRARY_PATH"] += f":{os.environ.get('LD_LIBRARY_PATH', '/usr/local/nvidia/lib64')}"
+        if self.why:
+            for path, source in {**folders, **dict.fromkeys(shims, self.library)}.items():
+                environment = {name: value.replace(path, str(source)) for name, value in environment.items()}
+        program = ["env", *(f"{name}={value}" for name, value in environment.items())]
+        program += [sys.executable, "-P", str(PROGRAM), *arguments]
+        lines = [_READ_ONLY.format(self.library, path) for path in shims]
+        lines += [f"mount --bind '{folder}' '{path}'" for path, folder in folders.items()]
+        return program if self.why else [*_NAMESPACE, "\n".join([*lines, 'exec "$@"']), "sh", *program]
 
 
 @contextlib.contextmanager
@@ -142,10 +119,9 @@ def place(shim: Path, paths: set[str]) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="shares.") as folder:
         library = Path(folder) / "library"
         library.mkdir()
-        shutil.copy(shim, library / LIBRARY)
-        why = _why_not(library, sorted(paths), made)
+        shutil.copy(shim, library / "libvgpu.so")
         try:
-            yield Place(library, Path(folder), not why, why)
+            yield Place(library, Path(folder), _why_not(library, sorted(paths), made))
         finally:
             for path in reversed(made):
                 with contextlib.suppress(OSError):
@@ -154,16 +130,15 @@ def place(shim: Path, paths: set[str]) -> Iterator[Place]:
 
 def _why_not(library: Path, paths: list[str], made: list[Path]) -> str:
     """Return why nothing can be mounted at these paths, after making them; empty if it can."""
+    if os.environ.get("WITHOUT_MOUNTS"):
+        return "WITHOUT_MOUNTS is set"
     try:
-        for text in paths:
-            path = Path(text)
+        for path in map(Path, paths):
             missing = [each for each in (path, *path.parents) if not each.exists()]
             path.mkdir(parents=True, exist_ok=True)
             made.extend(reversed(missing))
-        lines = [f"mount --bind '{library}' '{path}'; mount -o remount,bind,ro '{path}'" for path in paths]
-        tried = subprocess.run([*_NAMESPACE, "\n".join(lines)], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if os.environ.get("WITHOUT_MOUNTS"):
-        return "WITHOUT_MOUNTS is set"
-    return tried.stderr.strip() or f"ended with {tried.returncode}" if tried.returncode else ""
+        lines = [_READ_ONLY.format(library, path) for path in paths]
+        subprocess.run([*_NAMESPACE, "\n".join(lines)], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{error} {getattr(error, 'stderr', '')}".strip()
+    return ""

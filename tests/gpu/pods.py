@@ -1,6 +1,6 @@
 """The pods: golden cases, so that what `mutate` stores is known to be what stands there; and what was promised to whom."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +66,4 @@ def _stored(promised: Container) -> Container:
         Mount(each["mountPath"], each["subPath"] if "emptyDir" in volumes[each["name"]] else None)
         for each in container["volumeMounts"]
     )
-    return Container(
-        promised.vendor, promised.case, promised.name, promised.memory, promised.cores, environment, mounts
-    )
+    return replace(promised, environment=environment, mounts=mounts)

@@ -6,6 +6,7 @@ It needs nothing but Python, and prints one line of JSON. Amounts are bytes.
 import ctypes
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 MIB: Final = 1 << 20
@@ -104,25 +105,14 @@ class Driver:
 
 
 def memory(promised: int, library: str = "libcuda.so.1") -> dict[str, Any]:
-    """Return the totals, and which allocations are granted: most of what is free, more beside it, more than promised."""
+    """Return what the driver says and grants."""
     driver = Driver(library)
-    free, total, of_device = driver.memory()
-    most = free // 10 * 9 // MIB * MIB
-    below = driver.allocate(most)
-    beside = driver.allocate(free // 4) if below is not None else None
-    for address in (below, beside):
-        if address is not None:
-            driver.free(address)
-    beyond = driver.allocate(promised + BEYOND)
-    return {
-        "total": total,
-        "device": of_device,
-        "free": free,
-        "asked": most,
-        "below": below is not None,
-        "beside": beside is not None,
-        "beyond": beyond is not None,
-    }
+
+    def release(held: list[Any]) -> None:
+        while held:
+            driver.free(held.pop())
+
+    return _seen(promised, driver.memory(), driver.allocate, release)
 
 
 def torch(promised: int) -> dict[str, Any]:
@@ -141,25 +131,31 @@ def torch(promised: int) -> dict[str, Any]:
         cuda.synchronize()
         return tensor
 
-    of_device = cuda.get_device_properties(0).total_memory
-    free, total = cuda.mem_get_info()
+    def release(held: list[Any]) -> None:
+        held.clear()
+        cuda.empty_cache()
+
+    amounts = (*cuda.mem_get_info(), cuda.get_device_properties(0).total_memory)
+    return {**_seen(promised, amounts, allocate, release), "version": str(library.__version__)}
+
+
+def _seen(
+    promised: int, amounts: tuple[int, int, int], allocate: Callable[[int], Any], release: Callable[[list[Any]], None]
+) -> dict[str, Any]:
+    """Return the totals, and which allocations are granted: most of what is free, more beside it, more than promised."""
+    free, total, of_device = amounts
     most = free // 10 * 9 // MIB * MIB
-    below = allocate(most)
-    beside = allocate(free // 4)
-    granted, more = below is not None, below is not None and beside is not None
-    del below, beside
-    cuda.empty_cache()
+    held: list[Any] = []
+    for size in (most, free // 4):
+        held.append(allocate(size))
+        if held[-1] is None:
+            held.pop()
+            break
+    granted = len(held)
+    release(held)
     beyond = allocate(promised + BEYOND) is not None
-    return {
-        "total": total,
-        "device": of_device,
-        "free": free,
-        "asked": most,
-        "below": granted,
-        "beside": more,
-        "beyond": beyond,
-        "version": str(library.__version__),
-    }
+    seen = {"total": total, "device": of_device, "free": free, "asked": most}
+    return {**seen, "below": granted > 0, "beside": granted > 1, "beyond": beyond}
 
 
 class Busy:

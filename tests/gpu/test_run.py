@@ -14,12 +14,13 @@ from tests.decisions.test_cases import CASES, decided, pod_in
 from tests.ways_out import WAYS_OUT
 
 from .judge import MIB, cores_failures, memory_failures, share
+from .page import SEEN, page
 from .pods import containers
 from .ways import ways
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PARTS = {"libcuda.so.1": "driver.c", "libnvidia-ml.so.1": "nvml.c", "libvgpu.so": "library.c"}
+PARTS = {"libcuda.so.1": "driver.c", "libvgpu.so": "library.c"}
 ESCAPES = {"an empty environment", "the driver by its path"}
 
 Run = Callable[..., tuple[int, list[Any]]]
@@ -47,6 +48,7 @@ def run(libraries: Path, tmp_path: Path) -> Run:
             **os.environ,
             "SHIM": str(libraries / shim),
             "LD_LIBRARY_PATH": str(libraries),
+            "PATH": f"{HERE / 'stand_ins'}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT}:{HERE / 'stand_ins'}",
             "PYTHON": sys.executable,
             **more,
@@ -89,7 +91,7 @@ def test_without_limits_nothing_passes(run: Run) -> None:
 @pytest.mark.long
 def test_a_step_that_breaks_is_a_failure(run: Run) -> None:
     """What has no time left is no success."""
-    code, rows = run("libvgpu.so", BUDGET="1", STEPS="memory")
+    code, rows = run("libvgpu.so", BUDGET="1")
     assert code == 1
     assert "no time left" in {failure for each in rows for failure in each["failures"]}
 
@@ -103,6 +105,23 @@ def test_what_was_promised_is_what_is_stored() -> None:
         cores = None if each.cores is None else str(each.cores)
         assert each.environment.get("CUDA_DEVICE_SM_LIMIT_0") == cores, each.title
         assert {mount.path for mount in each.mounts if mount.state is None} == {"/usr/local/vgpu-shim"}
+
+
+def test_the_page_is_what_was_seen() -> None:
+    """docs/gpu.md is made of the last run on a GPU: of these containers and ways, with nothing that was not as promised."""
+    seen = json.loads(SEEN.read_text())
+    assert (ROOT / "docs/gpu.md").read_text() == page(seen), "run `make docs`"
+    rows = seen["rows"]
+    assert [each for each in rows if each["failures"] or each["ok"] is False] == []
+    promised = {(each.title, f"{each.memory} MiB") for each in containers()}
+    for kind in ("memory", "torch"):
+        held = {(each["name"], each["promised"]) for each in rows if each["kind"] == kind and each["ok"]}
+        assert held - {("without the library", "the whole device")} == promised
+    cores = {(f"{each.title}, alone", f"{each.cores} %") for each in containers() if each.cores is not None}
+    assert cores <= {(each["name"], each["promised"]) for each in rows if each["kind"] == "cores" and each["ok"]}
+    lifting = {each.variable for each in ways(Path("/"), "") if not each.why}
+    closed = {each["name"] for each in rows if each["kind"] == "way" and each["promised"] == "closed"}
+    assert lifting <= closed == {each["name"] for each in rows if each["kind"] == "way" and each["ok"]}
 
 
 def test_ways_are_closed() -> None:

@@ -51,7 +51,7 @@ def ways(scratch: Path, driver: str) -> tuple[Way, ...]:
     return (
         Way("CUDA_DEVICE_MEMORY_LIMIT", value("CUDA_DEVICE_MEMORY_LIMIT"), without=("CUDA_DEVICE_MEMORY_LIMIT_0",)),
         Way("CUDA_DEVICE_MEMORY_LIMIT_0", value("CUDA_DEVICE_MEMORY_LIMIT_0")),
-        Way("CUDA_DEVICE_MEMORY_SHARED_CACHE", str(scratch / OWN_CACHE), why="a file with other limits"),
+        Way("CUDA_DEVICE_MEMORY_SHARED_CACHE", str(scratch / OWN_CACHE)),
         Way("CUDA_REDIRECT", driver),
         Way("LD_PRELOAD", "libm.so.6"),
         Way("LD_AUDIT", str(own), lifts=own.exists(), why="" if own.exists() else "no C compiler"),

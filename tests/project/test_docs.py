@@ -68,7 +68,7 @@ ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES: Final = (*ROOT_PAGES, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
-    page for page in PAGES if page not in {f"docs/{each}.md" for each in ("codes", "reliability", "keys")}
+    page for page in PAGES if page not in {f"docs/{each}.md" for each in ("codes", "gpu", "reliability", "keys")}
 ]
 """The pages that are not generated."""
 

@@ -20,7 +20,6 @@ PERMITTED: Final[dict[str, str]] = {
     "controlplane/client.py": "the same without a loop",
     "controlplane/test_final_pods.py": "a webhook of somebody else takes its time there",
     "go_program.py": "says now and then that a build goes on",
-    "gpu/__main__.py": "has minutes of a real GPU, where none may hang",
     "node/guard.py": "ends the node, whatever became of the tests",
 }
 CLOCKS: Final = frozenset({"monotonic", "perf_counter", "process_time", "thread_time", "time"})
