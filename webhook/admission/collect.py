@@ -13,7 +13,7 @@ from webhook.admission.survey import ContainerKeys, PodKeys
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
-from webhook.mapping.requests.denials import no_whole_number
+from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
 from webhook.mapping.requests.values import KeyValue, bound_in, form_of
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
@@ -76,8 +76,10 @@ class ContainerRequest(msgspec.Struct):
 
     @property
     def bare(self) -> bool:
-        """Whether it specifies a number of devices, and neither memory nor cores."""
-        return {dimension for name in self.key_values for dimension in self.vendor.keys[name].dimensions} == {"devices"}
+        """Whether it specifies a number of devices, and neither memory nor cores, although its vendor has keys for these."""
+        return self.vendor.sizes and {
+            dimension for name in self.key_values for dimension in self.vendor.keys[name].dimensions
+        } == {"devices"}
 
     @property
     def plain(self) -> bool:
@@ -180,8 +182,8 @@ class ContainerRequest(msgspec.Struct):
         if entry.number < 0:
             raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a positive number", entry)
         if key.written != "decimal" and not isinstance(entry.number, int):
-            message, instead = no_whole_number(self.vendor, key, entry)
-            raise self.deny(Reason.NOT_WHOLE, message, entry, instead)
+            message, instead = no_whole_number(self.vendor, entry)
+            raise NoWholeNumber(self.deny(Reason.NOT_WHOLE, message, entry, instead).finding, self.vendor, entry)
         if key.dimensions == ("devices",) and entry.number > MAX_DEVICES:
             message = f"{entry} requests {entry.number} devices, more than any node has: write the number of devices"
             raise self.deny(Reason.TOO_LARGE, message, entry)

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
-from webhook.admission.settle import Settled, Unchanged, settle
+from webhook.admission.settle import Settled, Unchanged, expressible, settle
 from webhook.admission.survey import Claimed, PodKeys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Key, Vendor
+from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import MAX_REQUESTS
 from webhook.mapping.requests.values import KeyValue, fewer
@@ -331,7 +332,14 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
 
 def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Unchanged]:
     """Settle every requesting container separately."""
-    containers = collect(keys, policy)
+    try:
+        containers = collect(keys, policy)
+    except NoWholeNumber as error:
+        vendor, found = error.vendor, error.finding
+        message, instead = no_whole_number(
+            vendor, error.entry, lambda share: expressible(vendor, share, overrides, policy)
+        )
+        raise Denied(replace(found, message=message, instead=instead)) from None
     if overrides.scheduler is not None and len(containers) > 1:
         of_scheduler = [each.vendor for each in containers if overrides.scheduler in _schedulers(each.vendor)]
         if any([target_of(vendor, overrides, policy)[0] is not vendor for vendor in of_scheduler]):

@@ -434,6 +434,18 @@ def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]
                 yield requested, entry
 
 
+def expressible(vendor: Vendor, key_values: KeyValues, overrides: Overrides, policy: Policy) -> bool:
+    """Return whether the target of a pod can express what a container would request in these keys."""
+    try:
+        target, _ = target_of(vendor, overrides, policy)
+        reading = read(vendor, key_values, {}, policy.largest_card, "", home=target is vendor)
+        if target is not vendor:
+            write(target, reading.request, defaults_for(target, target, overrides.defaults)[0], policy.largest_card, "")
+    except (Denied, NoEquivalent):
+        return False
+    return True
+
+
 class _Settler:
     """Settles one container with as many of the namespace's defaults as possible, in its own keys or in the target's."""
 
@@ -615,7 +627,7 @@ class _Settler:
         instead: Instead = ()
         if remedies == [None]:
             other, instead = self._other_keys(reading, defaults)
-            remedies = [other, self._remedy(requested_memory)]
+            remedies = [other, self._remedy(requested_memory), self._default_to_set(reading, defaults)]
         # What to write instead comes first: little more fits into a message.
         remedy = "; ".join([each for each in remedies if each is not None])
         start = f"{requested}: {remedy}; " if remedy else f"{requested} ({request}): "
@@ -650,6 +662,19 @@ class _Settler:
                 if self._expresses({**container.key_values, other.key_name: other}, reading, defaults):
                     return f"add {name}", ()
         return None, ()
+
+    def _default_to_set(self, reading: Reading, defaults: Defaults) -> str | None:
+        """The default of memory without which the target cannot express a source that has no sizes; None if others have."""
+        source = self._container.vendor
+        if reading.request.memory is not UNLIMITED or source.by_dimension["memory"]:
+            return None
+        size = Size(8 * GIB)
+        try:
+            self._write_whole(_with(reading.request, "memory", size), defaults, [])
+        except NoEquivalent:
+            return None
+        setting = f"`defaults: {{memory: 8Gi}}` with `extends: {source.name}`"
+        return f"set {setting}, or annotate the namespace {labels.DEFAULT_PREFIX}memory: 8Gi"
 
     def _expresses(self, key_values: KeyValues, before: Reading, defaults: Defaults) -> bool:
         """Whether the target can express what other keys of the source request, with no more defaults than `before`."""

@@ -498,6 +498,11 @@ class Vendor:
         sources = self.document.sources
         object.__setattr__(self, "system", self.document.system or (sources[0].system if sources else self.name))
 
+    @property
+    def sizes(self) -> bool:
+        """Whether its keys can request memory or cores, and not only devices."""
+        return not self.expressed.isdisjoint({"memory", "cores"})
+
     def counts_parts(self, key: Key) -> bool:
         """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""
         if "devices" not in key.dimensions:

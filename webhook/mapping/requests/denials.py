@@ -7,7 +7,7 @@ A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -26,6 +26,15 @@ VALUES: Final = frozenset({"value", "below", "above"})
 
 MAX_LISTED: Final = 20
 """The most names with a size that a denial lists."""
+
+
+class NoWholeNumber(Denied):
+    """A fraction; the keys of a share that messages name depend on the target, which is not known where it is found."""
+
+    def __init__(self, finding: Finding, vendor: Vendor, entry: KeyValue) -> None:
+        super().__init__(finding)
+        self.vendor = vendor
+        self.entry = entry
 
 
 class LeftAlone(Denied):
@@ -176,6 +185,9 @@ LEAST: Final = Fraction(1, 100)
 FINE: Final = 10
 """The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
+PROBED: Final = 8 * GIB
+"""A size that is tried where a message names a key and no amount."""
+
 MAX_GIBIBYTES: Final = 1024
 """No device has more GiB, as the default of `largestCard` says."""
 
@@ -183,16 +195,33 @@ MAX_COUNTED: Final = 16
 """How many numbers of devices are tried for a total, from the least that can hold it."""
 
 
-def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> tuple[str, Instead]:
-    """Return a sentence about a fraction, and what to write instead."""
+def no_whole_number(
+    vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], bool] = bool
+) -> tuple[str, Instead]:
+    """Return a sentence about a fraction, and what to write instead.
+
+    Args:
+        vendor: the vendor of the key.
+        entry: the fraction.
+        accepted: whether the target accepts a share in these keys of the vendor.
+    """
+    key = vendor.keys[entry.key_name]
     share = share_meant(key, entry.number)
     if share is not None:
+        if not accepted({key.name: replace(entry, text=exact_text(share), number=share)}):
+            size = _size_key(vendor, entry, accepted)
+            if size is not None:
+                return f"{entry} is not a whole number: write {size} instead", ()
         percent = number_text(share * (key.unit or 1))
         return f"{entry} is not a whole number: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
     least = _least(vendor, key, entry)
     keys = share_keys(vendor, entry) if key.dimensions == ("devices",) and least is not None else []
     alone = instead_of(entry.key, *dict.fromkeys([least, *_above(vendor, entry)]))
     write = _most_text(vendor, key, entry) if least is None else exact_text(least)
+    if keys and not accepted(_one_with(vendor, entry, keys)):
+        size = _size_key(vendor, entry, accepted)
+        part = "" if size is None else f", with {size} for a part of the memory of one"
+        return f"{entry} is not a whole number of devices: write {write}{part}", () if part else alone
     if keys:
         pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
         percent = number_text(entry.number * 100)
@@ -205,6 +234,29 @@ def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> tuple[str, Ins
         message = f"{entry} is not a whole number: write {write}, or, if GiB were meant, {gibibytes}"
         return message, (*instead_of(entry.key, meant), *alone)
     return f"{entry} is not a whole number: write {write}", alone
+
+
+def _one_with(vendor: Vendor, entry: KeyValue, shares: Iterable[tuple[str, Number]]) -> KeyValues:
+    """One device with these resources of its vendor."""
+    named = {key.spelled(dict(entry.binding)): key.name for key in vendor.keys.values() if key.place == "resource"}
+    beside = {
+        named[name]: KeyValue(named[name], name, exact_text(number), number, entry.binding) for name, number in shares
+    }
+    counts = "devices" in vendor.keys[entry.key_name].dimensions
+    return {**({entry.key_name: replace(entry, text="1", number=1)} if counts else {}), **beside}
+
+
+def _size_key(vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], bool]) -> str | None:
+    """The resource that requests a size of memory, so that the target accepts it; None if there is none."""
+    for name in vendor.by_dimension["memory"]:
+        key = vendor.keys[name]
+        unusual = key.document.retired is not None or key.document.unreported is not None
+        if key.dimensions != ("memory",) or key.place != "resource" or not key.sized or not key.unit or unusual:
+            continue
+        spelled = key.spelled(dict(entry.binding))
+        if accepted(_one_with(vendor, entry, [(spelled, ceil_to(Fraction(PROBED) / key.unit, key.step))])):
+            return spelled
+    return None
 
 
 def _least(vendor: Vendor, key: Key, entry: KeyValue) -> Number | None:
