@@ -358,9 +358,7 @@ def spots_in(data: Any, group: str, kind: str, kinds: Kinds, root: FieldPath = (
     if workload is None:
         return
     for shape in workload.pods:
-        apart = shape.template or (
-            (shape.metadata is not None or bool(shape.below)) and ("metadata",) not in shape.below
-        )
+        apart = shape.template or shape.metadata is not None or bool(shape.below)
         for path, value in matches(data, shape.at):
             if isinstance(value, dict):
                 yield Spot((*root, *path), value, shape, data, root, group, kind, workload.counted, apart)

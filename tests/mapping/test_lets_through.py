@@ -188,6 +188,14 @@ def test_one_prefix_of_a_domain() -> None:
     assert vendor(varies).lets_through.prefixes == ("acme.com/",)
 
 
+def test_patterns_of_another_system_send_no_pod() -> None:
+    """There is little room for them; whole names do."""
+    names = '{resource: other.example/gpu, advice: write another}, {resource: "other.example/*", advice: write another}'
+    through = policy(f"{ACME}known: [{names}]\n").vendors["acme"].lets_through.resources
+    assert "other.example/gpu" in through
+    assert "other.example/*" not in through
+
+
 def test_no_name_of_ordinary_pods_as_one_of_another_system() -> None:
     """Below a domain that others share, too."""
     name = ORDINARY.data["resources"][0]
