@@ -75,6 +75,7 @@ class Reason(enum.Enum):
     OTHER_SYSTEM = "VGW117", ReasonKind.WARNING
     DOCUMENT_UNUSED = "VGW118", ReasonKind.WARNING
     PLACEHOLDER = "VGW119", ReasonKind.WARNING
+    IMPROBABLE = "VGW120", ReasonKind.WARNING
     ROUNDED = "VGW201", ReasonKind.WARNING
     OTHER_FAMILY = "VGW202", ReasonKind.WARNING
     KEY_NOT_CARRIED = "VGW203", ReasonKind.WARNING

@@ -184,7 +184,7 @@ def test_bad_settings() -> None:
         "target: [",
         "targt: aliyun\n",
         "target: nobody\nneverTouched: [b]\n",
-        "largestCard: 1Zi\n",
+        "largestDevice: 1Zi\n",
         "a: 1\n---\nb: 2\n",
     ):
         found = outcome(settings(text), last_good=before.accepted)
@@ -205,7 +205,7 @@ def test_bad_settings() -> None:
         ),
         ("traget: nvidia\n", ":1: traget: unknown key 'traget' (did you mean `target`?)"),
         ("nodeName: x\n", ":1: nodeName: 'x' is not one of 'deny' or 'affinity'"),
-        ("largestCard: 1Zi\n", ":1: largestCard: "),
+        ("largestDevice: 1Zi\n", ":1: largestDevice: "),
         ("served: [nvidia, 1]\n", ":1: served[1]: 1 is not text"),
         ("timeoutSeconds: 0\n", ":1: timeoutSeconds: "),
     ],
@@ -268,14 +268,23 @@ def test_settings_of_which_nothing_is_certain(text: str) -> None:
 
 def test_the_valid_part_puts_no_mapping_out_of_force() -> None:
     """It yields to a mapping that was accepted before, and both problems are reported."""
-    accepted = {"m": vendor("acme", defaults="{memory: 100Gi}")}
+    accepted = {"m": "extends: aliyun\ntranslateTo: volcano\n"}
     found = outcome(
-        mapping("m", accepted["m"]), settings("largestCard: 50Gi\nnodeName: x\nneverTouched: [b]\n"), last_good=accepted
+        mapping("m", accepted["m"]), settings("target: nvidia\nnodeName: x\nneverTouched: [b]\n"), last_good=accepted
     )
-    assert (found.policy.settings.largest_card, found.policy.settings.never_touched) == ("1Ti", [])
+    assert (found.policy.settings.target, found.policy.settings.never_touched) == (None, [])
     assert set(rejections(found)) == {SETTINGS_NAME}
     assert [problem.path for problem in found.verdicts[0].problems] == [("nodeName",), ()]
     assert "configmap/m is invalid under these settings" in str(found.verdicts[0].problems[1])
+
+
+def test_a_default_beyond_the_largest_device_is_a_problem_of_the_setting() -> None:
+    """Whoever leaves memory out would be denied; the other settings are in force."""
+    found = outcome(
+        mapping("m", vendor("acme", defaults="{memory: 100Gi}")), settings("largestDevice: 50Gi\nneverTouched: [b]\n")
+    )
+    assert (found.policy.settings.largest_device, found.policy.settings.never_touched) == (None, ["b"])
+    assert "the default of acme is 100 GiB, more than 50 GiB" in rejections(found)[SETTINGS_NAME]
 
 
 def test_settings_do_not_put_mappings_out_of_force() -> None:

@@ -63,7 +63,7 @@ def test_documents(plane: ControlPlane) -> None:
     changed = plane.client.patch("v1", "configmaps", "nvidia", {"data": BAD["data"]}, OWN)
     assert changed.message == f"{DENIED}{PROBLEM}"
 
-    wrong = set_settings(plane, OWN, "largestCard: 3\n  x: 1\n")
+    wrong = set_settings(plane, OWN, "largestNode: 3\n  x: 1\n")
     assert wrong.message.startswith(f"{DENIED}configmap/{SETTINGS_NAME}/settings.yaml:")
     plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
 

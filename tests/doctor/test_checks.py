@@ -147,6 +147,8 @@ DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
 """As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
 PRODUCT, REPLICAS = SHARED.labels
+SIZED = node("n1", *GPU, labels={"nvidia.com/gpu.memory": "81559", "nvidia.com/gpu.count": "8"})
+"""Likewise, of what it has."""
 ELSEWHERE = {**PLACED, "gpu/plugin": frozenset({"n3"})}
 SOMEWHERE = {**PLACED, "gpu/plugin": REFUSED}
 TURNS = partial(
@@ -403,6 +405,12 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("systems", WARNING, "translated to nvidia", but(nodes=BOTH)),
     ("systems", WARNING, "translated to nvidia", lambda: but(nodes=[*BOTH, ALIYUN], outcome=SERVES_ALIYUN())),
     ("systems", WARNING, "translated to volcano", lambda: but(nodes=BOTH, outcome=VOLCANO())),
+    ("largest", OK, "are not set", HEALTHY),
+    ("largest", OK, "no more", lambda: but(nodes=[SIZED], outcome=outcome(settings="largestDevice: 80Gi\nlargestNode: 8"))),
+    ("largest", OK, "no more", lambda: but(nodes=[node("n", *GPU)], outcome=outcome(settings="largestNode: 1"))),
+    ("largest", WARNING, "are denied", lambda: but(nodes=[SIZED], outcome=outcome(settings="largestNode: 4"))),
+    ("largest", WARNING, "are denied", lambda: but(nodes=[SIZED], outcome=outcome(settings="largestDevice: {nvidia: 40Gi}"))),
+    ("largest", WARNING, "could not be read", but(nodes=REFUSED)),
     ("sharing", OK, "no node", HEALTHY),
     ("sharing", OK, "no node", but(nodes=[node("n1", *GPU, labels={REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
     ("sharing", OK, "no node", but(nodes=[node("n1", "nvidia.com/gpu.shared", labels={REPLICAS: "4"})])),
@@ -504,6 +512,7 @@ def test_each_check_has_its_ends() -> None:
         "namespaces",
         "untouched",
         "sharing",
+        "largest",
         "systems",
         "claims",
     }

@@ -16,6 +16,8 @@ from webhook.doctor.result import Missing, UnansweredError
 from webhook.mapping.load import load_policy
 
 SCHEMA = json.loads(values_schema())
+MEMORY, COUNT = "nvidia.com/gpu.memory", "nvidia.com/gpu.count"
+SIZED = node("n", "nvidia.com/gpu", labels={MEMORY: "81559", COUNT: "8"})
 RUNS = Scheduler(5, 0)
 STOPPED = Scheduler(0, 0)
 BUILTIN = PolicyOutcome(load_policy(), (), {}, frozenset())
@@ -53,6 +55,20 @@ def before(**facts: Any) -> ClusterFacts:
             {"target": "volcano", "served": ["nvidia"]},
         ),
         ({"nodes": [node("n", "cpu")]}, {}),
+        (
+            {"nodes": [SIZED, node("m", "nvidia.com/gpu", labels={MEMORY: "24576", COUNT: "16"})]},
+            {"owners": {"nvidia.com/gpu": "whole"}, "largestDevice": {"nvidia": "81559Mi"}, "largestNode": 16},
+        ),
+        # Of a node without labels nobody knows what it has.
+        (
+            {"nodes": [SIZED, node("m", "huawei.com/Ascend910B")]},
+            {"target": "ascend", "largestDevice": {"nvidia": "81559Mi"}},
+        ),
+        ({"nodes": [SIZED, node("m", "nvidia.com/gpu")]}, {"owners": {"nvidia.com/gpu": "whole"}}),
+        (
+            {"nodes": [node("n", "nvidia.com/gpu", labels={MEMORY: "80GB", COUNT: "9" * 10})]},
+            {"owners": {"nvidia.com/gpu": "whole"}},
+        ),
     ],
 )
 def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:

@@ -30,6 +30,8 @@ LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 """Where the shim stands in a container."""
 READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
 """The codes by which the webhook says that a request is none."""
+PARTS = frozenset({"mig", "mig-single", "timeslicing", "mps"})
+"""Who counts parts of devices, several of which may lie on one (NVIDIA/k8s-device-plugin ``README.md``)."""
 BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-memory"}
 """Vendors to whom a size of memory makes another request of what stands beside it, with the key of that size."""
 
@@ -50,10 +52,37 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
     if trial.decision.denial is not None:
         yield from _denied(trial)
         return
+    if not any(read.unsure or read.left or read.lacks for read in trial.before) and _certainly_beyond(trial):
+        yield Finding("nothing that no node of the cluster has", str(trial.stored["spec"].get("containers"))[:200])
     yield from _together(trial)
     yield from _excluded(trial)
     if not any(read.unsure for read in trial.before):
         yield from _each(trial)
+
+
+def beyond_the_largest(trial: Trial) -> bool:
+    """Whether a container requests more than a device or node of the cluster has, or all together more whole devices."""
+    setup, whole = trial.setup, 0
+    for read in trial.before:
+        meaning, target = read.meaning, target_of(trial, read.vendor or "")
+        if meaning is None:
+            continue
+        size = meaning.memory[1] if meaning.memory is not None and meaning.memory[0] == "size" else 0
+        if setup.largest_device is not None and size > setup.largest_device:
+            return True
+        if target in PARTS:
+            continue
+        if setup.largest_node is not None and (meaning.devices or 1) > setup.largest_node:
+            return True
+        whole += 0 if read.init or size else meaning.devices or 1
+    return setup.largest_node is not None and whole > setup.largest_node
+
+
+def _certainly_beyond(trial: Trial) -> bool:
+    """Whether one container alone is beyond the largest: several may be read as one request."""
+    return (
+        any(read.meaning is not None for read in trial.before) and len(trial.before) == 1 and beyond_the_largest(trial)
+    )
 
 
 def _together(trial: Trial) -> Iterator[Finding]:

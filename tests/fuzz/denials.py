@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tests.fuzz.amounts import NVIDIA, READING, counts_alone, excluded, possible, target_of, whole_counts
+from tests.fuzz.amounts import (
+    NVIDIA,
+    READING,
+    beyond_the_largest,
+    counts_alone,
+    excluded,
+    possible,
+    target_of,
+    whole_counts,
+)
 from tests.fuzz.enforcement import (
     BY_KUBELET,
     HAMI,
@@ -425,8 +434,14 @@ def _out_of_isolation(trial: Trial) -> bool:
     )
 
 
+def _too_large(trial: Trial, denial: Denial) -> bool | None:
+    """A request that its vendor rejects, or for more than the settings say that the cluster has."""
+    return True if beyond_the_largest(trial) else _reading(trial, denial)
+
+
 JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(sorted(READING), _reading),
+    "VGW303": _too_large,
     "VGW313": _misspelled,
     "VGW314": _key_of_inactive,
     "VGW316": _reading,

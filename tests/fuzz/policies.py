@@ -103,6 +103,7 @@ class Setup:
         served: vendors whose requests stay in their keys beside the target.
         claims_permitted: whether a resource claim may stand beside a request.
         unit: bytes in which the shim's limit of memory is written, and what follows the number.
+        largest_device, largest_node: bytes and devices, of the settings of these names.
     """
 
     name: str
@@ -118,6 +119,8 @@ class Setup:
     whole: bool = False
     served: frozenset[str] = frozenset()
     unit: tuple[int, str] = (MIB, "m")
+    largest_device: int | None = None
+    largest_node: int | None = None
 
 
 def _owned(name: str, vendor: str, **units: int | None) -> Cluster:
@@ -211,7 +214,9 @@ SETUPS: tuple[Setup, ...] = (
         + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
         + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n- {list: hami-core}\n'
         + "- {list: nvidia-runtime}\n- {list: preload}\n- {list: node}\n",
-        settings="{target: nvidia, largestCard: 1Ti}",
+        settings="{target: nvidia, largestDevice: 192Gi, largestNode: 12}",
+        largest_device=192 * 1024**3,
+        largest_node=12,
         target="nvidia",
     ),
     Setup(

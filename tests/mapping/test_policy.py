@@ -91,7 +91,7 @@ def test_digest_is_that_of_the_documents() -> None:
 
 def test_usual_settings_say_nothing_new() -> None:
     """A setting written as it is anyway does not change the policy's digest."""
-    assert policy(settings="nodeName: deny\nlargestCard: 1Ti\n").digest == load_policy().digest
+    assert policy(settings="nodeName: deny\nsmallestMemory: 256Mi\n").digest == load_policy().digest
 
 
 def test_shared_names_are_listed() -> None:

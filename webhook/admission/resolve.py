@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import collect
+from webhook.admission.likely import check_node
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import Settled, Unchanged, expressible, settle
 from webhook.admission.survey import Claimed, PodKeys
@@ -238,6 +239,8 @@ def check_several(settled: Sequence[Settled], policy: Policy) -> None:
     """
     if len(settled) == 1:
         return
+    whole = [each for each in settled if each.request.whole and each.target.document.containers != "shared"]
+    check_node([(each.requested, each.request.devices or 1) for each in whole if not each.requested.keys.init], policy)
     for vendor, group in _grouped((container.requested.vendor, container) for container in settled):
         if vendor.document.containers == "equal":
             requests = [(container, str(container.reading.request)) for container in group]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
+from webhook.admission.likely import report_devices, report_memory
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
     BareMeaning,
@@ -312,17 +313,31 @@ def settle(
     if overrides.bare.whole and container.plain:
         unchanged = _whole_devices(container, target, overrides, policy)
         if unchanged is not None:
-            return unchanged
+            return _with_count(unchanged, policy)
     try:
         settled = _Settler(container, target, overrides, policy).settle(namespace)
     except LeftAlone as left:
-        return Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
+        unchanged = Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
+        return _with_count(unchanged, policy)
     before = (*container.findings, *overrides.findings)
     if other_family is not None:
         before = (*before, replace(other_family, container=container.name))
     if before:
         settled.findings[:0] = before
     return settled
+
+
+def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
+    """Report a count that no node can have, of a container that stays as it is.
+
+    Raises:
+        Denied: as `report_devices`.
+    """
+    container = unchanged.requested
+    keys, entries = container.vendor.keys, container.key_values.values()
+    count = next((entry.number for entry in entries if keys[entry.key_name].dimensions == ("devices",)), 0)
+    found = report_devices(container, container.vendor, int(count), policy)
+    return unchanged if found is None or unchanged.finding is not None else replace(unchanged, finding=found)
 
 
 def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
@@ -497,6 +512,12 @@ class _Settler:
         reading = read(source, container.key_values, defaults, self._policy.largest_card, container.name, home=home)
         settled = keep_keys(container, reading, self._overrides, self._policy) if home else self._translate(reading)
         self._report_small(settled)
+        request = reading.request
+        found = (
+            report_devices(container, target, request.devices or 1, self._policy),
+            report_memory(container, target, reading, self._policy) if isinstance(request.memory, Size) else None,
+        )
+        settled.findings.extend(finding for finding in found if finding is not None)
         for dimension in reading.passed_over:
             specified = ", ".join(str(entry) for entry in container.key_values.values())
             why = f"no key for it can be added to {specified}"

@@ -35,9 +35,9 @@ def configured(command: Command) -> Command:
         "--settings",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
-        "resourceClaims, otherDeviceClasses, guardExceptions, hideDevices, neverTouched, optInLabel, validation, workloads, "
-        "timeoutSeconds.",
+        help="The settings document: target, owners, largestDevice, largestNode, cards, cardLabels, podSecurityDefault, "
+        "nodeName, resourceClaims, otherDeviceClasses, guardExceptions, hideDevices, neverTouched, optInLabel, validation, "
+        "workloads, timeoutSeconds.",
     )
     return mappings(settings(command))
 

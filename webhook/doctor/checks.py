@@ -137,6 +137,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check("untouched", "pods", "`list` `pods` of these namespaces", pods.untreated_pods),
     Check("dry-run", "pods", "`create` `pods` of an opted-in namespace", pods.dry_run),
     Check("sharing", "nodes", "`list` `nodes`", nodes.sharing),
+    Check("largest", "nodes", "`list` `nodes`", nodes.largest),
     Check("systems", "nodes", "`list` `nodes`; `list` `pods` and `leases` everywhere", nodes.systems),
     Check("claims", "nodes", "`list` `deviceclasses`, `list` `pods` of opted-in namespaces", pods.claims),
     Check("drivers", "nodes", "`list` `deviceclasses`, `resourceslices`", drivers.drivers),

@@ -19,6 +19,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import expression
+from webhook.quantity import MIB, bytes_text
 from webhook.reasons import Denied
 
 
@@ -55,6 +56,9 @@ _WITHOUT_TARGET: Final = "set `target` in the settings, or check again when a no
 
 LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
 """Folders for libraries on nodes. A device plugin that mounts such a folder may mount a library into containers."""
+
+MAX_DIGITS: Final = 10
+"""Digits of a number in a label; MiB of a device have at most seven."""
 
 LEASE_SECONDS: Final = 60.0
 """A leader that has not renewed its Lease for so long is gone: a Lease usually lasts 15 s."""
@@ -325,7 +329,7 @@ class ProposedValue:
 
 
 def proposed(facts: ClusterFacts) -> tuple[ProposedValue, ...]:
-    """Propose `target`, `served`, `owners`, `bareDevices` and `shim.mode`.
+    """Propose `target`, `served`, `owners`, `largestDevice`, `largestNode`, `bareDevices` and `shim.mode`.
 
     Args:
         facts: nodes, device plugins and schedulers, under the built-in policy.
@@ -335,7 +339,11 @@ def proposed(facts: ClusterFacts) -> tuple[ProposedValue, ...]:
     """
     systems = sharing_systems(facts)
     target = next(iter(systems), None)
-    values = [*_of_systems(systems, facts), ProposedValue(("settings", "bareDevices"), "whole", _BARE)]
+    values = [
+        *_of_systems(systems, facts),
+        *_sizes(_largest(facts)),
+        ProposedValue(("settings", "bareDevices"), "whole", _BARE),
+    ]
     return (*values, _shim_mode(None if target is None else facts.policy.vendors[target], facts))
 
 
@@ -364,6 +372,66 @@ def sharing_systems(facts: ClusterFacts) -> Mapping[str, str]:
             seen += [f"{scheduler} is running"] if runs else []
             signs.append((len(having), vendor.name, ", ".join(seen)))
     return {name: sign for _, name, sign in sorted(signs, key=lambda each: (-each[0], each[1]))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Largest:
+    """What nodes have at most, by their labels, with the node that has it.
+
+    Attributes:
+        memory: by hardware family, MiB of a device.
+        devices: of a node; None if that is not known of every node with devices.
+    """
+
+    memory: Mapping[str, tuple[int, str]]
+    devices: tuple[int, str] | None
+
+
+def _largest(facts: ClusterFacts) -> _Largest:
+    """Read the labels of nodes; what a node with devices of a family does not say is not known of any.
+
+    Raises:
+        UnansweredError: the nodes could not be read.
+    """
+    by_family: dict[str, list[Vendor]] = {}
+    for vendor in facts.policy.vendors.values():
+        by_family.setdefault(vendor.family, []).append(vendor)
+    memory: dict[str, tuple[int, str]] = {}
+    counts: list[tuple[int, str]] = []
+    for family, vendors in by_family.items():
+        labels = [vendor.document.node_labels for vendor in vendors]
+        names = index(vendors, "resource")
+        having = [node for node in _nodes(facts) if any(names.owners(name) for name in node.resources)]
+        sizes = [(_number(node, [each.memory for each in labels]), node.name) for node in having]
+        counts += [(_number(node, [each.devices for each in labels]), node.name) for node in having]
+        if sizes and all(size for size, _ in sizes):
+            memory[family] = max(sizes)
+    return _Largest(memory, max(counts) if counts and all(count for count, _ in counts) else None)
+
+
+def _number(node: Node, labels: Iterable[str | None]) -> int:
+    """The number that a label of a node has; 0 without one."""
+    texts = (node.labels.get(label or "", "") for label in labels)
+    return max(
+        (int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS), default=0
+    )
+
+
+def largest(facts: ClusterFacts) -> Result:
+    """Have nodes more than the settings `largestDevice` and `largestNode` say?"""
+    settings, has = facts.policy.settings, _largest(facts)
+    small = [
+        f"{node}: {size} MiB per device, and largestDevice is {bytes_text(facts.policy.largest_devices[family])}"
+        for family, (size, node) in has.memory.items()
+        if size * MIB > facts.policy.largest_devices.get(family, size * MIB)
+    ]
+    if has.devices is not None and settings.largest_node is not None and has.devices[0] > settings.largest_node:
+        small.append(f"{has.devices[1]}: {has.devices[0]} devices, and largestNode is {settings.largest_node}")
+    if small:
+        return warning("requests that nodes could serve are denied", *small, hint="raise the settings")
+    if settings.largest_device is None and settings.largest_node is None:
+        return ok("largestDevice and largestNode are not set: what no node has is only reported")
+    return ok("nodes have, by their labels, no more than largestDevice and largestNode")
 
 
 def systems(facts: ClusterFacts) -> Result:
@@ -416,6 +484,17 @@ def _of_systems(systems: Mapping[str, str], facts: ClusterFacts) -> Iterator[Pro
             why = "only a plain device plugin serves it: no sharing system was found, so a share would be denied"
             yield ProposedValue(("settings", "owners"), dict.fromkeys(sorted(names), vendor.name), why)
             return
+
+
+def _sizes(has: _Largest) -> Iterator[ProposedValue]:
+    raised = "more is denied: raise it before larger nodes come"
+    if has.memory:
+        sizes = {family: f"{size}Mi" for family, (size, _) in sorted(has.memory.items())}
+        nodes = listed([node for _, node in has.memory.values()])
+        yield ProposedValue(("settings", "largestDevice"), sizes, f"by the labels of {nodes}; {raised}")
+    if has.devices is not None:
+        count, node = has.devices
+        yield ProposedValue(("settings", "largestNode"), count, f"by the labels of {node}; {raised}")
 
 
 def _shim_mode(target: Vendor | None, facts: ClusterFacts) -> ProposedValue:

@@ -27,9 +27,8 @@ from webhook.mapping.document.validation import (
     unknown_variables,
     validated,
 )
-from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import MOST_MEMORY, SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
-from webhook.quantity import parse_quantity
 
 _FORM: Final = 2
 """The length of the path of a form."""
@@ -221,10 +220,10 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
         if not problems:  # otherwise it most probably follows from them
             raise MappingError([_internal_error(error, own, settings)]) from error
     # Built-in documents are not probed here: the tests do that.
-    largest = parse_quantity(str(Settings().largest_card)) if policy is None else policy.largest_card
+    largest = MOST_MEMORY if policy is None else policy.largest_card
     for name, prepared in own.items():
         if name not in faulty:
-            problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], int(largest))
+            problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
     if problems or policy is None:
         raise MappingError(problems)
     return policy

@@ -8,7 +8,7 @@ from typing import NamedTuple
 MIB = 1024**2
 GIB = 1024**3
 LARGEST = 1024**4
-"""Bytes; no device has more memory, by the setting `largestCard`."""
+"""Bytes; no device has more memory."""
 MOST_DEVICES = 4096
 """No node has more."""
 

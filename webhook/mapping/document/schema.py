@@ -597,6 +597,13 @@ class Claim(Strict):
     )
 
 
+class NodeLabels(Strict):
+    """Labels of nodes, whose values are numbers."""
+
+    devices: LabelKey | None = Field(None, description="the number of devices")
+    memory: LabelKey | None = Field(None, description="the memory of each in MiB")
+
+
 class Selects(Strict):
     """Annotations by which a pod selects the devices of all its containers: lists with commas. They are hints, too."""
 
@@ -755,6 +762,16 @@ class Mapping(Strict):
     )
     card_labels: list[LabelKey] = Field(
         [], max_length=FEW, description="node labels that name the device, for all vendors of the hardware family"
+    )
+    largest_device: Amount | None = Field(
+        None, description="the memory of the largest device that is sold, for all vendors of the hardware family"
+    )
+    node_labels: NodeLabels = Field(
+        NodeLabels.model_construct(devices=None, memory=None),
+        description="labels of nodes with what they have, for all vendors of the family: `check --pre` proposes by them",
+    )
+    counts_parts: bool = Field(
+        default=False, description="a count is one of parts, several of which may lie on one device, not of devices"
     )
     shared_names: list[SharedName] = Field(
         [],

@@ -23,6 +23,7 @@ from webhook.mapping.document.schema import (
     Strict,
 )
 from webhook.mapping.notation import MAX_KEY
+from webhook.request import MAX_DEVICES
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
 """The name of an environment variable, as the API server accepts it."""
@@ -116,8 +117,17 @@ class Settings(Strict):
     owners: dict[KeyText, Name] = Field(
         {}, max_length=MANY, description="resource name → the active vendor, for names that several vendors use"
     )
-    largest_card: Amount = Field(
-        "1Ti", description="more memory per device than this is denied: the unit must be wrong"
+    largest_device: Amount | Annotated[dict[Name, Amount], Field(max_length=SOME)] | None = Field(
+        None,
+        description="the memory of the largest device of the cluster, or by hardware family: a request for more is denied; "
+        "without it one gets a warning if no device that is sold has so much",
+    )
+    largest_node: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_DEVICES,
+        description="the most devices of a node of the cluster: a request for more is denied; without it one for more than 16 "
+        "gets a warning",
     )
     smallest_memory: Amount = Field(
         "256Mi", description="a request for less memory per device than this gets a warning: the unit is probably wrong"

@@ -24,6 +24,9 @@ from webhook.text import without_middle
 
 Model = TypeVar("Model", bound=Strict)
 
+_RENAMED: Final = {"largestCard": "largestDevice"}
+"""Settings of before with their present names."""
+
 _RANGE: Final = 2
 """The length of a list [least, most]."""
 
@@ -120,13 +123,19 @@ def _line(path: FieldPath, document: Document) -> int | None:
     return None
 
 
+def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
+    """What to say of a key that is none, and what to write instead."""
+    if key in _RENAMED and _RENAMED[key] in known:
+        return f"is called `{_RENAMED[key]}` now", "rename it"
+    close = difflib.get_close_matches(key[:64], known, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
+    return f"unknown key {without_middle(repr(key))}", hint
+
+
 def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: type[Strict]) -> Problem:
     message, hint = error["msg"], None
     if error["type"] == "extra_forbidden":
-        message = f"unknown key {without_middle(repr(path[-1]))}"
-        known = _keys(_json_schema(model), path[:-1])
-        close = difflib.get_close_matches(str(path[-1])[:64], known, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
+        message, hint = _unknown(str(path[-1]), _keys(_json_schema(model), path[:-1]))
     elif error["type"] == "missing":
         message = f"the key {path[-1]!r} is missing"
     elif error["type"] == "literal_error":

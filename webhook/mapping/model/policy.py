@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -27,12 +27,16 @@ from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import BUILT_IN, KeyPlace, Owned, Vendor, union
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
+from webhook.request import Size
 
 SETTINGS: Final = "settings"
 """The source of problems in the settings, from whatever file."""
 
 ANY_FAMILY: Final = "any"
 """The family of vendors without hardware of their own."""
+
+MOST_MEMORY: Final = 1024**4
+"""Bytes; no device has more, unless the setting `largestDevice` says so."""
 
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
@@ -54,8 +58,8 @@ def _cards(cards: Mapping[str, Amount], largest_card: int, problems: list[Proble
         if not isinstance(size, int) or size < MIB:
             problems.append(Problem(f"{text} is less than 1Mi, or no whole number of bytes", path, _EXAMPLE, SETTINGS))
         elif largest_card and size > largest_card:
-            message = f"{text} is more than the {bytes_text(largest_card)} of `largestCard`"
-            problems.append(Problem(message, path, "write less, or raise `largestCard`", SETTINGS))
+            message = f"{text} is more than {bytes_text(largest_card)}, which no device has"
+            problems.append(Problem(message, path, "write less, or raise `largestDevice`", SETTINGS))
         else:
             sizes[name] = size
     return sizes
@@ -354,7 +358,8 @@ class Policy:
         digest: 12 hex digits, the same wherever the same documents are in force.
         resources, labels, annotations, node_selector: the readers of each name.
         inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
-        largest_card: bytes; more memory per device is denied.
+        largest_card: bytes; more memory per device is a wrong unit, whatever the device.
+        largest_devices: by hardware family, bytes of its largest device in the cluster; without those that nobody has set.
         smallest_memory: bytes; a request for less memory per device gets a warning.
         cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
         card_labels: those labels, by hardware family.
@@ -373,6 +378,7 @@ class Policy:
     node_selector: Names
     inactive: Mapping[str, tuple[Owner, str]]
     largest_card: int
+    largest_devices: Mapping[str, int]
     smallest_memory: int
     cards: Mapping[str, int]
     card_labels: Mapping[str, tuple[str, ...]]
@@ -393,6 +399,18 @@ class Policy:
         """Return the key that an unknown resource name resembles, or None; `resources` are the names beside it."""
         vendors = dict.fromkeys(owner.vendor for key in resources for owner in self.resources.owners(key))
         return self.near.find(name, vendors)
+
+    @cached_property
+    def largest_sold(self) -> Mapping[str, int]:
+        """By hardware family, bytes of the largest device that is sold, as the documents say; of any for other families."""
+        written = [
+            (vendor.family, int(parse_quantity(str(vendor.document.largest_device))))
+            for vendor in self.vendors.values()
+            if vendor.document.largest_device is not None
+        ]
+        most = max((size for _, size in written), default=self.largest_card)
+        sold = {family: max(size for other, size in written if other == family) for family, _ in written}
+        return {vendor.family: sold.get(vendor.family, most) for vendor in self.vendors.values()}
 
     @cached_property
     def near(self) -> Nearness:
@@ -542,7 +560,10 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
     read = {place: index(active, place) for place in _OF_PODS}
     problems = contradictions(vendors, settings, read)
-    largest = _largest_card(settings.largest_card, problems)
+    families = {vendor.family for vendor in vendors.values()}
+    sizes = _largest_devices(settings.largest_device, families, problems)
+    problems += _beyond_largest(vendors.values(), sizes)
+    largest = max(MOST_MEMORY, *sizes.values(), 0)
     smallest = _bytes(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
     cards = _cards(settings.cards, largest, problems)
     if problems:
@@ -558,6 +579,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         node_selector=read["nodeSelector"],
         inactive=_inactive_names(vendors, read["resource"], disputes),
         largest_card=largest,
+        largest_devices=sizes,
         smallest_memory=smallest,
         cards=cards,
         card_labels=labels_of_cards(vendors.values(), settings),
@@ -610,12 +632,37 @@ def _inactive_names(
     return decided
 
 
-def _largest_card(written: Amount, problems: list[Problem]) -> int:
-    size = _bytes(written, "largestCard", "1Ti", problems)
-    if size is not None and size < MIB:
-        message = f"{written} bytes are less than any device has"
-        problems.append(Problem(message, ("largestCard",), "write a size such as `1Ti`", SETTINGS))
-    return size or 0
+def _largest_devices(
+    written: Amount | dict[str, Amount] | None, families: Collection[str], problems: list[Problem]
+) -> dict[str, int]:
+    """The bytes of the largest device by hardware family; a single size holds for each."""
+    setting = "largestDevice"
+    if written is None:
+        return {}
+    by_family = written if isinstance(written, dict) else dict.fromkeys(sorted(families), written)
+    sizes: dict[str, int] = {}
+    for family, amount in by_family.items():
+        if family not in families:
+            hint = nearest_known(family, families)
+            problems.append(Problem(f"no mapping has the family {family!r}", (setting, family), hint, SETTINGS))
+        size = _bytes(amount, setting, "80Gi", problems)
+        if size is not None and size < MIB:
+            message = f"{amount} bytes are less than any device has"
+            problems.append(Problem(message, (setting,), "write a size such as `80Gi`", SETTINGS))
+        sizes[family] = size or 0
+        if problems and written is amount:
+            break  # once for all families
+    return sizes
+
+
+def _beyond_largest(vendors: Iterable[Vendor], sizes: Mapping[str, int]) -> Iterator[Problem]:
+    """Report defaults of documents that are more than the largest device: whoever leaves memory out would be denied."""
+    for vendor in vendors:
+        default, size = vendor.defaults.get("memory"), sizes.get(vendor.family)
+        value = None if default is None or vendor.source == BUILT_IN else default.value
+        if size and isinstance(value, Size) and value.bytes > size:
+            message = f"the default of {vendor.name} is {value}, more than {bytes_text(size)}"
+            yield Problem(message, ("largestDevice",), "change its `defaults`", SETTINGS)
 
 
 def _bytes(written: Amount, setting: str, example: str, problems: list[Problem]) -> int | None:

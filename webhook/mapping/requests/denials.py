@@ -189,7 +189,7 @@ PROBED: Final = 8 * GIB
 """A size that is tried where a message names a key and no amount."""
 
 MAX_GIBIBYTES: Final = 1024
-"""No device has more GiB, as the default of `largestCard` says."""
+"""No device has more GiB."""
 
 MAX_COUNTED: Final = 16
 """How many numbers of devices are tried for a total, from the least that can hold it."""

@@ -336,21 +336,22 @@ def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory, device
         raise reader.deny(Reason.TOO_LARGE, message, entry, most)
     if type(value) is Size and value.bytes > reader.largest_card:
         meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
-        message = _too_large(key, entry, value, reader.largest_card, meant)
-        differs = key.document.differs
-        if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
-            message = f"{message}; {' '.join(differs.split())}"
+        message = oversized(key, entry, value, f"no device has more than {bytes_text(reader.largest_card)}", meant)
         raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
 
 
-def _too_large(key: Key, entry: KeyValue, value: Size, largest_card: int, meant: Sequence[tuple[str, Number]]) -> str:
+def oversized(key: Key, entry: KeyValue, value: Size, why: str, meant: Sequence[tuple[str, Number]]) -> str:
+    """Return a sentence about more memory than a device has: what it is, and what may be meant, or `why` it cannot be."""
     unit = key.unit or 1
     size = f"{entry} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
     advice = [
         f"if {counted} were meant, write {exact_text(number)} ({exact_text(number)} means {bytes_text(number * unit)})"
         for counted, number in meant
     ]
-    return "; ".join([size, *(advice or [f"no device has more than {bytes_text(largest_card)}"])])
+    message, differs = "; ".join([size, *(advice or [why])]), key.document.differs
+    if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
+        message = f"{message}; {' '.join(differs.split())}"
+    return message
 
 
 def read(

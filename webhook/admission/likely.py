@@ -1,0 +1,96 @@
+"""More than a device or node of the cluster has: denied where the settings say what it has, else reported.
+
+A count of devices is one of different devices of one node, except where a vendor counts parts: these may lie on one.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from webhook.admission.collect import ContainerRequest
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.denials import sizes_meant
+from webhook.mapping.requests.reading import oversized
+from webhook.mapping.requests.values import Reading
+from webhook.quantity import bytes_text
+from webhook.reasons import Finding, Reason
+from webhook.request import Size
+
+USUAL_NODE: Final = 16
+"""The devices of the largest usual nodes: the cloud machines and servers with the most have 16."""
+
+
+def report_devices(container: ContainerRequest, target: Vendor, devices: int, policy: Policy) -> Finding | None:
+    """Report a count that no node can have; for parts, that each remains a device of its own.
+
+    Raises:
+        Denied: it is more than the setting `largestNode`.
+    """
+    source = container.vendor
+    if source.document.counts_parts and devices > 1 and any(variable.rows for variable in source.variables.values()):
+        counted = " and ".join(str(entry) for entry in container.key_values.values())
+        each = f"{counted} is {devices} devices, not one larger one"
+        message = f"{each}, and most programs use one: for more memory write a larger slice"
+        return Finding(Reason.IMPROBABLE, message, container.name)
+    largest = policy.settings.largest_node
+    if target.document.counts_parts or devices <= (largest or USUAL_NODE):
+        return None
+    listed = ", ".join(str(entry) for entry in container.key_values.values())
+    message = f"{listed}: {devices} devices are {devices} physical GPUs of one node; "
+    other = _other_unit(container)
+    if largest is not None:
+        raise container.deny(Reason.TOO_LARGE, f"{message}the largest has {largest}{other}")
+    message += f"hardly any has more than {USUAL_NODE}{other}; the setting `largestNode` says how many yours have"
+    return Finding(Reason.IMPROBABLE, message, container.name)
+
+
+def _other_unit(container: ContainerRequest) -> str:
+    """What a count may have been meant as: memory, or shares of one device."""
+    if any(container.vendor.keys[name].sized for name in container.key_values):
+        return ""
+    names = [
+        key.spelled({}) for key in container.vendor.keys.values() if key.sized and key.place == "resource" and key.unit
+    ]
+    names = [name for name in names if "{" not in name]
+    return f": if memory was meant, write {names[0]}" if names else ""
+
+
+def check_node(requests: Sequence[tuple[ContainerRequest, int]], policy: Policy) -> None:
+    """Check that the containers that run side by side can have so many whole devices of one node.
+
+    Raises:
+        Denied: it is more than the setting `largestNode`.
+    """
+    largest, devices = policy.settings.largest_node, sum(count for _, count in requests)
+    if largest is not None and len(requests) > 1 and devices > largest:
+        names = " and ".join(container.name for container, _ in requests)
+        message = f"containers {names} request {devices} whole devices of one node; the largest has {largest}"
+        raise requests[-1][0].deny(Reason.TOO_LARGE, message)
+
+
+def report_memory(container: ContainerRequest, target: Vendor, reading: Reading, policy: Policy) -> Finding | None:
+    """Report more memory per device than any that is sold has.
+
+    Raises:
+        Denied: it is more than the setting `largestDevice`.
+    """
+    memory, largest = reading.request.memory, policy.largest_devices.get(target.family)
+    if not isinstance(memory, Size) or memory.bytes <= (largest or policy.largest_sold[target.family]):
+        return None
+    most = largest or policy.largest_sold[target.family]
+    has = (
+        f"the largest device has {bytes_text(most)}"
+        if largest
+        else f"none that is sold has more than {bytes_text(most)}"
+    )
+    message = f"memory {memory} per device: {has}"
+    for name in container.vendor.by_dimension["memory"]:
+        entry, key = container.key_values.get(name), reading.form.keys[name]
+        if entry is not None and key.unit is not None:
+            sizes = sizes_meant(key, entry, memory.bytes, most)
+            meant = [each for each in sizes if each[1] * key.unit >= policy.smallest_memory]
+            message = f"{oversized(key, entry, memory, has, meant)}{f'; {has}' if meant else ''}"
+            break
+    if largest is not None:
+        raise container.deny(Reason.TOO_LARGE, message)
+    return Finding(Reason.IMPROBABLE, message, container.name)
