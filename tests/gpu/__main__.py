@@ -55,8 +55,6 @@ class Run:
 
     def memory(self, container: Container, environment: Mapping[str, str], *library: str) -> Seen:
         """Return what a program sees of its memory."""
-        if self.left() < MEMORY_LIMIT / 4:
-            return NO_TIME
         with self.where.started(container, environment, "memory", str(container.memory * MIB), *library) as process:
             return self.ended(process, MEMORY_LIMIT)
 
@@ -79,6 +77,8 @@ class Run:
 
     def ended(self, process: Process, limit: float) -> Seen:
         """Return what a program has seen at its end, and keep the rest for people who look for a cause."""
+        if self.left() < 1:
+            return NO_TIME
         reading = process.ended(min(limit, self.left()))
         self.note(reading.story)
         return reading.seen
@@ -113,7 +113,7 @@ def main() -> int:
     shim, results = Path(os.environ["SHIM"]).resolve(), Path(sys.argv[1] if len(sys.argv) > 1 else "build/gpu")
     results.mkdir(parents=True, exist_ok=True)
     pods = containers()
-    with place(shim, {mount.path for each in pods for mount in each.mounts}) as where:
+    with place(shim, {path for each in pods for path in each.mounts}) as where:
         run = Run(where, results)
         run.note(
             _text("nvidia-smi; env | grep -E '^(LD_|CUDA|NVIDIA)'; mount; ldconfig -p | grep -E 'libcuda|nvidia-ml'")
@@ -161,7 +161,7 @@ def _torch(run: Run, pods: Pods) -> None:
             for each in pods
         ]
         for each, process in zip(pods, processes, strict=True):
-            process.ready(min(TORCH_LIMIT, run.left()))
+            process.ready(max(min(TORCH_LIMIT, run.left()), 0))
             seen = run.ended(process, TORCH_LIMIT)
             run.machine["torch"] = seen.get("version", "")
             run.add(memory_row("torch", each, seen))

@@ -55,7 +55,7 @@ class Process:
         """Let it go on, and return what it has printed at its end, which comes after so many seconds at most."""
         self.go()
         try:
-            out, _ = self.popen.communicate(timeout=max(limit, 1))
+            out, _ = self.popen.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             self.popen.kill()
             out, _ = self.popen.communicate()
@@ -95,10 +95,10 @@ class Place:
     def _command(
         self, container: Container, state: Path, environment: dict[str, str], arguments: tuple[str, ...]
     ) -> list[str]:
-        folders = {each.path: state / each.state for each in container.mounts if each.state is not None}
+        folders = {path: state / name for path, name in container.mounts.items() if name is not None}
         for folder in folders.values():
             folder.mkdir()
-        shims = [each.path for each in container.mounts if each.state is None]
+        shims = container.mounts.keys() - folders.keys()
         if "LD_LIBRARY_PATH" in environment:
             # A container's driver is where the webhook assumes it; this machine's may be elsewhere.
             environment["LD_LIBRARY_PATH"] += f":{os.environ.get('LD_LIBRARY_PATH', '/usr/local/nvidia/lib64')}"

@@ -10,16 +10,11 @@ CASES: Final = Path(__file__).parents[1] / "cases"
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
-    """A folder in a container: of the library, if it has no name in the state."""
-
-    path: str
-    state: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Container:
-    """A container with a share of one device: in MiB, and in percent of the cores if there is a limit of them."""
+    """A container with a share of one device: in MiB, and in percent of the cores if there is a limit of them.
+
+    `mounts` are paths with the name of a folder of its state, or none for that of the library.
+    """
 
     vendor: str
     case: str
@@ -27,7 +22,7 @@ class Container:
     memory: int
     cores: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    mounts: tuple[Mount, ...] = ()
+    mounts: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -62,8 +57,8 @@ def _stored(promised: Container) -> Container:
     [container] = [each for each in pod["spec"]["containers"] if each["name"] == promised.name]
     volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
     environment = {each["name"]: each.get("value", "") for each in container["env"]}
-    mounts = tuple(
-        Mount(each["mountPath"], each["subPath"] if "emptyDir" in volumes[each["name"]] else None)
+    mounts = {
+        each["mountPath"]: each["subPath"] if "emptyDir" in volumes[each["name"]] else None
         for each in container["volumeMounts"]
-    )
+    }
     return replace(promised, environment=environment, mounts=mounts)

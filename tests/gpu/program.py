@@ -49,14 +49,6 @@ again:
 """Arithmetic, as often as it is told; what is stored under a condition that is never met keeps it from being removed."""
 
 
-class FailedError(Exception):
-    """A call of the driver failed."""
-
-    def __init__(self, call: str, code: int) -> None:
-        super().__init__(f"{call}: {code}")
-        self.code = code
-
-
 class Driver:
     """The driver's library with a context on the first device."""
 
@@ -69,15 +61,16 @@ class Driver:
         self.call("cuCtxSetCurrent", context)
         self._device = device
 
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function.
+    def call(self, name: str, *arguments: Any, expected: tuple[int, ...] = (0,)) -> int:
+        """Call a function, and return its code.
 
         Raises:
-            FailedError: it returned an error.
+            RuntimeError: it is another one.
         """
-        code = getattr(self._library, name)(*arguments)
-        if code != 0:
-            raise FailedError(name, code)
+        code = int(getattr(self._library, name)(*arguments))
+        if code not in expected:
+            raise RuntimeError(f"{name}: {code}")
+        return code
 
     def memory(self) -> tuple[int, int, int]:
         """Return what is free, and the total by the context and by the device."""
@@ -89,12 +82,8 @@ class Driver:
     def allocate(self, size: int) -> ctypes.c_uint64 | None:
         """Return an address of that many bytes, all of them written; none if there is not enough memory."""
         address = ctypes.c_uint64()
-        try:
-            self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
-        except FailedError as error:
-            if error.code == OUT_OF_MEMORY:
-                return None
-            raise
+        if self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size), expected=(0, OUT_OF_MEMORY)):
+            return None
         self.call("cuMemsetD8_v2", address, ctypes.c_ubyte(1), ctypes.c_size_t(size))
         self.call("cuCtxSynchronize")
         return address
@@ -225,7 +214,7 @@ def main(mode: str, *arguments: str) -> dict[str, Any]:
                 return torch(int(arguments[0]))
             case _:
                 return busy(float(arguments[0]), int(arguments[1]))
-    except (FailedError, OSError, ImportError, RuntimeError, AttributeError) as error:
+    except (OSError, ImportError, RuntimeError, AttributeError) as error:
         return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 

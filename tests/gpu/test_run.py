@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.decisions.test_cases import CASES, decided, pod_in
-from tests.ways_out import WAYS_OUT
+from tests.ways_out import UNSEEN, WAYS_OUT
 
-from .judge import MIB, cores_failures, memory_failures, share
+from .judge import MIB, cores_failures, cores_row, cores_way, memory_failures, memory_way, share
 from .page import SEEN, page
 from .pods import containers
 from .ways import ways
@@ -91,9 +91,10 @@ def test_without_limits_nothing_passes(run: Run) -> None:
 @pytest.mark.long
 def test_a_step_that_breaks_is_a_failure(run: Run) -> None:
     """What has no time left is no success."""
-    code, rows = run("libvgpu.so", BUDGET="1")
+    code, rows = run("libvgpu.so", BUDGET="0")
     assert code == 1
-    assert "no time left" in {failure for each in rows for failure in each["failures"]}
+    assert [each for each in rows if each["ok"]] == []
+    assert {each["seen"] for each in rows if each["kind"] in {"memory", "torch"}} == {"no time left"}
 
 
 def test_what_was_promised_is_what_is_stored() -> None:
@@ -104,7 +105,7 @@ def test_what_was_promised_is_what_is_stored() -> None:
         assert each.environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{each.memory}m", each.title
         cores = None if each.cores is None else str(each.cores)
         assert each.environment.get("CUDA_DEVICE_SM_LIMIT_0") == cores, each.title
-        assert {mount.path for mount in each.mounts if mount.state is None} == {"/usr/local/vgpu-shim"}
+        assert {path for path, name in each.mounts.items() if name is None} == {"/usr/local/vgpu-shim"}
 
 
 def test_the_page_is_what_was_seen() -> None:
@@ -121,6 +122,7 @@ def test_the_page_is_what_was_seen() -> None:
     assert cores <= {(each["name"], each["promised"]) for each in rows if each["kind"] == "cores" and each["ok"]}
     lifting = {each.variable for each in ways(Path("/"), "") if not each.why}
     closed = {each["name"] for each in rows if each["kind"] == "way" and each["promised"] == "closed"}
+    assert closed <= {each.variable for each in ways(Path("/"), "")}
     assert lifting <= closed == {each["name"] for each in rows if each["kind"] == "way" and each["ok"]}
 
 
@@ -138,6 +140,7 @@ def test_ways_are_closed() -> None:
         assert way.closed(container.environment).items() >= container.environment.items()
     names = {name for each in WAYS_OUT.values() for name in (one["name"] for one in each.container.get("env", []))}
     assert names - {each.variable for each in tried} == {"NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
+    assert UNSEEN.keys() - {each.variable for each in tried} == {"LD_LIBRARY_PATH"}
 
 
 @pytest.mark.parametrize(
@@ -170,3 +173,27 @@ def test_cores_are_judged() -> None:
     assert cores_failures(41, percent, {}) == ("30 % of the time",)
     assert share({"error": "ended"}, alone) is None
     assert cores_failures(30, None, {"error": "ended"}) == ("ended",)
+
+
+def test_without_use_by_process_shares_of_time_are_recorded() -> None:
+    """No library can hold what it does not see; that a program has ended is a failure all the same."""
+    alone = {"launches": 1000, "seconds": 2.0}
+    for seen, by_process, ok in (
+        (alone, True, False),
+        (alone, False, None),
+        ({"launches": 150, "seconds": 1.0}, True, True),
+        ({"error": "ended"}, False, False),
+    ):
+        assert cores_row(containers()[0], "alone", seen, alone, by_process=by_process).ok is ok
+
+
+@pytest.mark.parametrize("opened, closed, ok", [(1, 0, True), (0, 0, False), (1, 1, False), (0, 1, False)])
+def test_ways_are_judged(opened: int, closed: int, ok: bool) -> None:  # noqa: FBT001
+    """One that does not lift the limit without the webhook proves nothing; one that lifts it with the webhook is open."""
+    total = 3000 * MIB
+    seen = {"total": total, "device": total, "free": total, "asked": total, "below": True, "beside": False}
+    alone = {"launches": 100, "seconds": 1.0}
+    cores, memory = (next(each for each in ways(Path("/"), "") if each.kind == kind) for kind in ("cores", "memory"))
+    assert memory_way(memory, 3000, {**seen, "beyond": opened == 1}, {**seen, "beyond": closed == 1}).ok is ok
+    more, held = ({**alone, "launches": 30 + 70 * each} for each in (opened, closed))
+    assert cores_way(cores, 30, more, held, alone, by_process=True).ok is ok
