@@ -178,7 +178,7 @@ def test_what_a_controller_does_not_count(name: str) -> None:
     message = f"KubeRay counts no device in {name}, before its pods are changed: {right}"
     assert found(RAY % ("", f"{name}: 1")) == [message]
     assert found(RAY % ('num-gpus: "1"', f"{name}: 1")) == []
-    for counted in ("nvidia.com/gpu", "koordinator.sh/gpu", "nvidia.com/mig-1g.5gb"):
+    for counted in ("nvidia.com/gpu", "koordinator.sh/gpu", "nvidia.com/mig-1g.5gb", "aws.amazon.com/neuron"):
         assert found(RAY % ("", f"{name}: 1, {counted}: 1")) == []
     assert found(RAY % ("", f"{name}: 0, cpu: 1")) == []
 

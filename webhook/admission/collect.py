@@ -15,7 +15,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
 from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
 from webhook.mapping.requests.values import KeyValue, bound_in, form_of
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.quantity import Number, QuantityError, bytes_text, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import MAX_DEVICES
 
@@ -282,6 +282,8 @@ _PodEntry: TypeAlias = tuple[int, Owner, str, str]
 _COUNT: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
+_SIZE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kmgt])i?b?", re.IGNORECASE)
+_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
@@ -432,10 +434,21 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
         return container.quantity(key, name, text)
     if (_DECIMAL if key.written == "decimal" else _WHOLE).fullmatch(text) is None:
         kind = (
-            "decimal number: write one such as 0.5" if key.written == "decimal" else "whole number: write digits only"
+            "decimal number: write one such as 0.5"
+            if key.written == "decimal"
+            else f"whole number: {_digits(key, text)}"
         )
         raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}")
     return Fraction(text) if key.written == "decimal" else int(text)
+
+
+def _digits(key: Key, text: str) -> str:
+    """What to write instead of a text that is no whole number; of a size with a unit, its number in that of the key."""
+    size = _SIZE.fullmatch(text)
+    if size is None or not key.sized or key.unit is None:
+        return "write digits only"
+    number = Fraction(size[1]) * 1024 ** _POWERS[size[2].lower()] / key.unit
+    return f"write {-(-number // 1)}, for 1 is {bytes_text(key.unit)}"
 
 
 def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
