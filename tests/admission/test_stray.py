@@ -7,7 +7,7 @@ import yaml
 
 from webhook.admission import Context, Namespace
 from webhook.admission.judge import judge_templates
-from webhook.admission.stray import strays
+from webhook.admission.stray import MAX_PARTS, strays
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 from webhook.workloads import known_workloads, spots_in
@@ -144,6 +144,15 @@ def test_amounts_beside_the_amounts(spec: str, wrong: str, container: str) -> No
 def test_amounts_where_they_belong(spec: str) -> None:
     """And names of labels, nothing, and other shapes."""
     assert found(JOB % ("", "", spec)) == []
+
+
+def test_what_is_searched_is_bounded() -> None:
+    """Whoever may create objects can make them large; an honest one is read as a whole."""
+    for before, told in ((MAX_PARTS // 2, 1), (MAX_PARTS, 0)):
+        parts = [*({"a": 1} for _ in range(before)), {"nvidia.com/gpu": 1}]
+        data = {"spec": {"template": {"spec": {"containers": [{"name": "a", "parts": parts}]}}}}
+        spots = list(spots_in(data, "apps", "Deployment", known_workloads()))
+        assert len(list(strays(data, spots, POLICY))) == told
 
 
 def test_a_request_beside_the_model() -> None:

@@ -3,6 +3,7 @@
 A pod that is made of the object has nothing of them: it is judged, and allowed, as one that requests nothing.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,9 @@ from webhook.workloads import Spot, children, matches
 
 MOST: Final = 8
 """The most keys of an object that are reported."""
+
+MAX_PARTS: Final = 8192
+"""The most mappings and lists of a pod that are searched, and the most keys of its object: honest ones have some hundred."""
 
 _AMOUNTS: Final = frozenset({"limits", "requests"})
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
@@ -106,7 +110,7 @@ def _texts(metadata: Any) -> list[tuple[str, str]]:
         (field, str(key))
         for field in ("labels", "annotations")
         if isinstance(metadata, dict) and isinstance(metadata.get(field), dict)
-        for key in metadata[field]
+        for key in itertools.islice(metadata[field], MAX_PARTS)
     ]
 
 
@@ -126,22 +130,25 @@ def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Polic
     """Yield keys below a pod's fields that are in no container's amounts."""
     shape, spec = spot.shape, _at(data, spot.spec)
     patterns = (*((kind, "*") for kind in _CONTAINERS), *shape.containers)
-    containers = [path for pattern in patterns for path, _ in matches(spec, pattern)]
+    found = (path for pattern in patterns for path, _ in matches(spec, pattern))
+    containers = list(itertools.islice(found, MAX_PARTS))
     amounts = {(*path, "resources") for path in containers}
     amounts |= {path for pattern in shape.resources for path, _ in matches(spec, pattern)}
     usual: FieldPath = next((each for each in shape.containers if "*" not in each), ("containers", 0))
     first = path_text((*spot.spec, *min(amounts, default=(*usual, "resources"), key=len), "limits"))
     left: list[tuple[FieldPath, Any]] = [((), spec)]
-    while left:
+    for _ in range(MAX_PARTS):
+        if not left:
+            break
         path, value = left.pop()
-        for key, child in children(value):
-            at = (*path, key)
-            if (path in amounts and key in _AMOUNTS) or (not path and key in _OF_NODES) or (*spot.spec, *at) in others:
+        for key, child in itertools.islice(children(value), MAX_PARTS):
+            if (path in amounts and key in _AMOUNTS) or (not path and key in _OF_NODES):
                 continue
             if isinstance(child, dict | list):
-                left.append((at, child))
+                if child and (*spot.spec, *path, key) not in others:
+                    left.append(((*path, key), child))
             elif isinstance(key, str) and "/" in key and child not in _NOTHING:
-                yield from _in_field(spot, at, containers, first, policy)
+                yield from _in_field(spot, (*path, key), containers, first, policy)
 
 
 def _in_field(
@@ -170,7 +177,8 @@ def _place(key: str, policy: Policy) -> str | None:
 def _at(data: Any, path: FieldPath) -> Any:
     """The value at a path; None if there is none."""
     for part in path:
-        data = next((child for key, child in children(data) if key == part), None)
+        known = isinstance(data, dict) or (isinstance(data, list) and isinstance(part, int) and part < len(data))
+        data = (data.get(part) if isinstance(data, dict) else data[part]) if known else None
     return data
 
 
