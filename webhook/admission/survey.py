@@ -343,7 +343,7 @@ def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterato
 
 def _like_a_device(key: str, policy: Policy) -> Iterator[str]:
     """Say of a resource name that resembles no key that it looks like a device's, and which keys it may stand for."""
-    if not looks_like_device(key) or policy.near.knows(key):
+    if len(key) > MAX_KEY or not looks_like_device(key) or policy.near.knows(key):
         return
     similar = policy.near.vaguely(key, policy.settings.target)[:MAX_SIMILAR]
     if similar:

@@ -9,7 +9,6 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import resources
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -345,7 +344,6 @@ _WORDS_OF_DEVICES: Final = _devices()
 """Read before there is a loop that would wait for the file."""
 
 
-@lru_cache(maxsize=1024)
 def looks_like_device(name: str) -> bool:
     """Whether a resource name is one of devices that are shared, as far as its words say."""
     words, parts = _WORDS_OF_DEVICES, set(re.split("[^a-z]+", name.lower()))
