@@ -101,6 +101,7 @@ check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions deploy/action/action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 
 # TRACE=file, PEER=https://host:port/path and PEER_PID=n reach it as environment variables.
 bench: $(INSTALLED) ## measure beside an empty handler and a webhook at PEER=https://...; see benchmarks/__main__.py

@@ -8,9 +8,9 @@ from webhook import __version__
 
 _PLACES = {
     CHART / "Chart.yaml": r"(?m)^((?:version|appVersion): )\S+$",
-    DEPLOY / "Containerfile": r"(vgpu-webhook:|ARG VERSION=)\d[\w.-]*",
+    DEPLOY.parent / "Dockerfile": r"(ARG VERSION=)\S+",
     DEPLOY / "kustomize" / "overlays" / "example" / "kustomization.yaml": r"(newTag: )\S+",
-    DEPLOY.parent / "docs" / "install.md": r"(registry\.example/vgpu-webhook:)\d[\w.-]*",
+    DEPLOY.parent / "docs" / "install.md": r"((?:registry\.example|localhost)/vgpu-webhook:)\d[\w.-]*",
 }
 
 

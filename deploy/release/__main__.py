@@ -7,8 +7,9 @@ Environment variables, and variables of ``make release``:
 
 TAG               require that the version is that of the tag, and that no entry of the changelog is under Unreleased
 IMAGE_REPOSITORY  where the image is going to be published: its name, and the default of the chart's package
+SITE              the URL of the project's repository: for the chart's package
 DOWNLOADS         the URL below which the files of the release are going to be published: for the plugin of kubectl
-PYTHON_IMAGE      another base image than the Containerfile's; ``oci-archive:FILE`` works, too
+PYTHON_IMAGE      another base image than the Dockerfile's; ``oci-archive:FILE`` works, too
 PLATFORM          another platform than this machine's; its steps need QEMU in ``binfmt_misc``
 BUILD_FLAGS       more options of ``buildah build``, such as a mounted CA of your network
 SYFT, HELM        programs to use instead of those that would be built
@@ -28,6 +29,7 @@ from deploy.release.source import ROOT, Source, export
 from tests.go_program import BinariesMissingError
 
 CHECKSUMS = "SHA256SUMS"
+INSIGHTS = ".github/security-insights.yml"
 
 
 def main(arguments: list[str]) -> None:
@@ -88,6 +90,8 @@ def _check_tag(source: Source, tag: str) -> None:
         raise ReleaseError(f"the tag is {tag}, and webhook/__init__.py has version {source.version}")
     if documents.unreleased(source):
         raise ReleaseError(f"CHANGELOG.md has entries under [Unreleased]: move them to [{source.version}]")
+    if "/OWNER/" in (source.folder / INSIGHTS).read_text():
+        raise ReleaseError(f"{INSIGHTS} does not say who publishes the repository: replace OWNER")
 
 
 def _build_parts(source: Source, dist: Path) -> None:
@@ -96,7 +100,7 @@ def _build_parts(source: Source, dist: Path) -> None:
     documents.write_schemas(source, dist)
     wheel = python_packages.build(source, dist)
     sbom.of_wheel(source, wheel)
-    chart.build(source, dist, os.environ.get("IMAGE_REPOSITORY", ""))
+    chart.build(source, dist, os.environ.get("IMAGE_REPOSITORY", ""), os.environ.get("SITE", ""))
     krew.build(source, dist, os.environ.get("DOWNLOADS", ""))
 
 

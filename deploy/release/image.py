@@ -28,7 +28,7 @@ def build(
         archive: where to.
         name: of the image in its archive, with a tag.
         time: of its files, in seconds since 1970.
-        labels: the Containerfile's arguments VERSION and REVISION.
+        labels: the Dockerfile's arguments VERSION and REVISION.
         options: more of buildah's.
         environment: buildah's, such as BUILDAH_ISOLATION and STORAGE_DRIVER.
 
@@ -38,15 +38,8 @@ def build(
     scratch = f"localhost/{archive.name.lower()}"
     arguments = {"SOURCE_DATE_EPOCH": str(time), **(labels or {})}
     build_arguments = [text for key, value in arguments.items() for text in ("--build-arg", f"{key}={value}")]
-    build_options = [
-        "--quiet",
-        "--timestamp",
-        str(time),
-        "--file",
-        str(context / "deploy" / "Containerfile"),
-        *build_arguments,
-    ]
-    _buildah(["build", *build_options, *options, "--tag", scratch, str(context)], environment)
+    build_options = ["--quiet", "--timestamp", str(time), *build_arguments, *options]
+    _buildah(["build", *build_options, "--tag", scratch, str(context)], environment)
     try:
         # An archive that is there would get a second image.
         archive.unlink(missing_ok=True)

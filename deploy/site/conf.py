@@ -20,9 +20,9 @@ project = "vgpu-webhook"
 release = version
 root_doc = "README"
 extensions = ["myst_parser"]
-include_patterns = ["*.md", "docs/*.md"]
+include_patterns = ["*.md", "docs/*.md", ".github/[CGR]*.md"]
 # Without them Sphinx looks for pages in every folder.
-exclude_patterns = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "docs"]
+exclude_patterns = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name not in {"docs", ".github"}]
 nitpicky = True
 myst_heading_anchors = 4
 
@@ -48,7 +48,13 @@ html_domain_indices = False
 def navigation(index: str) -> str:
     """The tables of the index, as Sphinx takes them; its links are relative to its folder."""
     sections = {caption: _ROWS.findall(section) for caption, section in _SECTIONS.findall(index)}
-    sections["Project"] = [("Changes", "../CHANGELOG"), ("Security", "../SECURITY")]
+    sections["Project"] = [
+        ("Changes", "../CHANGELOG"),
+        ("Roadmap", "../.github/ROADMAP"),
+        ("Governance", "../.github/GOVERNANCE"),
+        ("Code of conduct", "../.github/CODE_OF_CONDUCT"),
+        ("Security", "../SECURITY"),
+    ]
     trees = ["```{toctree}\n:hidden:\ndocs/README\n```"]
     for caption, rows in sections.items():
         entries = [f"{shown} </{normpath(f'docs/{page}')}>" for shown, page in rows]

@@ -22,7 +22,7 @@ from webhook import __version__
 from .charts import ROOT
 
 IMAGE = ROOT / "deploy" / "image"
-CONTAINERFILE = ROOT / "deploy" / "Containerfile"
+DOCKERFILE = ROOT / "Dockerfile"
 NOBODY = 65532
 LARGEST = 70_000_000
 """How many bytes the image may add to that of Python: 62 MB, most of them cryptography, aiohttp and pydantic."""
@@ -31,8 +31,8 @@ PASSED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Return the instructions of the Containerfile, each with its arguments."""
-    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", CONTAINERFILE.read_text(), flags=re.MULTILINE))
+    """Return the instructions of the Dockerfile, each with its arguments."""
+    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE))
     return [
         (instruction, rest.strip())
         for instruction, _, rest in (line.partition(" ") for line in text.splitlines() if line)
@@ -41,7 +41,7 @@ def instructions() -> list[tuple[str, str]]:
 
 def test_every_step_is_a_script_and_every_file_is_there() -> None:
     """There is nothing in the image that no test could run; what is copied exists, and is let through."""
-    let_through = (ROOT / ".containerignore").read_text().splitlines()
+    let_through = (ROOT / ".dockerignore").read_text().splitlines()
     scripts = []
     for instruction, rest in instructions():
         if instruction == "RUN":

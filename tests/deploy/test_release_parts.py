@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import yaml
 
 from deploy.generate import versions
 from deploy.release import ReleaseError, archives, chart, documents, image, krew, source
-from deploy.release.__main__ import main, write_checksums
+from deploy.release.__main__ import INSIGHTS, main, write_checksums
 from tests.controlplane import build
 from tests.deploy.krew import krew as krew_program
 from webhook import __version__
@@ -72,6 +73,38 @@ def test_tag_is_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(ReleaseError, match=f"the tag is {tag}, and webhook/__init__.py has version 0.2.0"):
             main(["parts", "--dist", str(tmp_path), "--tag", tag])
     assert (tmp_path / "SHA256SUMS").exists()
+
+
+def test_release_says_whose_it_is(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tools read about the project's security has no placeholder for its owner, once there is a tag."""
+    (checkout / "CHANGELOG.md").write_text("## [0.2.0]\n")
+    (checkout / ".github").mkdir()
+    shutil.copy(ROOT / INSIGHTS, checkout / INSIGHTS)
+    released = source.Source(checkout, "0.2.0", "0" * 40, 1700000000, dirty=False)
+    monkeypatch.setattr("deploy.release.__main__.export", lambda *_, **__: released)
+    with pytest.raises(ReleaseError, match=f"{INSIGHTS} does not say who publishes"):
+        main(["parts", "--dist", str(tmp_path / "dist"), "--tag", "v0.2.0"])
+
+
+def test_security_insights_are_complete() -> None:
+    """Everything that version 2.0 of the specification requires; what links to a file of the project names one that exists."""
+    text = (ROOT / INSIGHTS).read_text()
+    found = yaml.safe_load(text)
+    assert found["header"].keys() >= {"schema-version", "last-updated", "last-reviewed", "url"}
+    assert found["project"].keys() >= {"name", "administrators", "repositories", "vulnerability-reporting"}
+    required = {
+        "status",
+        "url",
+        "accepts-change-request",
+        "accepts-automated-change-request",
+        "core-team",
+        "license",
+        "security",
+    }
+    assert found["repository"].keys() >= required
+    linked = re.findall(r"/blob/main/(\S+)", text)
+    assert len(linked) > 5
+    assert all((ROOT / path).is_file() for path in linked)
 
 
 def test_only_a_release_is_replaced(tmp_path: Path) -> None:
@@ -153,12 +186,34 @@ def test_versions_are_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> No
         assert path.read_text() == text, "run make docs"
     monkeypatch.setattr(versions, "__version__", "7.8.9")
     counts = {path.name: text.count("7.8.9") for path, text in versions.versioned().items()}
-    assert counts == {"Chart.yaml": 2, "Containerfile": 3, "kustomization.yaml": 1, "install.md": 2}
+    assert counts == {"Chart.yaml": 2, "Dockerfile": 1, "kustomization.yaml": 1, "install.md": 4}
 
 
 def test_chart_has_one_place_for_the_repository() -> None:
     """The one that `IMAGE_REPOSITORY` replaces."""
     assert (ROOT / "deploy/chart/values.yaml").read_text().count(chart.UNSET) == 1
+
+
+def test_chart_is_described(checkout: Path, tmp_path: Path) -> None:
+    """What is known only at a release is in its chart: changes by kind, where the image is, where to ask."""
+    (checkout / "CHANGELOG.md").write_text(
+        "## [0.2.0]\n\nNew.\n\n### Added\n\n- A [page](a.md)\n  of b.\n\n### Fixed\n\n- C.\n"
+    )
+    of = source.Source(checkout, "0.2.0", "0" * 40, 1700000000, dirty=False)
+    about = yaml.safe_load((ROOT / "deploy/chart/Chart.yaml").read_text())
+    found = chart.described(about, of, "registry.example/a", "https://code.example/a")
+    lists = {key.partition("/")[2]: yaml.safe_load(text) for key, text in found["annotations"].items()}
+    assert lists["changes"] == [
+        {"kind": "added", "description": "A page of b."},
+        {"kind": "fixed", "description": "C."},
+    ]
+    assert lists["images"] == [{"name": "vgpu-webhook", "image": "registry.example/a:0.2.0"}]
+    assert [each["name"] for each in lists["links"]] == ["support", "Documentation"]
+    assert found["home"] == "https://code.example/a"
+    # A release that nobody publishes names no place.
+    local = chart.described(about, of, "", "")
+    assert local.keys() == about.keys()
+    assert local["annotations"].keys() == about["annotations"].keys() | {"artifacthub.io/changes"}
 
 
 PLUGIN = source.Source(ROOT, "0.2.0", "0" * 40, 1700000000, dirty=False)

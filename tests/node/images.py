@@ -21,7 +21,7 @@ from tests.deploy.before import PROGRAM, unpack
 from tests.go_program import BinariesMissingError
 
 ROOT = Path(__file__).parents[2]
-CONTAINERFILE = ROOT / "deploy" / "Containerfile"
+DOCKERFILE = ROOT / "Dockerfile"
 
 PRODUCT_IMAGE = "localhost/vgpu-webhook:test"
 """The name that the product's image has in its archive, and so in a node that imports it."""
@@ -40,7 +40,7 @@ CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 def product_image() -> Path:
     """Return the archive of the product's image, built now unless this machine has built it from the same files."""
     base = base_image()
-    inputs = [CONTAINERFILE, ROOT / ".containerignore", *context_files()]
+    inputs = [DOCKERFILE, ROOT / ".dockerignore", *context_files()]
     builders = [Path(file) for file in (__file__, image.__file__, archives.__file__)]
     digest = _digest(ROOT, [*inputs, *builders], base.parent.name)
     # A hundred megabytes for each state of the sources.
@@ -59,7 +59,7 @@ def image_before(commit: str) -> Path:
 
 
 def base_image() -> Path:
-    """Return the archive of a Python made of Debian packages, in place of the one that the Containerfile names.
+    """Return the archive of a Python made of Debian packages, in place of the one that the Dockerfile names.
 
     It is built once on a machine: the same archive however often it is asked for.
     """
@@ -72,14 +72,14 @@ def built(folder: Path, name: str) -> Path:
     """Return the archive of an image that is `FROM scratch`.
 
     Args:
-        folder: has a Containerfile, and every file that it copies.
+        folder: has a Dockerfile, and every file that it copies.
         name: of the image in its archive.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
 
     def build(target: Path) -> None:
         with buildah() as tool:
-            tool.run("build", "--quiet", "--timestamp", "0", "--file", folder / "Containerfile", "--tag", name, folder)
+            tool.run("build", "--quiet", "--timestamp", "0", "--tag", name, folder)
             tool.push(name, target / ARCHIVE)
 
     modes = (f"{path.stat().st_mode:o}" for path in files)
@@ -96,7 +96,7 @@ def why_not() -> str | None:
 
 def context_files() -> list[Path]:
     """Return the files that a build of the product's image gets, in order."""
-    patterns = (ROOT / ".containerignore").read_text().splitlines()
+    patterns = (ROOT / ".dockerignore").read_text().splitlines()
     roots = [ROOT / pattern[1:] for pattern in patterns if pattern.startswith("!")]
     files = (path for root in roots for path in ([root] if root.is_file() else root.rglob("*")))
     return sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)

@@ -118,7 +118,7 @@ def _image(folder: Path, name: str, make: Callable[[Path], None], entry: str, **
     # Copying a folder takes the bit of setuid away.
     setuid = ["COPY --chmod=4755 root/setuid /setuid"] if (folder / "root" / "setuid").exists() else []
     lines = ["FROM scratch", "COPY root/ /", *setuid, *variables, f'ENTRYPOINT ["{entry}"]', ""]
-    (folder / "Containerfile").write_text("\n".join(lines))
+    (folder / "Dockerfile").write_text("\n".join(lines))
     return built(folder, name)
 
 

@@ -1,4 +1,4 @@
-"""The image, built from its Containerfile: small, and run by nobody in particular. test_release.py builds it twice."""
+"""The image, built from its Dockerfile: small, and run by nobody in particular. test_release.py builds it twice."""
 
 import json
 import subprocess

@@ -1,10 +1,5 @@
-# The image of vgpu-webhook. From the project's folder:
-#
-#   podman build --file deploy/Containerfile --timestamp 0 --tag vgpu-webhook:0.1.0 .
-#   docker buildx build --file deploy/Containerfile --build-arg SOURCE_DATE_EPOCH=0 \
-#     --output type=image,name=vgpu-webhook:0.1.0,rewrite-timestamp=true .
-#
-# Each step is a script of deploy/image/. For the same bytes on another day, name the Python image by its digest.
+# The image of vgpu-webhook, by `docker build .`, `podman build .` or `buildah build .`: each step is a script of deploy/image/.
+# `make release` builds it so that the same commit gives the same bytes.
 ARG PYTHON=docker.io/library/python:3.13-slim
 
 FROM ${PYTHON} AS build
