@@ -122,9 +122,9 @@ COUNT_NAMES = {
 """The counts without which the vendors ignore the rest."""
 COPIES = ("kai", "nvfractions")
 """The second repeats the first one's requests in its own keys; both stay."""
-BESIDE = (("koordinator", "cambricon"), ("koordinator", "metax"))
+BESIDE = (("koordinator", "cambricon"), ("koordinator", "metax"), ("koordinator", "hygon"))
 """An MLU or a MetaX GPU by Koordinator: the keys of both stand in one container (``device-scheduling-cambricon-mlu.md``,
-announcement of 1.8.0)."""
+announcement of 1.8.0), or a DCU (koordinator#3044)."""
 CONTAINER_KEY = re.compile(r"(?:nvidia\.com|vgpu-webhook\.io)/container\.(.+?)\.(gpu-memory\.|memory|cores|devices)")
 
 
@@ -227,7 +227,7 @@ def _beside(container: Json, pair: tuple[str, str], vendors: dict[str, list[str]
         its = replace(keys, numbers={}, texts={}, zeros=set(), variant="")
         try:
             _take(container["resources"], tuple(vendors[vendor]), its)
-            counts = ("sgpu", "gpu") if vendor == "metax" else ("shared", "vmlu")
+            counts = {"metax": ("sgpu", "gpu"), "hygon": ("num",)}.get(vendor, ("shared", "vmlu"))
             count(max((its.numbers.get(name, 1) for name in counts), default=1))
         except (Denied, UnreadableError) as error:
             return Read(keys.container, keys.position is None, vendor, refused=str(error), used=used)
