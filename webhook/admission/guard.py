@@ -39,6 +39,14 @@ MAX_CAPABILITIES: Final = 1024
 MOST_NAMED: Final = 2
 """Variables that the report about ``envFrom`` names."""
 
+_EFFECTS: Final = {
+    "spec.hostPID": "shows the container the processes of the whole node, and opens their files",
+    "spec.hostIPC": "shows the container the shared memory of the whole node",
+    "spec.shareProcessNamespace": "shows the processes of a share to the pod's other containers",
+    "securityContext.procMount": "lets the container change the kernel's settings of the whole node",
+}
+"""What fields do beside a share, by their paths, for people who want something else of them, such as accounting."""
+
 MAX_MOUNTS: Final = 1024
 """The most mounts of a container that are compared with guarded paths: honest containers have a handful."""
 
@@ -143,7 +151,8 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
                 continue
             shown = f"{place} {shorten(key)}"
             denial = f"the value of {shown} {_effect(share=allocation.share)}: {_remedy(rule.harmless)}"
-            caught = _Caught(shown, f"metadata.{place}s[{key}]", value)
+            whole = _way_out(allocation.vendor, rule, share=allocation.share)
+            caught = _Caught(shown, f"metadata.{place}s[{key}]", value, whole=whole)
             if _removes(plan, rule, caught, denial, share=allocation.share):
                 edits.values[key] = None
 
@@ -207,13 +216,17 @@ def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
 
 
 class _Caught(NamedTuple):
-    """What the guard looks at: how messages call it, where it stands, its value, its container, and an effect of its own."""
+    """What the guard looks at: how messages call it, where it stands, its value, and its container.
+
+    `effect`: one of its own, for messages; `whole`: the vendor whose whole devices are a way out.
+    """
 
     shown: str
     field: str
     value: str | None
     container: str | None = None
     effect: str | None = None
+    whole: Vendor | None = None
 
 
 def _guard_field(plan: Plan, vendor: Vendor, name: str, caught: _Caught, *, share: bool) -> None:
@@ -234,18 +247,21 @@ def _guard_kept(
         caught = caught._replace(effect=f"runs containers in a sandbox, where {hampered}")
         denial = f"{caught.shown} {caught.effect}: use another class"
     else:
-        denial = f"{caught.shown} {_effect(share=share)}: remove it"
+        caught = caught._replace(effect=_EFFECTS.get(caught.field))
+        denial = f"{caught.shown} {caught.effect or _effect(share=share)}: remove it"
     if share and vendor.guard.catch(name, value, whole=True, place=place) is None:
-        denial += or_whole(plan, vendor)
+        caught = caught._replace(whole=vendor)
     _removes(plan, rule, caught, denial, share=share)
 
 
 def _removes(plan: Plan, rule: GuardRule, caught: _Caught, denial: str, *, share: bool) -> bool:
     """Deny, report or let through what a rule catches; return whether it is to be removed, which is reported, too."""
-    shown, field, value, container, effect = caught
+    shown, field, value, container, effect, whole = caught
     # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
     match _action(plan, rule):
         case "deny":
+            denial += "" if whole is None else or_whole(plan, whole)
+            denial += "" if field not in _EFFECTS else f"; {GUARD}: audit at the namespace permits it"
             raise deny(Reason.GUARDED, denial, container=container, field=field, value=value)
         case "warn":
             message = f"{shown} {effect or _possible_effect(share=share)} and was kept: remove it"
@@ -314,7 +330,7 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
         if rule is None or rule.exception or each.position in removed:
             continue
         shown = f"the {each.shown} at {shorten(written, 100)}"
-        caught = _Caught(shown, each.place, path, slot.name)
+        caught = _Caught(shown, each.place, path, slot.name, whole=_way_out(vendor, rule, share=share))
         remedy = "write another path" if mount is None else "mount the volume elsewhere"
         denial = f"{shown} {_effect(share=share)}: remove it, or {remedy}"
         if _removes(plan, rule, caught, denial, share=share):
@@ -354,7 +370,8 @@ def _guard_variables(
             continue
         if rule.exception:
             continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
-        caught = _Caught(f"env {shorten(entry.name)}", f"env[{entry.name}]", value, container.name)
+        whole = None if other else _way_out(vendor, rule, share=share)
+        caught = _Caught(f"env {shorten(entry.name)}", f"env[{entry.name}]", value, container.name, whole=whole)
         denial = _denial(caught, rule, limits.get(entry.name), requested=request is not None, share=share)
         if _removes(plan, rule, caught, denial, share=share):
             removed.add(index)
@@ -435,6 +452,11 @@ def known_value(entry: EnvVar) -> str | None:
         return None
     value = entry.value or ""
     return None if "$(" in value else value
+
+
+def _way_out(vendor: Vendor, rule: GuardRule, *, share: bool) -> Vendor | None:
+    """The vendor whose whole devices a rule lets through, beside a share of it."""
+    return vendor if share and not rule.document.whole else None
 
 
 def _effect(*, share: bool) -> str:
