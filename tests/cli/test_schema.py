@@ -38,7 +38,7 @@ def test_mappings() -> None:
     """Every built-in one is valid, and those of the cases."""
     checker = validator("mapping")
     documents = [document.data for document in builtin().values()]
-    documents += [yaml.safe_load(file.read_text()) for file in CASES.glob("*/mappings/*.yaml")]
+    documents += [each for file in CASES.glob("*/mappings/*.yaml") for each in yaml.safe_load_all(file.read_text())]
     assert len(documents) > 50
     for document in documents:
         checker.validate(document)
@@ -56,9 +56,10 @@ def test_settings() -> None:
 def test_documents_of_the_pages() -> None:
     """Mappings and settings in the documentation are valid."""
     blocks = [
-        yaml.safe_load(text)
+        block
         for page in (CASES.parents[1] / "docs").glob("*.md")
         for text in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        for block in yaml.safe_load_all(text)
     ]
     for kind, known in (
         ("mapping", {"vendor", "extends"}),

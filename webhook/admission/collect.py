@@ -308,7 +308,7 @@ def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -
     position_of = {container.name: position for position, container in enumerate(keys.containers)}
     regular = [container.name for container in keys.containers if not container.init]
     applies_to = {
-        name: _positions(containers, position_of, regular, policy.vendors[name], entries)
+        name: _positions(containers, position_of, keys, policy.vendors[name], entries)
         for name, entries in by_vendor.items()
     }
     _join_copies(applies_to, by_vendor, keys, policy)
@@ -320,6 +320,8 @@ def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -
             of_container.setdefault(entry[1].container, []).append(entry)
         of_all = of_container.pop(None, [])
         for position in applies_to[vendor_name]:
+            if vendor.borrowed:
+                _borrow(containers, position, keys.containers[position], vendor)
             container = container_in(containers, position, keys.containers[position], vendor)
             for _, owner, name, text in sorted([*of_all, *of_container.get(container.name, ())], key=itemgetter(0)):
                 _add(container, regular, owner, name, text)
@@ -328,7 +330,7 @@ def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -
 def _positions(
     containers: Mapping[int, ContainerRequest],
     position_of: Mapping[str, int],
-    regular: list[str],
+    keys: PodKeys,
     vendor: Vendor,
     entries: Iterable[_PodEntry],
 ) -> list[int]:
@@ -340,8 +342,11 @@ def _positions(
     }
     named: dict[str, str] = {}
     has_amount = False
+    lending: list[int] = []
     for _, owner, name, text in entries:
         key = vendor.keys[owner.key_name]
+        if any(each.document.in_pods.get(key.name) == text for each in vendor.borrowed.values()):
+            lending = _lending(keys, vendor)
         if owner.container is not None:
             if owner.container not in position_of:
                 message = f"{name}: the pod has no container {owner.container!r}: name one of {', '.join(position_of)}"
@@ -350,21 +355,58 @@ def _positions(
                 positions.add(position_of[owner.container])
         elif key.kind == "container":
             named |= {container.strip(): name for container in text.split(",")}
-        elif key.place == "annotation" and {"memory", "cores"} & set(key.dimensions):
+        elif key.place == "annotation" and ({"memory", "cores"} & set(key.dimensions) or text in key.document.requests):
             has_amount = True
     if has_amount and vendor.annotation_keys:
-        positions.update(_chosen(vendor, position_of, regular, named))
+        positions.update(_chosen(vendor, position_of, keys, named, _lending(keys, vendor)))
+    elif lending:
+        positions.update(_chosen(vendor, position_of, keys, named, lending))
     return sorted(positions)
 
 
-def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], named: Mapping[str, str]) -> list[int]:
-    """The containers that an amount of the pod is for: the named ones, each with the key that names it, or the first."""
+def _lending(keys: PodKeys, vendor: Vendor) -> list[int]:
+    """The containers with no resources but those of another vendor that mean something to this one, too; 0 means nothing."""
+    return [
+        position
+        for position, container in enumerate(keys.containers)
+        if not container.init
+        and any((limit or request) != "0" for _, limit, request in container.resources)
+        and all(name in vendor.borrowed for name, _, _ in container.resources)
+    ]
+
+
+def _borrow(containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor) -> None:
+    """Read a container's resources as borrowed keys of a vendor, if these are all that it has."""
+    container = containers.get(position)
+    if container is None or container.vendor is vendor or container.beside:
+        return
+    entries = [entry for entry in container.all_key_values.values() if entry.key in vendor.borrowed]
+    if len(entries) < len(container.all_key_values) or container.other_spellings or container.other_zeros:
+        return
+    own = containers[position] = ContainerRequest(position, keys, vendor, findings=container.findings)
+    for entry in entries:
+        if entry.number:
+            own.add(Owner(vendor.name, vendor.borrowed[entry.key].name), entry.key, entry.text, entry.number)
+
+
+def _chosen(
+    vendor: Vendor,
+    position_of: Mapping[str, int],
+    keys: PodKeys,
+    named: Mapping[str, str],
+    lending: list[int],
+) -> list[int]:
+    """The containers that an amount of the pod is for.
+
+    They are the named ones, each with the key that names it; else those with a borrowed resource; else the first.
+    """
     for name, key_name in named.items():
         if name not in position_of:
             message = f"{key_name}: the pod has no container {name!r}: name one of {', '.join(position_of)}"
             raise deny(Reason.NO_SUCH_CONTAINER, message, field=key_name)
-    if named:
-        return [position_of[name] for name in named]
+    if named or lending:
+        return [position_of[name] for name in named] or lending
+    regular = [container.name for container in keys.containers if not container.init]
     key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
     if key is not None and key.document.absent == "only" and len(regular) > 1:
         message = (
@@ -411,6 +453,8 @@ def _add(container: ContainerRequest, regular: list[str], owner: Owner, name: st
         if item is None:
             return
         text = item
+    if key.written == "items" and not text.strip():
+        return
     number = 0 if key.kind in {"text", "container"} else _number(container, key, name, text)
     container.add(owner, name, text, number)
 
@@ -425,6 +469,12 @@ def _listed_item(container: ContainerRequest, regular: list[str], name: str, tex
 
 
 def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Number:
+    if key.written == "items":
+        items = [item.strip() for item in text.split(",")]
+        if not all(map(_WHOLE.fullmatch, items)):
+            message = f"{name}: {text!r} is no list of devices: write their numbers, as in 0,1"
+            raise container.deny(Reason.BAD_COUNT, message)
+        return len(items)
     if "devices" in key.dimensions:
         if (_LISTED_COUNT if key.listed else _COUNT).fullmatch(text) is None:
             message = f"{name}: {text!r} is not a count: write a plain whole number in quotes"

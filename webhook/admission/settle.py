@@ -430,6 +430,9 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
         if each is None:
             continue
         for low, high in (*each.unequal_twins, *ceilings(each)):
+            form = form_of(each.vendor, each.key_values)
+            if form is not None and form.document.leave is not None:
+                break  # it is not translated
             key = each.vendor.keys[high.key_name]
             if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
                 message = f"the request {high} exceeds the limit {low}"
@@ -795,17 +798,28 @@ class _Settler:
     def _remove_source(self, settled: Settled) -> None:
         """Remove the keys of the source; report those that have no meaning for the target."""
         for entry, key in self._source_keys():
-            if key.place == "resource":
+            if key.place in {"resource", "borrowed"}:
                 settled.resources[entry.key] = None
             elif key.place == "annotation":
                 settled.dropped.append(entry.key)
                 if key.twin is not None:
                     settled.dropped.extend(self._with_twin(key, entry))
-            if key.kind == "other" and key.place != "nodeSelector" and key.ceiling is None:
-                message = f"{entry} has no meaning for {self._target.name} and was removed"
+            if self._is_lost(key):
+                means = "selects no devices of" if key.written == "items" else "has no meaning for"
+                message = f"{entry} {means} {self._target.name} and was removed"
                 settled.findings.append(
                     Finding(Reason.KEY_NOT_CARRIED, message, self._container.name, entry.key, entry.text)
                 )
+
+    def _is_lost(self, key: Key) -> bool:
+        """Whether a key of the source says something that is not part of a request: a text too, unless a form reads by it."""
+        if key.place == "nodeSelector" or key.ceiling is not None:
+            return False
+        if key.kind != "text" or key.place != "annotation" or key.document.row_of is not None:
+            return key.kind == "other" or key.written == "items"
+        return not any(
+            key.name in when.keys for form in self._container.vendor.forms if form.reads for when in form.when
+        )
 
     def _add_target(self, settled: Settled, written: Written) -> None:
         """Add the keys of the target.

@@ -94,6 +94,7 @@ MAX_LETTERS: Final = 4
 
 _PLACES: Final[Mapping[KeyPlace, str]] = {
     "resource": "resource, in limits",
+    "borrowed": "resource of another vendor, in limits of containers that these keys request for",
     "label": "label of the pod",
     "annotation": "annotation of the pod",
     "nodeSelector": "nodeSelector of the pod; read only",

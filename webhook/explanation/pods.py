@@ -325,7 +325,7 @@ def _steps(
 
 
 def _spelled(place: KeyPlace, key: str, text: str) -> str:
-    return f"{'' if place == 'resource' else f'{place} '}{key}: {text}"
+    return f"{'' if place in {'resource', 'borrowed'} else f'{place} '}{key}: {text}"
 
 
 def _meaning(container: ContainerRequest, reading: Reading) -> Iterator[ExplainedRow]:

@@ -39,12 +39,15 @@ def compile_key(
         "label": model.label,
         "annotation": model.annotation,
         "nodeSelector": model.node_selector,
+        "borrowed": model.borrows,
         "claim": model.claim and f"{claim.device_class if claim is not None else ''}/{model.claim}",
     }
     places = [(place, names) for place, names in by_place.items() if names is not None]
     if len(places) != 1:
         problems.add(
-            path, "needs exactly one place", "write one of `resource`, `label`, `annotation`, `nodeSelector`, `claim`"
+            path,
+            "needs exactly one place",
+            "write one of `resource`, `label`, `annotation`, `nodeSelector`, `claim`, `borrows`",
         )
         places = places or [("resource", "")]
     place, names = places[0]
@@ -66,12 +69,7 @@ def compile_key(
             "a container key needs `absent`: which container requests without it",
             "write `absent: first` or `absent: only`",
         )
-    if model.unreported is not None and place != "resource":
-        problems.add((*path, "unreported"), "only a resource is reported by nodes")
-    if model.other_names is not None and (place != "resource" or "devices" not in dimensions):
-        problems.add((*path, "otherNames"), "only a resource that counts devices may have another name")
-    if model.ceiling is not None and (kind != "other" or place != "annotation"):
-        problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
+    _check_place(path, model, place, problems)
     unit, sized = _unit(path, model, dimensions, problems)
     _check_claim(path, model, dimensions, claim, problems)
     values = None if kind == "text" else problems.parsed((*path, "values"), model.values, parse_numbers)
@@ -119,6 +117,25 @@ def _zero(
     if model.zero is not None or counts:
         return model.zero or "none"
     return "number" if values is not None and 0 not in values else "unset"
+
+
+def _check_place(path: FieldPath, model: schema.Key, place: KeyPlace, problems: Problems) -> None:
+    """Check what only keys in some place, and of some kind, have."""
+    kind, dimensions = _kind(model.kind)
+    if model.requests and (kind != "text" or place != "annotation"):
+        problems.add((*path, "requests"), "only a text in an annotation requests by itself")
+    if model.in_pods and place != "borrowed":
+        problems.add((*path, "inPods"), "only a borrowed name has it", "write `borrows` instead of `resource`")
+    if place == "borrowed" and kind != "amount":
+        problems.add((*path, "borrows"), "only an amount is borrowed")
+    if model.written == "items" and (dimensions != ("devices",) or place != "annotation"):
+        problems.add((*path, "written"), "only an annotation with `is: devices` lists them")
+    if model.unreported is not None and place != "resource":
+        problems.add((*path, "unreported"), "only a resource is reported by nodes")
+    if model.other_names is not None and (place != "resource" or "devices" not in dimensions):
+        problems.add((*path, "otherNames"), "only a resource that counts devices may have another name")
+    if model.ceiling is not None and (kind != "other" or place != "annotation"):
+        problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
 
 
 def _check_claim(

@@ -76,7 +76,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
             problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
-    _check_unlimited(document, keys, problems)
+    _check_texts(document, keys, problems)
     _check_totals(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
@@ -101,7 +101,7 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
         variables=variables,
         forms=forms,
         by_dimension=by_dimension,
-        annotation_keys=not any(key.of_container for key in keys.values()),
+        annotation_keys=not any(key.of_container and key.place != "borrowed" for key in keys.values()),
         defaults=defaults,
         inactive=document.inactive,
         target=document.target,
@@ -115,12 +115,15 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[FieldPa
     )
 
 
-def _check_unlimited(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
-    """Check that what tells pods with limits is a text that is read."""
-    for name in document.unlimited.unless if isinstance(document.unlimited, schema.Unlimited) else ():
+def _check_texts(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Check that what tells pods with limits, or pods in which a borrowed name is read, is a text that is read."""
+    unless = document.unlimited.unless if isinstance(document.unlimited, schema.Unlimited) else {}
+    named: list[FieldPath] = [("unlimited", "unless", name) for name in unless]
+    named += [("keys", key.name, "inPods", name) for key in keys.values() for name in key.document.in_pods]
+    for path in named:
+        name = str(path[-1])
         if name not in keys or keys[name].kind != "text" or keys[name].of_container:
-            hint = "write a label or annotation with `is: text`"
-            problems.add(("unlimited", "unless", name), f"no text of the pod is called {name!r}", hint)
+            problems.add(path, f"no text of the pod is called {name!r}", "write a label or annotation with `is: text`")
 
 
 def _placed(place: schema.Place) -> Iterator[str]:

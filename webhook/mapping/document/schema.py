@@ -412,6 +412,19 @@ class Key(KeyRule):
         description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
         "`is: text` that of an attribute of the driver",
     )
+    borrows: ExactNames | None = Field(
+        None,
+        description="resource name of another vendor, which means this in containers that keys of this vendor request for: "
+        "read, and never written",
+    )
+    in_pods: dict[Short, Long] = Field(
+        {},
+        max_length=FEW,
+        description="with `borrows`: text key → the text with which it means this in all containers of a pod",
+    )
+    requests: list[Long] = Field(
+        [], max_length=FEW, description="of a text in an annotation: the texts that request by themselves"
+    )
     unset: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
         None, description="of a capacity: what is written for a request without a limit of it; without it, nothing"
     )
@@ -451,8 +464,10 @@ class Key(KeyRule):
         description="what to write instead of a resource that no node reports where the system is installed: a request that "
         "keeps or gets it is denied; a translation from it is not",
     )
-    written: Literal["integer", "decimal", "quantity"] = Field(
-        "integer", description="the spelling of numbers in a label or annotation"
+    written: Literal["integer", "decimal", "quantity", "items"] = Field(
+        "integer",
+        description="the spelling of numbers in a label or annotation; items: a list with commas of devices that it selects, "
+        "whose number counts",
     )
     list: bool = Field(default=False, description="a list with one entry for each container, by position")
     request_key: KeyText | None = Field(

@@ -241,7 +241,7 @@ def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Map
         *conflicts(names["resource"], "resource", vendors),
         *conflicts(_size_annotations(vendors, names["annotation"]), "annotation", vendors),
         *_chains(vendors, settings),
-        *_placed_keys((vendor for vendor in vendors.values() if not vendor.inactive), names),
+        *_placed_keys(vendors, names),
         *_capacity_problems(vendors.values()),
     ]
 
@@ -262,12 +262,16 @@ def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Name
     )
 
 
-def _placed_keys(vendors: Iterable[Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
-    """Report keys that `place` writes and a vendor reads: a second pass would read another request."""
-    for vendor in vendors:
+def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
+    """Report keys that `place` writes and a vendor reads a request by: a second pass would read another one."""
+    for vendor in (vendor for vendor in vendors.values() if not vendor.inactive):
         for place, written in vendor.place.written.items():
             member = place if place == "nodeSelector" else f"{place}s"
             for key, owner in [(each, owner) for each in written for owner in names[place].owners(each)]:
+                reader = vendors[owner.vendor]
+                compared = {name for form in reader.forms for when in form.when for name in when.keys}
+                if reader.keys[owner.key_name].kind == "text" and owner.key_name not in compared:
+                    continue
                 message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
                 yield Problem(message, ("place", member, key), "leave it out", vendor.source)
 

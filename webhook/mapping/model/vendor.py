@@ -203,7 +203,7 @@ if TYPE_CHECKING:
 BUILT_IN: Final = "built-in"
 """The source of documents in the package."""
 
-KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector", "claim"]
+KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector", "claim", "borrowed"]
 KeyKind: TypeAlias = Literal["amount", "other", "text", "container"]
 
 COUNT: Final = "count"
@@ -214,9 +214,11 @@ COUNT: Final = "count"
 class Key:
     """A resource name, label, annotation, node selector or part of a claim that carries a part of a request, with its unit.
 
+    A borrowed one is a resource name of another vendor.
+
     Attributes:
         document: the key in the document, for what is not compiled.
-        place: the kind of name; node selectors are never written.
+        place: the kind of name; node selectors and borrowed names are never written.
         spellings: the names; the first is written.
         kind: ``amount`` has `dimensions`; ``other`` and ``text`` are compared in forms; ``container`` names the container
             that requests.
@@ -252,7 +254,7 @@ class Key:
     zero: Literal["none", "unset", "number"] | None
     step: Number
     rounding: Literal["up", "down"] | None
-    written: Literal["integer", "decimal", "quantity"]
+    written: Literal["integer", "decimal", "quantity", "items"]
     listed: bool
     twin: Template | None
     ceiling: tuple[str, Number] | None
@@ -272,7 +274,7 @@ class Key:
     @property
     def of_container(self) -> bool:
         """Whether it is part of one container: of its resources, or of a claim of its own."""
-        return self.place in {"resource", "claim"}
+        return self.place in {"resource", "claim", "borrowed"}
 
     @property
     def capacity(self) -> bool:
@@ -362,7 +364,8 @@ class Form:
         needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
         forbidden = {key for when in self.when if when.only_absent for key in when.keys}
         able = sorted(
-            (key for key in self.keys.values() if key.name not in forbidden), key=lambda key: key.name not in needed
+            (key for key in self.keys.values() if key.name not in forbidden and key.place != "borrowed"),
+            key=lambda key: key.name not in needed,
         )
         written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
         object.__setattr__(self, "needed", frozenset(needed))
@@ -453,12 +456,13 @@ class Vendor:
     Attributes:
         source: the source of the document.
         by_dimension: the keys of each dimension, in the order of the document.
-        annotation_keys: the vendor has no resource names: labels and annotations request.
+        annotation_keys: the vendor has no resource names of its own: labels and annotations request.
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
         system: the system whose scheduler and device plugin serve the keys, for messages; the vendor if it is not known.
         claim: its requests are written as resource claims; None: as keys of pods.
         unreported: its keys that no node reports.
+        borrowed: the keys that are resource names of other vendors, by these.
         expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
 
@@ -483,6 +487,7 @@ class Vendor:
     overridden: frozenset[tuple[str | int, ...]]
     expressed: frozenset[Dimension] = field(init=False)
     unreported: frozenset[str] = field(init=False)
+    borrowed: Mapping[str, Key] = field(init=False)
     system: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -495,6 +500,8 @@ class Vendor:
         object.__setattr__(self, "expressed", frozenset(expressed))
         unreported = frozenset(name for name, key in self.keys.items() if key.document.unreported is not None)
         object.__setattr__(self, "unreported", unreported)
+        borrowed = {name.text: key for key in self.keys.values() if key.place == "borrowed" for name in key.spellings}
+        object.__setattr__(self, "borrowed", borrowed)
         sources = self.document.sources
         object.__setattr__(self, "system", self.document.system or (sources[0].system if sources else self.name))
 

@@ -143,6 +143,12 @@ class Reader(Struct):
         for entry in others:
             if entry.key_name in needed or not entry.number:
                 continue
+            if (
+                counted is not None
+                and "devices" in self.form.keys[entry.key_name].dimensions
+                and entry.number == counted.number
+            ):
+                continue
             why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
             self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
 
