@@ -15,7 +15,7 @@ _PAGE: Final = """\
 
 On {date}, on a machine with one {device} (driver {driver}, {glibc}), without Kubernetes:
 what the webhook stores for cases of `tests/cases`, with {library} as the shim, became environment and mounts of processes,
-{mounts}. {asserted} readings were to be as promised, {failed} were not; {recorded} were only recorded.
+{mounts}. {asserted} readings had to be as promised, and {failed}; {recorded} were only recorded.
 
 ## Shares
 
@@ -77,7 +77,7 @@ def page(seen: dict[str, Any]) -> str:
         },
         slice=machine["time slices"].lower(),
         asserted=sum(row["ok"] is not None for row in rows),
-        failed=sum(row["ok"] is False for row in rows) or "none",
+        failed=f"{failed} were not" if (failed := sum(row["ok"] is False for row in rows)) else "were",
         recorded=sum(row["ok"] is None for row in rows),
         programs="a small CUDA program" + (f", and PyTorch {machine['torch']}," if machine["torch"] else ""),
         shares="".join(_share(name, row, cores.get(f"{name}, alone")) for name, row in memory.items()),
