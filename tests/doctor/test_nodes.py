@@ -40,7 +40,34 @@ def before(**facts: Any) -> ClusterFacts:
         ({"nodes": [node("n", "nvidia.com/gpu")], "schedulers": {"hami-scheduler": RUNS}}, {"target": "nvidia"}),
         (
             {"nodes": [node("n", "nvidia.com/gpu")], "schedulers": {"hami-scheduler": STOPPED}},
-            {"owners": {"nvidia.com/gpu": "whole"}},
+            {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}},
+        ),
+        (
+            {"nodes": [node("a", "nvidia.com/gpu"), node("b", "nvidia.com/mig-1g.10gb")]},
+            {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}, "served": ["mig"]},
+        ),
+        ({"nodes": [node("n", "nvidia.com/mig-3g.40gb")]}, {"served": ["mig"]}),
+        (
+            {
+                "nodes": [
+                    node("a", "nvidia.com/mig-1g.10gb"),
+                    node("b", "nvidia.com/mig-1g.10gb"),
+                    node("c", "nvidia.com/gpu"),
+                ],
+                "schedulers": {"hami-scheduler": RUNS},
+            },
+            {"target": "nvidia", "served": ["mig"]},
+        ),
+        (
+            {"nodes": [node("a", "volcano.sh/vgpu-number"), node("b", "hygon.com/dcunum")]},
+            {"target": "hygon", "served": ["volcano"]},
+        ),
+        (
+            {
+                "nodes": [node("a", "nvidia.com/gpu"), node("b", "nvidia.com/gpu"), node("c", "hygon.com/dcunum")],
+                "schedulers": {"hami-scheduler": RUNS},
+            },
+            {"target": "nvidia"},
         ),
         ({"nodes": [node("n", "volcano.sh/vgpu-number")]}, {"target": "volcano"}),
         (
@@ -57,22 +84,30 @@ def before(**facts: Any) -> ClusterFacts:
         ({"nodes": [node("n", "cpu")]}, {}),
         (
             {"nodes": [SIZED, node("m", "nvidia.com/gpu", labels={MEMORY: "24576", COUNT: "16"})]},
-            {"owners": {"nvidia.com/gpu": "whole"}, "largestDevice": {"nvidia": "81559Mi"}, "largestNode": 16},
+            {
+                "target": "whole",
+                "owners": {"nvidia.com/gpu": "whole"},
+                "largestDevice": {"nvidia": "81559Mi"},
+                "largestNode": 16,
+            },
         ),
         # Of a node without labels nobody knows what it has.
         (
             {"nodes": [SIZED, node("m", "huawei.com/Ascend910B")]},
             {"target": "ascend", "largestDevice": {"nvidia": "81559Mi"}},
         ),
-        ({"nodes": [SIZED, node("m", "nvidia.com/gpu")]}, {"owners": {"nvidia.com/gpu": "whole"}}),
+        ({"nodes": [SIZED, node("m", "nvidia.com/gpu")]}, {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}}),
         (
             {"nodes": [node("n", "nvidia.com/gpu", labels={MEMORY: "80GB", COUNT: "9" * 10})]},
-            {"owners": {"nvidia.com/gpu": "whole"}},
+            {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}},
         ),
     ],
 )
 def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
-    """The system of most nodes is the target, others of the hardware family are served; without one, devices are whole."""
+    """The system of most nodes is the target, others and partitions are served; without one, devices are whole.
+
+    Other hardware of the target's system needs no name.
+    """
     assert values_for(**facts)["settings"] == {"bareDevices": "whole", **settings}
 
 

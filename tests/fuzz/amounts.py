@@ -242,7 +242,7 @@ def stays_plain(trial: Trial, read: Read) -> bool:
     """Whether a container keeps a plain device plugin's names: nothing names its vendor, or the target has no whole ones."""
     vendor, setup = read.vendor, trial.setup
     # Where MIG's slices have the name of whole devices, only the owner of the name says what a count is.
-    if vendor is None or vendor == "mig" or not read.used or not all(map(PLAIN.fullmatch, _names(trial, read))):
+    if vendor is None or vendor == "mig" or not read.used or not all(map(PLAIN.fullmatch, names_in(trial, read))):
         return False
     named = f"{PREFIX}target" in (trial.case.pod["metadata"].get("annotations") or {})
     target = target_of(trial, vendor)
@@ -269,7 +269,7 @@ def _kept_elsewhere(trial: Trial, read: Read) -> bool:
     return told and trial.case.pod["spec"].get("schedulerName") not in {None, "", "default-scheduler"}
 
 
-def _names(trial: Trial, read: Read) -> list[str]:
+def names_in(trial: Trial, read: Read) -> list[str]:
     """The names of known keys among the resources of a container, without those of 0."""
     container = next(each for each in all_containers(trial.case.pod) if each["name"] == read.name)
     resources = container.get("resources") or {}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from tests.fuzz.amounts import stays_plain
 from tests.fuzz.oracle.claims import claims_in, names_a_gpu_class
 from tests.fuzz.oracle.reading import Read
+from tests.fuzz.served import stays
 from tests.fuzz.trial import Finding, Trial
 
 BESIDE = "VGW324"
@@ -36,7 +36,7 @@ def _admitted(trial: Trial, beside: list[Read]) -> Iterator[Finding]:
     denied = [read for read in beside if read.meaning is not None and not trial.setup.claims_permitted]
     if denied:
         yield Finding("8 a claim beside a request is denied", denied[0].name, denied[0].vendor or "")
-    requesting = [read for read in trial.before if read.meaning is not None and not stays_plain(trial, read)]
+    requesting = [read for read in trial.before if read.meaning is not None and not stays(trial, read)]
     if requesting and REPORTED not in trial.codes:
         yield Finding("8 claims beside a request are reported", "")
     for before, after in trial.containers():

@@ -37,6 +37,7 @@ from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
 from tests.fuzz.oracle.reading import Read
+from tests.fuzz.served import denied_by_settings
 from tests.fuzz.trial import Finding, Trial, all_containers
 from webhook.reasons import Finding as Denial
 
@@ -458,6 +459,9 @@ JUDGES: Mapping[str, Judge] = {
     "VGW405": _init,
     "VGW406": lambda trial, _: "neutral" in _targets(trial),
     "VGW407": _disagree,
+    "VGW408": lambda trial, denial: any(
+        denied_by_settings(trial, read) for read in _requesting(trial) if denial.container in {None, read.name}
+    ),
     "VGW502": _other_scheduler,
     "VGW503": lambda trial, _: len({SCHEDULERS.get(each, "hami-scheduler") for each in _targets(trial)} - {None}) > 1,
     "VGW504": _on_a_node,

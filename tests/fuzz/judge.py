@@ -18,6 +18,7 @@ from tests.fuzz.policies import policy_of
 from tests.fuzz.properties import plain_findings
 from tests.fuzz.remembered import memory_findings
 from tests.fuzz.sampled import contradiction_findings, sampled_findings
+from tests.fuzz.served import served_findings
 from tests.fuzz.trial import Finding, RaisedError, Trial
 
 DENIED = "denied"
@@ -71,7 +72,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
             findings += [*hidden_findings(trial), *own_key_findings(trial), *denial_findings(trial, verdict)]
-            findings += belonging_findings(trial)
+            findings += [*belonging_findings(trial), *served_findings(trial)]
             findings += sampled_findings(trial) if closely else contradiction_findings(trial)
         findings += memory_findings(trial, closely=closely)
     except msgspec.DecodeError:

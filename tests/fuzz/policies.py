@@ -256,6 +256,11 @@ SETUPS: tuple[Setup, ...] = (
         whole=True,
         served=frozenset({"volcano", "amd"}),
     ),
+    Setup(
+        "volcano, slices and Intel's devices served, no target",
+        settings="{served: [volcano, mig, intel]}",
+        served=frozenset({"volcano", "mig", "intel"}),
+    ),
     Setup("counts alone are whole, no target", settings="{bareDevices: whole}", whole=True),
     Setup(
         "a shim that an image brings, target nvidia",

@@ -233,13 +233,16 @@ def _set_scheduler(plan: Plan) -> None:
     suitable = _common_schedulers(needing)
     if current in suitable:
         return
+    target = plan.policy.vendors.get(plan.policy.settings.target or "")
+    home = None if target is None else target.place.scheduler
+    needed = home if home in suitable else suitable[0]
     if current == DEFAULT_SCHEDULER or current in _replaceable(plan):
         # Nobody chose another scheduler, nor has the request moved to another system.
         expected = current == DEFAULT_SCHEDULER and all([each.source is each.vendor for each in plan.allocations])
         advice = "" if expected else "; write it in the pod to avoid this warning"
-        _write_scheduler(plan, suitable[0], f"{_systems(needing)} needs it{advice}", expected=expected)
+        _write_scheduler(plan, needed, f"{_systems(needing)} needs it{advice}", expected=expected)
         return
-    _settle_conflict(plan, current, suitable[0], {allocation.vendor.place.conflict for allocation in needing})
+    _settle_conflict(plan, current, needed, {allocation.vendor.place.conflict for allocation in needing})
 
 
 def _replaceable(plan: Plan) -> set[str]:

@@ -24,6 +24,17 @@ from webhook.admission.overrides import (
     target_of,
     too_large,
 )
+from webhook.admission.served import (
+    is_served,
+    isolates,
+    isolates_part,
+    isolation_denied,
+    isolation_lost,
+    loses_isolation,
+    moved_by_settings,
+    serving,
+    unserved,
+)
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Binding, Default, Form, Key, Vendor
 from webhook.mapping.requests.denials import LeftAlone
@@ -298,24 +309,17 @@ def settle(
     Raises:
         Denied: the vendor denies the keys, or the target cannot express the request.
     """
-    source = container.vendor
-    target, other_family = target_of(source, overrides, policy)
+    target, other_family = target_of(container.vendor, overrides, policy)
     target = target if target.claim is None else _of_partitions(container, target, policy)
-    if container.copy is not None and container.copy.vendor.name in source.document.allowed_with:
-        return Unchanged(container, source.document.allowed_with[container.copy.vendor.name], placed=True)
-    if container.other_spellings or several_bindings(container):
-        return left_several(container, target)
-    if target is not source or container.copy is not None:
-        _check_copies(container, target, policy)
+    unchanged = _unchanged(container, target, overrides, policy)
+    if unchanged is not None:
+        return unchanged
     namespace = {} if container.keys.claimed is not None else overrides.defaults
     if without:
         namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
-    if overrides.bare.whole and container.plain:
-        unchanged = _whole_devices(container, target, overrides, policy)
-        if unchanged is not None:
-            return _with_count(unchanged, policy)
+    settler = _Settler(container, target, overrides, policy)
     try:
-        settled = _Settler(container, target, overrides, policy).settle(namespace)
+        settled = settler.settle(namespace) if target is container.vendor else settler.settle_away(namespace)
     except LeftAlone as left:
         unchanged = Unchanged(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
         return _with_count(unchanged, policy)
@@ -338,6 +342,53 @@ def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
     count = next((entry.number for entry in entries if keys[entry.key_name].dimensions == ("devices",)), 0)
     found = report_devices(container, container.vendor, int(count), policy)
     return unchanged if found is None or unchanged.finding is not None else replace(unchanged, finding=found)
+
+
+def _unchanged(container: ContainerRequest, target: Vendor, overrides: Overrides, policy: Policy) -> Unchanged | None:
+    """A container that is left unchanged whatever it requests; None for others.
+
+    Raises:
+        Denied: nothing in the cluster serves its keys, or they contradict each other.
+    """
+    source, copy = container.vendor, container.copy
+    served = target is not source or is_served(container, overrides, policy)
+    if not served and (copy is not None or container.other_spellings):
+        raise unserved(container, policy)
+    if copy is not None and copy.vendor.name in source.document.allowed_with:
+        return Unchanged(container, source.document.allowed_with[copy.vendor.name], placed=True)
+    if container.other_spellings or several_bindings(container):
+        if moved_by_settings(container, target, overrides, policy) and isolates_part(container, policy):
+            raise isolation_denied(container, target, policy)
+        return left_several(container, target)
+    if target is not source or copy is not None:
+        _check_copies(container, target, policy)
+    if overrides.bare.whole and container.plain:
+        unchanged = _whole_devices(container, target, overrides, policy)
+        if unchanged is not None:
+            return _with_count(unchanged, policy)
+    return None if served else _with_count(_left_unserved(container, overrides, policy), policy)
+
+
+def _left_unserved(container: ContainerRequest, overrides: Overrides, policy: Policy) -> Unchanged:
+    """Leave what another system of the cluster may serve: a form with `leave`, whole devices by a count alone.
+
+    Raises:
+        Denied: nothing in the cluster serves these keys.
+    """
+    try:
+        settled = _Settler(container, container.vendor, overrides, policy).settle({})
+    except LeftAlone as left:
+        if left.finding.reason is not Reason.SIZE_UNKNOWN:
+            return Unchanged(container, left.finding.message, placed=True)
+    except Denied:
+        pass
+    else:
+        keys = container.vendor.keys
+        counted = all(not {"memory", "cores"} & {*keys[name].dimensions} for name in container.key_values)
+        if not settled.filled and (container.plain or (counted and settled.request.whole)):
+            why = f"devices that a plain device plugin may serve: neither `target` nor `served` names {container.vendor.name}"
+            return Unchanged(container, why, share=_is_share(container, policy))
+    raise unserved(container, policy)
 
 
 def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
@@ -503,6 +554,28 @@ class _Settler:
         assert denial is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
         raise denial
 
+    def settle_away(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
+        """Settle likewise in another vendor's keys; what the hardware isolates only by order.
+
+        Raises:
+            Denied: nobody ordered it, or the target cannot express the request.
+        """
+        container, target, policy = self._container, self._target, self._policy
+        by_settings = moved_by_settings(container, target, self._overrides, policy)
+        try:
+            settled = self.settle(namespace)
+        except LeftAlone:
+            raise
+        except Denied:
+            if by_settings and isolates_part(container, policy) and not isolates(target):
+                raise isolation_denied(container, target, policy) from None
+            raise
+        if loses_isolation(settled.reading, target, settled.form):
+            if by_settings:
+                raise isolation_denied(container, target, policy, by_order=True)
+            settled.findings.append(isolation_lost(container, target))
+        return settled
+
     def _settle_with(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         container, source, target = self._container, self._container.vendor, self._target
         defaults, without_key = defaults_for(source, target, namespace)
@@ -656,6 +729,8 @@ class _Settler:
         remedy = "; ".join([each for each in remedies if each is not None])
         start = f"{requested}: {remedy}; " if remedy else f"{requested} ({request}): "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
+        if moved_by_settings(container, target, self._overrides, self._policy):
+            message = f"{message}; {serving(container.vendor, self._policy)}"
         raise container.deny(Reason.NO_EQUIVALENT, message, instead=instead)
 
     def _other_keys(self, reading: Reading, defaults: Defaults) -> tuple[str | None, Instead]:

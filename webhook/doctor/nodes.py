@@ -337,13 +337,12 @@ def proposed(facts: ClusterFacts) -> tuple[ProposedValue, ...]:
     Raises:
         UnansweredError: the nodes could not be read.
     """
-    systems = sharing_systems(facts)
-    target = next(iter(systems), None)
     values = [
-        *_of_systems(systems, facts),
+        *_of_systems(sharing_systems(facts), facts),
         *_sizes(_largest(facts)),
         ProposedValue(("settings", "bareDevices"), "whole", _BARE),
     ]
+    target = next((each.value for each in values if each.path == ("settings", "target")), None)
     return (*values, _shim_mode(None if target is None else facts.policy.vendors[target], facts))
 
 
@@ -435,22 +434,25 @@ def largest(facts: ClusterFacts) -> Result:
 
 
 def systems(facts: ClusterFacts) -> Result:
-    """Does the cluster serve keys that the setting `target` translates away?
+    """Does the cluster serve keys that the settings translate away, or deny?
 
-    That is meant in a migration, and not where two systems are to stay.
+    Translating is meant in a migration, and not where two systems are to stay.
     """
     policy = facts.policy
     seen = sharing_systems(facts)
+    origins = {name: override_source(policy.vendors[name], Overrides(), policy) for name in seen}
     moved = [
         name
-        for name in seen
-        if name != policy.settings.target and override_source(policy.vendors[name], Overrides(), policy) == "settings"
+        for name, origin in origins.items()
+        if (origin == "settings" and name != policy.settings.target)
+        or (origin == "itself" and policy.served and name not in policy.served)
     ]
     if not moved:
-        return ok("no request in keys that the cluster serves is translated by the setting `target`")
+        return ok("the settings neither translate nor deny requests in keys that the cluster serves")
+    denied = [name for name in moved if origins[name] == "itself" or _only_isolated(policy.vendors[name])]
     return warning(
-        f"requests in keys that the cluster serves are translated to {policy.settings.target}",
-        *(f"{name}: {seen[name]}" for name in moved),
+        "requests in keys that the cluster serves are translated or denied by the settings",
+        *(f"{name}, {'denied' if name in denied else 'translated'}: {seen[name]}" for name in moved),
         hint=f"if they are to stay as they are, set served: [{', '.join([*policy.settings.served, *moved])}]",
     )
 
@@ -467,23 +469,40 @@ def values_text(values: tuple[ProposedValue, ...]) -> str:
 
 
 def _of_systems(systems: Mapping[str, str], facts: ClusterFacts) -> Iterator[ProposedValue]:
-    if systems:
-        target, *others = systems
-        family = facts.policy.vendors[target].family
+    vendors = facts.policy.vendors
+    partitions = [name for name in systems if _only_isolated(vendors[name])]
+    others = [name for name in systems if name not in partitions]
+    if others:
+        target = others.pop(0)
         yield ProposedValue(("settings", "target"), target, systems[target])
-        served = [name for name in others if facts.policy.vendors[name].family == family]
-        if served:
-            why = "; ".join(f"{name}: {systems[name]}" for name in served)
-            yield ProposedValue(("settings", "served"), served, f"requests in their keys stay as they are: {why}")
-        return
-    nodes = known(facts.nodes, "the nodes", "list nodes")
-    offered = {name for node in nodes for name in node.resources}
+        # The same system serves other hardware without being named again.
+        home = vendors[target]
+        others = [each for each in others if vendors[each].family == home.family or vendors[each].system != home.system]
+    else:
+        yield from _of_plain(facts)
+    served = [*others, *partitions]
+    if served:
+        why = "; ".join(f"{name}: {systems[name]}" for name in served)
+        yield ProposedValue(("settings", "served"), served, f"requests in their keys stay as they are: {why}")
+
+
+def _of_plain(facts: ClusterFacts) -> Iterator[ProposedValue]:
+    """Whole devices, where a plain device plugin serves them and nothing shares them."""
+    offered = {name for node in _nodes(facts) for name in node.resources}
     for vendor in facts.policy.vendors.values():
-        names = offered & _plain(vendor)
+        names = sorted(offered & _plain(vendor))
         if vendor.inactive and names and vendor.place.scheduler is None:
-            why = "only a plain device plugin serves it: no sharing system was found, so a share would be denied"
-            yield ProposedValue(("settings", "owners"), dict.fromkeys(sorted(names), vendor.name), why)
+            why = (
+                f"only a plain device plugin serves {listed(names)}: no sharing system was found, so a share is denied"
+            )
+            yield ProposedValue(("settings", "target"), vendor.name, why)
+            yield ProposedValue(("settings", "owners"), dict.fromkeys(names, vendor.name), "the same")
             return
+
+
+def _only_isolated(vendor: Vendor) -> bool:
+    """Whether all that a vendor serves is parts that the hardware isolates: shares of others are not written in its keys."""
+    return all(form.document.isolated for form in vendor.forms if form.reads)
 
 
 def _sizes(has: _Largest) -> Iterator[ProposedValue]:

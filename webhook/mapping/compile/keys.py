@@ -325,9 +325,7 @@ class FormCompiler:
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._keys and (name not in VALUES or key == "leave"):
                 self._problems.unknown((*path, key), "key", name, self._keys)
-        if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name", "unlimited"} or (
-            form.deny is not None and form.leave is not None
-        ):
+        if form.model_fields_set - {"when", "deny", "leave"} or (form.deny is not None and form.leave is not None):
             self._problems.add(path, f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
 
     def _condition(self, path: FieldPath, name: str, value: schema.WrittenNumbers) -> Condition:

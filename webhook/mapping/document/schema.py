@@ -519,6 +519,10 @@ class Form(Strict):
     unlimited: Long | None = Field(
         None, description="the vendor does not enforce a limit in this form: a sentence about that for the warning"
     )
+    isolated: bool = Field(
+        default=False,
+        description="the hardware isolates what is requested: only by order it becomes a share that software limits",
+    )
     devices: Whole | Derived | None = None
     memory: Amount | None = None
     cores: Amount | None = None

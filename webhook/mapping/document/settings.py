@@ -112,7 +112,7 @@ class Settings(Strict):
     served: list[Name] = Field(
         [],
         max_length=SOME,
-        description="vendors that this cluster serves beside the target: their requests stay in their keys",
+        description="vendors that this cluster serves beside the target: their requests stay in their keys, others are denied",
     )
     owners: dict[KeyText, Name] = Field(
         {}, max_length=MANY, description="resource name → the active vendor, for names that several vendors use"

@@ -417,6 +417,34 @@ class Policy:
         return {vendor.family: sold.get(vendor.family, most) for vendor in self.vendors.values()}
 
     @cached_property
+    def served(self) -> Mapping[str, Vendor]:
+        """The vendors that the cluster is said to serve, by name; none if every vendor counts as served.
+
+        Those of `target`, `served` and `translateTo`, and the target's system under its names for other hardware.
+        """
+        target = self.vendors.get(self.settings.target or "")
+        chosen = [self.settings.target, *self.settings.served]
+        if target is None and not self.settings.served:
+            return {}
+        chosen += [vendor.document.translate_to for vendor in self.in_force]
+        if target is not None:
+            others = (each for each in self.in_force if not each.same_family(target))
+            chosen += [each.name for each in others if each.system == target.system]
+        return {name: self.vendors[name] for name in chosen if name is not None}
+
+    def serves(self, vendor: Vendor, keys: Iterable[str]) -> bool:
+        """Return whether the cluster serves these resource names or other keys of a vendor."""
+        if not self.served or vendor.name in self.served:
+            return True
+        users = [{owner.vendor for owner in self._users.owners(key)} for key in keys]
+        return bool(users) and any(all(name in each for each in users) for name in self.served)
+
+    @cached_property
+    def _users(self) -> Names:
+        """The vendors that have each resource name, inactive ones too."""
+        return index(self.vendors.values(), "resource")
+
+    @cached_property
     def near(self) -> Nearness:
         """Finds names that resemble a known one; not made by `compile_policy`, for most policies are only tried."""
         return nearness(list(self.vendors.values()))

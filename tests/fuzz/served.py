@@ -1,0 +1,125 @@
+"""Nothing less isolated, nothing never placed: ``docs/behavior.md``, Translating, and what systems say of isolation."""
+
+from collections.abc import Iterator
+
+from tests.fuzz.amounts import PLAIN, names_in, stays_plain, target_of, whole_counts
+from tests.fuzz.misspelled import PREFIX
+from tests.fuzz.oracle.names import name_of
+from tests.fuzz.oracle.reading import COUNTS, Read
+from tests.fuzz.trial import Finding, Trial
+
+LOST = "VGW214"
+HAMI = frozenset(
+    {
+        *("iluvatar", "cambricon", "mthreads", "metax", "hygon", "amd", "kunlun", "enflame", "ascend", "neuron"),
+        *("biren", "vastai"),
+    }
+)
+"""Other hardware of HAMi, which serves all of it by one scheduler (its README)."""
+SCHEDULERS = {
+    **dict.fromkeys(("volcano", "volcano-legacy", "baidu", "cce"), "volcano"),
+    **dict.fromkeys(("kai", "nvfractions"), "kai-scheduler"),
+    **dict.fromkeys(("nvidia", *HAMI), "hami-scheduler"),
+    "koordinator": "koord-scheduler",
+    "vgpu-manager": "vgpu-scheduler",
+}
+"""Who brings a scheduler of its own."""
+
+
+def served_findings(trial: Trial) -> Iterator[Finding]:
+    """Everything that is wrong with what is admitted."""
+    if trial.skipped or not trial.decision.allowed or not trial.enforced:
+        return
+    told = {finding.container for finding in trial.decision.warnings if finding.reason.code == LOST}
+    for before, after in zip(trial.before, trial.after, strict=True):
+        vendor = before.vendor
+        if vendor is None or before.meaning is None:
+            continue
+        lost = after.vendor != vendor and after.vendor is not None and is_isolated(trial, before)
+        if lost and after.vendor != "mig" and not _is_ordered(trial, vendor):
+            yield Finding(
+                "13 what hardware isolates is moved by order only", f"{before.name} to {after.vendor}", vendor
+            )
+        # A default of the namespace makes a share of a whole chip, too.
+        if (lost and before.name not in told) or (before.name in told and vendor not in {"mig", "ascend"}):
+            detail = f"{before.name}: {sorted(map(str, told))}"
+            yield Finding("13 who loses isolation is told, nobody else", detail, vendor)
+        if after.vendor == vendor and is_unserved(trial, before) and not stays_unserved(trial, before):
+            yield Finding("13 what nothing serves is denied", before.name, vendor)
+    yield from _schedulers(trial)
+
+
+def _schedulers(trial: Trial) -> Iterator[Finding]:
+    written, home = trial.stored["spec"].get("schedulerName"), _home(trial)
+    if not home or written == trial.case.pod["spec"].get("schedulerName"):
+        return
+    served = {SCHEDULERS.get(vendor, "default-scheduler") for vendor in (*home, *_orders(trial))}
+    if written not in {"default-scheduler", *served}:
+        yield Finding("13 no scheduler is written that nobody runs", f"{written}: {sorted(served)}")
+
+
+def is_isolated(trial: Trial, read: Read) -> bool:
+    """Whether hardware isolates a request: a MIG slice, or less than a chip of Ascend by a template."""
+    if read.vendor == "mig":
+        return True
+    amounts = None if read.meaning is None else read.meaning.amounts()
+    mode = (trial.case.pod["metadata"].get("annotations") or {}).get("huawei.com/vnpu-mode")
+    return read.vendor == "ascend" and mode != "hami-core" and amounts is not None and not amounts.whole
+
+
+def is_unserved(trial: Trial, read: Read) -> bool:
+    """Whether a request stays in keys that nobody says the cluster serves, though somebody says what it does."""
+    vendor, home = read.vendor or "", _home(trial)
+    return bool(home) and vendor not in home and target_of(trial, vendor) == vendor and not _orders(trial)
+
+
+def stays_unserved(trial: Trial, read: Read) -> bool:
+    """Whether such a request may be a plain device plugin's: whole devices by a count alone, to which nothing is added."""
+    vendor, meaning = read.vendor or "", read.meaning
+    if read.left:
+        return vendor != "mig"  # a slice of unknown size is a share all the same
+    if meaning is None:
+        return False
+    if not whole_counts(trial) and trial.setup.defaults.get(vendor, {}).keys() & meaning.unset:
+        return False
+    amounts, names = meaning.amounts(), names_in(trial, read)
+    if not read.used or all(map(PLAIN.fullmatch, names)):
+        return bool(read.used)
+    return amounts is not None and amounts.whole and all(_counts(name, vendor) for name in names)
+
+
+def _counts(name: str, vendor: str) -> bool:
+    found = name_of(name)
+    return found is not None and found.short.get(vendor) in COUNTS.get(vendor, ())
+
+
+def stays(trial: Trial, read: Read) -> bool:
+    """Whether a plain device plugin serves a container, so that it stays as it was sent."""
+    return stays_plain(trial, read) or (is_unserved(trial, read) and stays_unserved(trial, read))
+
+
+def denied_by_settings(trial: Trial, read: Read) -> bool:
+    """Whether a container is denied for what the cluster serves."""
+    vendor = read.vendor or ""
+    if is_unserved(trial, read):
+        return not stays_unserved(trial, read)
+    moved = target_of(trial, vendor) not in {vendor, "mig", "mig-single"}
+    return moved and not _is_ordered(trial, vendor) and (is_isolated(trial, read) or bool(read.refused))
+
+
+def _is_ordered(trial: Trial, vendor: str) -> bool:
+    return bool(_orders(trial)) or vendor in trial.setup.translate
+
+
+def _orders(trial: Trial) -> list[str]:
+    notes = (trial.case.pod["metadata"].get("annotations") or {}, trial.case.annotations)
+    return [str(each[f"{PREFIX}target"]) for each in notes if f"{PREFIX}target" in each]
+
+
+def _home(trial: Trial) -> frozenset[str]:
+    """Whom the cluster serves; nobody: everybody."""
+    setup = trial.setup
+    if setup.target is None and not setup.served:
+        return frozenset()
+    others = HAMI if setup.target == "nvidia" else frozenset()
+    return frozenset({setup.target or "", *setup.served, *setup.translate.values(), *others}) - {""}
