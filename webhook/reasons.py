@@ -9,7 +9,7 @@ Findings about a pod: a reason with its details, as a warning or as a denial.
 import enum
 from functools import cache
 from importlib import resources
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
@@ -27,18 +27,49 @@ class ReasonKind(enum.Enum):
     BUG = "bug"
 
 
+class ReasonGroup(enum.Enum):
+    """What a person does about a code: a group of the page, with its heading and what to do."""
+
+    AMOUNT = "amount", "Write another amount", "Write the amount that the message names."
+    KEY = "key", "Correct a key", "Write, move or remove the key as the message says."
+    TARGET = "target", "See what the target lacks", "Change the request as the message says, or choose another target."
+    PLACE = "place", "Leave the node to the mapping", "Remove the field that the message names."
+    LIMIT = "limit", "Leave the limit alone", "Remove what the message names, or write it as it says."
+    CLUSTER = "cluster", "Ask whoever runs the cluster", "The policy or the namespace decides."
+    NOTHING = "nothing", "Nothing is wrong", "Nothing to do. Only the status, the audit log and metrics say so."
+    BUG = "bug", "Report a bug", "Report the log line and the manifest of the pod."
+
+    heading: str
+    remedy: str
+
+    def __new__(cls, key: str, heading: str, remedy: str) -> Self:
+        """Return a group whose value is its key, as ``reasons.yaml`` names it."""
+        group = object.__new__(cls)
+        group._value_ = key
+        group.heading = heading
+        group.remedy = remedy
+        return group
+
+
 class Explanation(msgspec.Struct, frozen=True):
     """The meaning of a code.
 
     Attributes:
         title: a few words, for tables and headings.
+        group: what a person does about it.
         meaning: what happened, in a sentence.
-        remedy: what to do about it.
+        remedy: what to do about it beyond what its group says.
     """
 
     title: str
+    group: ReasonGroup
     meaning: str
-    remedy: str
+    remedy: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, with what its group says."""
+        return self.remedy or self.group.remedy
 
 
 class Reason(enum.Enum):
@@ -48,7 +79,6 @@ class Reason(enum.Enum):
     NOT_A_POD_CREATION = "VGW002", ReasonKind.OUTCOME
     NOT_OPTED_IN = "VGW003", ReasonKind.OUTCOME
     OPTED_OUT = "VGW004", ReasonKind.OUTCOME
-    MIRROR_POD = "VGW005", ReasonKind.OUTCOME
     WINDOWS_POD = "VGW006", ReasonKind.OUTCOME
     NEVER_TOUCHED = "VGW007", ReasonKind.OUTCOME
     ALREADY_RIGHT = "VGW008", ReasonKind.OUTCOME
@@ -87,7 +117,6 @@ class Reason(enum.Enum):
     VARIABLE_MISSING = "VGW209", ReasonKind.WARNING
     DEVICE_MEMORY_ASSUMED = "VGW210", ReasonKind.WARNING
     KEY_RETIRED = "VGW211", ReasonKind.WARNING
-    REFERENCES_DROPPED = "VGW212", ReasonKind.WARNING
     CLAIM_OF_INIT_CONTAINER = "VGW213", ReasonKind.WARNING
     ISOLATION_LOST = "VGW214", ReasonKind.WARNING
     BAD_QUANTITY = "VGW301", ReasonKind.DENIAL, 400

@@ -9,7 +9,7 @@ import yaml
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.reasons import BY_CODE, Reason, ReasonKind
+from webhook.reasons import BY_CODE, Reason, ReasonGroup
 
 PAGE = Path(webhook.__file__).parent.parent / "docs" / "codes.md"
 
@@ -20,17 +20,25 @@ def test_the_page_is_up_to_date(run: Run) -> None:
 
 
 def test_the_page_has_a_section_for_each_reason() -> None:
-    """With its name, what it means, what to do and the status; the usual of both stands above the sections."""
+    """Below what its group does: with its name, what it means, what else to do and an unusual status."""
     text = PAGE.read_text()
-    assert "the remedy is to write what the message names." in text.partition("## Denials")[2].partition("###")[0]
     for reason in Reason:
         (section,) = re.findall(rf"^### {reason.code}\n(.*?)(?:^#|\Z)", text, re.MULTILINE | re.DOTALL)
         assert f"`{reason.slug}`" in section
-        assert f"{reason.explanation.meaning}\n" in section
-        usual = "Write what the message names." if reason.kind is ReasonKind.DENIAL else "Nothing."
-        assert (f"\n\n{reason.explanation.remedy}\n" in section) == (reason.explanation.remedy != usual)
+        assert reason.explanation.meaning in section
+        assert section.rstrip().endswith(reason.explanation.remedy or reason.explanation.meaning)
         if reason.status:
-            assert (f", {reason.status}:" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
+            assert (f" ({reason.status}):" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
+        above = text.partition(f"### {reason.code}\n")[0].rpartition("\n## ")[2]
+        assert above.startswith(f"{reason.explanation.group.heading}\n\n{reason.explanation.group.remedy}\n")
+
+
+def test_no_remedy_is_empty_words() -> None:
+    """Each says more than its group, and each group has codes."""
+    remedies = [reason.explanation.remedy for reason in Reason]
+    assert not {"Nothing.", "Remove it.", "Write what the message names."} & set(remedies)
+    assert not {group.remedy for group in ReasonGroup} & set(remedies)
+    assert {reason.explanation.group for reason in Reason} == set(ReasonGroup)
 
 
 def test_every_text_is_of_a_reason() -> None:
@@ -53,7 +61,7 @@ def test_one_code(run: Run, reason: Reason) -> None:
     keys = " ".join(result.stdout.split())
     assert keys.startswith(f"{reason.code}: {reason.explanation.title}")
     assert reason.explanation.meaning in keys
-    assert f"What to do: {reason.explanation.remedy}" in keys
+    assert f"What to do: {reason.explanation.advice}" in keys
     assert run("codes", reason.code.lower()).stdout == run("codes", reason.slug).stdout == result.stdout
 
 

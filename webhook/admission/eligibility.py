@@ -65,7 +65,7 @@ def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
         return Reason.NOT_OPTED_IN
     metadata, spec = pod.metadata, pod.spec
     if metadata.annotations is not None and MIRROR in metadata.annotations:
-        return Reason.MIRROR_POD
+        return Reason.NOT_A_POD_CREATION
     if spec.os is not None and spec.os.name == WINDOWS:
         return Reason.WINDOWS_POD
     if (

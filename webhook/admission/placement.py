@@ -87,50 +87,43 @@ def drop_references(plan: Plan) -> None:
     Raises:
         Denied: `Reason.TOO_MANY`: more than any system writes.
     """
-    keys: dict[str, tuple[str, str]] = {}
-    for allocation in plan.allocations:
-        key = allocation.source.document.config_maps
-        if key is not None and key != allocation.vendor.document.config_maps:
-            keys[key] = system_names(allocation.source, allocation.vendor)
+    keys = {
+        key
+        for allocation in plan.allocations
+        if (key := allocation.source.document.config_maps) is not None and key != allocation.vendor.document.config_maps
+    }
     annotations = plan.pod.metadata.annotations or {}
-    for key, (source, target) in keys.items():
-        if key not in annotations:
-            continue
+    for key in sorted(keys & annotations.keys()):
         plan.edits.annotations.values[key] = None
-        dropped = _dropped(plan, f"{annotations[key]}-")
-        listed = f" with {', '.join(dict.fromkeys(dropped))}" if dropped else ""
-        message = f"annotation {key} was removed{listed}: {source}'s webhook wrote it, and {target} does not use it"
-        plan.findings.append(Finding(Reason.REFERENCES_DROPPED, message, field=key, value=annotations[key]))
+        _drop(plan, f"{annotations[key]}-")
 
 
-def _dropped(plan: Plan, prefix: str) -> list[str]:
-    """Remove references to ConfigMaps whose names have a prefix; return them as messages name them."""
-    dropped: list[str] = []
-    for slot in plan.slots:
-        dropped += _of_container(plan, slot, prefix)
+def _drop(plan: Plan, prefix: str) -> None:
+    """Remove references to ConfigMaps whose names have a prefix."""
+    dropped = sum(_of_container(plan, slot, prefix) for slot in plan.slots)
     for index, name in config_maps_mounted(plan.pod.spec.volumes):
         if name.startswith(prefix):
             plan.edits.volumes_removed.add(index)
-            dropped.append("a volume")
-    if len(dropped) > MAX_REFERENCES:
+            dropped += 1
+    if dropped > MAX_REFERENCES:
         raise deny(
             Reason.TOO_MANY,
-            f"{len(dropped)} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest",
+            f"{dropped} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest",
         )
-    return dropped
 
 
-def _of_container(plan: Plan, slot: Slot, prefix: str) -> list[str]:
-    dropped: list[str] = []
+def _of_container(plan: Plan, slot: Slot, prefix: str) -> int:
+    """Remove those of a container; return how many."""
+    dropped = 0
     for index, entry in enumerate(decode_env(slot.container.env)):
         kind, name = value_source(entry) or ("", "")
         if kind == "configMapKeyRef" and name.startswith(prefix):
             plan.edits.container(slot).env_removed.add(index)
-            dropped.append(f"env {entry.name}")
+            dropped += 1
     for index, config_map in enumerate(config_maps_from(slot.container.env_from)):
         if config_map is not None and config_map.startswith(prefix):
             plan.edits.container(slot).env_from_removed.add(index)
-            dropped.append("an envFrom")
+            dropped += 1
     return dropped
 
 

@@ -180,7 +180,8 @@ def _denial_rows(denial: Finding, *, enforced: bool) -> dict[str, list[Explained
     where = "" if denial.container is None else f"container {denial.container}: "
     text = f"{denial.reason.code} {where}{denial.message}"
     label, text = ("denied", text) if enforced else ("would be", f"denied: {text}")
-    return {label: [(text, "")], "remedy": [(denial.reason.explanation.remedy, "")]}
+    remedy = denial.reason.explanation.remedy
+    return {label: [(text, "")], **({"remedy": [(remedy, "")]} if remedy else {})}
 
 
 def _placement(plan: Plan) -> Iterator[ExplainedRow]:

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from webhook.cli.terminal import columns, json_text
-from webhook.reasons import BY_CODE, Reason, ReasonKind
+from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.OUTCOME: "only in the status, the audit log and metrics",
@@ -17,25 +17,23 @@ _DOES: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.DENIAL: "the pod is not created",
     ReasonKind.BUG: "nothing was decided",
 }
-"""What each kind does, in the order of the page."""
+"""What each kind does."""
 
 _USUAL_STATUS: Final = 422
 """The HTTP status of most denials, which the page names once."""
 
-_USUAL_REMEDY: Final = "Write what the message names."
-"""The remedy of many denials, which the page names once; the terminal prints it with each."""
+_BESIDE: Final[Mapping[ReasonKind, str]] = {ReasonKind.DENIAL: ", denied", ReasonKind.NOTE: ", note"}
+"""What stands beside a name: a warning is the usual, and the group of outcomes says what they are."""
 
 _HEADING: Final = """\
 # Reason codes
 
 <!-- Generated from `webhook/reasons.yaml` by `make docs`. -->
 
-Warnings, denials, the audit log and log lines contain a code, metrics its name. `vgpu-webhook codes VGW101` explains one.
+Grouped by what you do about them; `vgpu-webhook codes VGW101` explains one. Metrics carry the name. A code is a warning to the
+pod's author, unless *denied* (HTTP status 422, or the one in brackets) or *note* (only in the status, the audit log and
+metrics) stands beside the name.
 """
-
-_OF_DENIALS: Final = (
-    " Unless stated otherwise, the HTTP status is 422, and the remedy is to write what the message names."
-)
 
 
 @click.command()
@@ -73,7 +71,7 @@ def _explained(reason: Reason) -> str:
         "",
         *textwrap.wrap(explanation.meaning, 100),
         "",
-        *textwrap.wrap(f"What to do: {explanation.remedy}", 100),
+        *textwrap.wrap(f"What to do: {explanation.advice}", 100),
     ]
     return "\n".join(lines) + "\n"
 
@@ -87,7 +85,7 @@ def _as_json(found: Iterable[Reason]) -> str:
             **({"status": reason.status} if reason.status else {}),
             "title": reason.explanation.title,
             "meaning": reason.explanation.meaning,
-            "remedy": reason.explanation.remedy,
+            "remedy": reason.explanation.advice,
         }
         for reason in found
     ]
@@ -95,18 +93,17 @@ def _as_json(found: Iterable[Reason]) -> str:
 
 
 def as_markdown() -> str:
-    """The page ``docs/codes.md``: the codes of each kind, with a section for each."""
+    """The page ``docs/codes.md``: the codes of each group, with a section for each."""
     parts = [_HEADING]
-    for kind, does in _DOES.items():
-        more = _OF_DENIALS if kind is ReasonKind.DENIAL else ""
-        parts.append(f"## {kind.value.capitalize()}s\n\n{does.capitalize()}.{more}\n")
-        parts += [_section(reason) for reason in Reason if reason.kind is kind]
+    for group in ReasonGroup:
+        parts.append(f"## {group.heading}\n\n{group.remedy}\n")
+        parts += [_section(reason) for reason in Reason if reason.explanation.group is group]
     return "\n".join(parts)
 
 
 def _section(reason: Reason) -> str:
     explanation = reason.explanation
-    status = f", {reason.status}" if reason.status not in {0, _USUAL_STATUS} else ""
-    usual = _USUAL_REMEDY if reason.kind is ReasonKind.DENIAL else "Nothing."
-    remedy = "" if explanation.remedy == usual else f"\n{explanation.remedy}\n"
-    return f"### {reason.code}\n\n`{reason.slug}`{status}: {explanation.meaning}\n{remedy}"
+    effect = _BESIDE.get(reason.kind, "")
+    status = f" ({reason.status})" if reason.status not in {0, _USUAL_STATUS} else ""
+    remedy = f" {explanation.remedy}" if explanation.remedy else ""
+    return f"### {reason.code}\n\n`{reason.slug}`{effect}{status}: {explanation.meaning}{remedy}\n"

@@ -230,7 +230,7 @@ function scrolling(label, properties, ...children) {
 
 function denial({ path, allowed, denial: found, correction }, several) {
   const where = [several && path, found.container && `container ${found.container}`].filter(Boolean).join(", ");
-  const remedy = [paragraph("Remedy", found.remedy)];
+  const remedy = found.remedy ? [paragraph("Remedy", found.remedy)] : [];
   if (correction?.remove.length) remedy.push(paragraph("Remove", correction.remove.join(", ")));
   if (correction?.text) {
     remedy.push(element("p", {}, "Write this instead; with it the pod is not denied:"));
