@@ -20,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,8 +79,7 @@ def main() -> int:
     try:
         with serving(endpoint) as process:
             shown: set[str] = set()
-            for example in examples():
-                show(example, endpoint, shown)
+            print_tally(Counter(show(example, endpoint, shown) for example in examples()))
             if not arguments.once:
                 how_to_go_on(endpoint)
                 wait_for_the_end(process, endpoint)
@@ -231,8 +231,8 @@ def ask(review: dict[str, Any], endpoint: Endpoint) -> dict[str, Any]:
     return response
 
 
-def show(example: Example, endpoint: Endpoint, shown: set[str]) -> None:
-    """Send an example and print what became of it; `shown` is what need not be printed once more."""
+def show(example: Example, endpoint: Endpoint, shown: set[str]) -> str:
+    """Send an example, print what became of it, and return it in a word; `shown` is what need not be printed once more."""
     review = review_of(example.pod)
     response = ask(review, endpoint)
     print(styled(f"\n{example.file}", "1"))
@@ -242,7 +242,7 @@ def show(example: Example, endpoint: Endpoint, shown: set[str]) -> None:
     if not response["allowed"]:
         status = response["status"]
         print(styled(f"  denied ({status['code']}): {status['message']}", "31"))
-        return
+        return "denied"
     before = review["request"]["object"]
     patch = json.loads(base64.b64decode(response.get("patch") or "W10="))
     after = jsonpatch.apply_patch(before, patch)
@@ -250,6 +250,13 @@ def show(example: Example, endpoint: Endpoint, shown: set[str]) -> None:
         print("  stored unchanged")
     for line in difference(before, shortened(after, before, shown)):
         print(f"  {line}")
+    return "stored unchanged" if after == before else "changed"
+
+
+def print_tally(became: Counter[str]) -> None:
+    """Print how many examples became what."""
+    parts = ", ".join(f"{count} {word}" for word, count in became.most_common())
+    print(styled(f"\n{became.total()} examples: {parts}", "1"))
 
 
 def shortened(after: Any, before: Any, shown: set[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Writes the chart's schema and README, its values and the examples for the program, and the version (`make docs`).
+"""Writes the chart's schema and README, its values and the examples for the program, pictures, and the version (`make docs`).
 
 With Helm, manifests.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 from deploy.generate import CHART, DEPLOY
 from deploy.generate.examples import EXAMPLES, examples
 from deploy.generate.kustomize import base, inject
+from deploy.generate.picture import PICTURES, pictures
 from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme
 from deploy.generate.versions import versioned
@@ -20,6 +21,8 @@ def main(helm: str | None = None) -> None:
     (CHART / "README.md").write_text(readme())
     DEFAULTS.write_text(defaults())
     EXAMPLES.write_text(examples())
+    for name, text in pictures().items():
+        (PICTURES / name).write_text(text)
     for path, text in versioned().items():
         path.write_text(text)
     if helm is None:

@@ -49,6 +49,7 @@ def navigation(index: str) -> str:
     """The tables of the index, as Sphinx takes them; its links are relative to its folder."""
     sections = {caption: _ROWS.findall(section) for caption, section in _SECTIONS.findall(index)}
     sections["Project"] = [
+        ("中文", "../README_cn"),
         ("Changes", "../CHANGELOG"),
         ("Roadmap", "../.github/ROADMAP"),
         ("Governance", "../.github/GOVERNANCE"),

@@ -47,6 +47,14 @@ BECOMES = {
         (HYGON, "VGW408", None),
         ({"nvidia.com/gpu.shared": 1}, "VGW402", None),
     ),
+    "shares": (
+        (WHOLE, {**WHOLE, "nvidia.com/gpumem": 5000}, "hami-scheduler"),
+        (HAMI, HAMI, "hami-scheduler"),
+        (VOLCANO, HAMI, "hami-scheduler"),
+        (TENCENT, {**HAMI, "nvidia.com/gpucores": 20}, "hami-scheduler"),
+        (HYGON, HYGON, "hami-scheduler"),
+        (SLICE, "VGW408", None),
+    ),
     "several": (
         (WHOLE, ALL, "hami-scheduler"),
         (HAMI, HAMI, "hami-scheduler"),

@@ -65,6 +65,11 @@ def assert_every_example(printed: str) -> None:
     ):
         assert part in printed
     assert "\x1b" not in printed
+    [(total, parts)] = re.findall(r"^(\d+) examples: (.+)$", printed, re.MULTILINE)
+    tally = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z ]+)", parts)}
+    assert int(total) == sum(tally.values()) == len(files)
+    assert tally["denied"] == printed.count("\n  denied (")
+    assert tally["stored unchanged"] == printed.count("\n  stored unchanged\n")
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ import yaml
 import webhook
 from deploy.generate import CHART
 from deploy.generate.examples import EXAMPLES, examples
+from deploy.generate.picture import PICTURES, pictures
 from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme, values
 from webhook.cli import main
@@ -27,6 +28,17 @@ def test_schema_and_readme_are_up_to_date() -> None:
     assert (CHART / "README.md").read_text() == readme(), "run make docs"
     assert DEFAULTS.read_text() == defaults(), "run make docs"
     assert EXAMPLES.read_text() == examples(), "run make docs"
+
+
+def test_pictures_are_up_to_date() -> None:
+    """They show what the webhook does, one per color scheme, and load nothing."""
+    found = pictures()
+    assert found == {path.name: path.read_text() for path in PICTURES.glob("*.svg")}, "run make docs"
+    readme = (ROOT / "README.md").read_text()
+    for name, text in found.items():
+        assert f"docs/images/{name}" in readme
+        assert all(f">{line}<" in text for line in ("tencent.com/vcuda-memory: 16", "nvidia.com/gpumem: 4096"))
+        assert not re.search(r"href|url\(|@import|<script", text)
 
 
 def test_defaults_and_value_sets_satisfy_the_schema() -> None:

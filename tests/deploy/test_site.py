@@ -37,7 +37,7 @@ SMALL: Final = {
     "README.md": "# Start\n\n[A part of a page](docs/page.md#a-part), [code](webhook/__init__.py)\n",
     "docs/README.md": INDEX,
     "docs/page.md": "# A page\n\n## A part\n\n[Back](../README.md#start)\n",
-    **{f"{name}.md": f"# {name}\n" for name in ("CONTRIBUTING", "CHANGELOG", "SECURITY")},
+    **{f"{name}.md": f"# {name}\n" for name in ("README_cn", "CONTRIBUTING", "CHANGELOG", "SECURITY")},
 }
 """A project with all that the site's configuration looks for."""
 

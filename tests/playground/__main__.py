@@ -1,4 +1,4 @@
-"""``python -m tests.playground`` takes the screenshots of the README anew, in both color schemes."""
+"""``python -m tests.playground`` takes the screenshots of docs/cli.md anew, in both color schemes."""
 
 import sys
 

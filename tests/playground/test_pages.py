@@ -271,14 +271,14 @@ def test_the_page_is_small() -> None:
     assert len(FILES["page.css"].splitlines()) <= 250
 
 
-def test_screenshots_of_the_readme() -> None:
+def test_screenshots() -> None:
     """Two, each small and for one color scheme, with a text for who does not see them."""
-    readme = (ROOT / "README.md").read_text()
-    assert re.findall(r'<img src="docs/images/playground-light\.png" width="\d+" alt="[^"]{40,}"', readme)
-    assert "(prefers-color-scheme: dark)" in readme
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert re.findall(r'<img src="images/playground-light\.png" width="\d+" alt="[^"]{40,}"', page)
+    assert "(prefers-color-scheme: dark)" in page
     for scheme in ("light", "dark"):
-        path = f"docs/images/playground-{scheme}.png"
-        assert path in readme
-        image = (ROOT / path).read_bytes()
+        path = f"images/playground-{scheme}.png"
+        assert path in page
+        image = (ROOT / "docs" / path).read_bytes()
         assert image.startswith(b"\x89PNG")
         assert len(image) <= 150_000

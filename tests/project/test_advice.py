@@ -22,7 +22,7 @@ from webhook.quantity import GIB, exact_text, simplest
 from webhook.reasons import Reason
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES: Final = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 MESSAGES: Final = [
     *sorted((ROOT / "tests" / "cases").glob("*/report.txt")),
     *sorted((ROOT / "webhook" / "mapping" / "builtin").glob("*.yaml")),

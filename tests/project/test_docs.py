@@ -7,14 +7,16 @@ Conventions of the pages:
   inside a line for any text. A command ends with status 0, unless the next one is ``echo $?``.
 - A ``sh`` block is for pasting: it has no prompts. It is run as a whole, like a command of a ``console`` block, and prints the
   ``text`` block right below it, or nothing. README.md has only these.
+- A page in Chinese, ``…_cn.md``, has the blocks of the English one.
 - A comment ``<!-- not run: reason -->`` above a block says that it is not run here; those with the reason ``node`` are run by
   tests/node/test_start.py. Blocks of ``text`` never are.
-- A ``yaml`` block is a mapping, a settings document or a Kubernetes object, and whole. If its first line is a comment with
-  a file name, the page's commands find it under that name; a file of the project has to say the same.
+- A ``yaml`` block is a mapping, a settings document, values of the chart or a Kubernetes object, and whole. If its first line
+  is a comment with a file name, the page's commands find it under that name; a file of the project has to say the same.
 """
 
 import ast
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -32,12 +34,14 @@ from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
 import click
+import jsonschema
 import msgspec
 import pytest
 import structlog
 import yaml
 
 from certs.serving import Serving
+from deploy.generate.schema import values_schema
 from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
@@ -65,11 +69,12 @@ from webhook.server.metrics import Metrics, connection_metrics, log_metric, read
 from webhook.server.protocol import InFlight, Limits, Watchdog
 
 ROOT: Final = Path(__file__).parents[2]
-ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+ROOT_PAGES: Final = ("README.md", "README_cn.md", "CONTRIBUTING.md", "SECURITY.md")
 COMMUNITY: Final = tuple(sorted(f".github/{page.name}" for page in (ROOT / ".github").glob("*.md")))
 """Where GitHub reads them."""
 
 PAGES: Final = (*ROOT_PAGES, *COMMUNITY, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+CHINESE: Final = [page for page in PAGES if page.endswith("_cn.md")]
 TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
     page for page in PAGES if page not in {f"docs/{each}.md" for each in ("codes", "gpu", "reliability", "keys")}
@@ -278,7 +283,7 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize("block", YAML, ids=str)
 def test_yaml_is_valid(block: Block) -> None:
-    """Every YAML block is a mapping, settings, an expectation, a pipeline or an object that can be used as it is."""
+    """Every YAML block is a mapping, settings, values, an expectation, a pipeline or an object that can be used as it is."""
     data, *others = yaml.safe_load_all(block.text)
     assert not others or "extends" in data
     if "vendor" in data or "extends" in data:
@@ -301,6 +306,8 @@ def test_yaml_is_valid(block: Block) -> None:
         called = [line.split() for line in data["gpu-policy"]["script"] if line.startswith("vgpu-webhook")]
         assert called
         assert all(words[1] in COMMANDS_OF_PROGRAM for words in called)
+    elif "settings" in data:
+        jsonschema.validate(data, json.loads(values_schema()))
     elif "kind" in data:
         assert data["apiVersion"]
         assert data["metadata"]["name"]
@@ -346,16 +353,28 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor == shown.lower(), f"{page}: {shown} leads to {link}"
 
 
-def test_commands_of_the_readme_are_for_its_installation() -> None:
-    """What README.md shows is what the installation that it describes first does: both name the same values."""
+def test_commands_of_the_readme_name_their_policy() -> None:
+    """What README.md shows does not depend on the program's defaults, and is what an installation with these values does."""
     lines = [line for text in code_of("README.md") for line in joined(text)]
     shown = [line for line in lines if re.match(r"vgpu-webhook (mutate|explain) ", line)]
-    first = next(line for line in lines if line.startswith("helm install"))
-    assert len(shown) >= 3
+    assert len(shown) >= 4
     for line in shown:
-        assert re.findall(r"--values (\S+)", line) == re.findall(r"--values (\S+)", first) != [], line
-    assert "--set shim" not in first
-    assert "--set settings" not in first
+        [values] = re.findall(r"--values (\S+)", line)
+        assert (ROOT / values).is_relative_to(ROOT / "examples" / "values"), line
+
+
+@pytest.mark.parametrize("page", CHINESE)
+def test_pages_in_chinese_have_the_same_commands(page: str) -> None:
+    """And files, and output, and reasons why they are not run; so what runs the English page has run both."""
+
+    def said(page: str) -> list[tuple[str, str, str, str | None]]:
+        blocks = [block for block in BLOCKS if block.page == page and block.language != "text"]
+        return [(block.language, block.text, block.output, block.not_run) for block in blocks]
+
+    english = page.replace("_cn.md", ".md")
+    assert said(page) == said(english) != []
+    assert f"]({Path(page).name})" in TEXTS[english]
+    assert f"]({Path(english).name})" in TEXTS[page]
 
 
 def test_codes_exist() -> None:
@@ -518,6 +537,12 @@ def unit_text(vendor: str, key: Key) -> str:
     if key.unit is None:
         return "to be configured"
     return bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} %"
+
+
+def test_pages_in_both_languages_count_built_in_vendors() -> None:
+    """The README names one number of them, which is theirs."""
+    found = re.findall(r"\b(\d+)(?= are built in| 份内置)", TEXTS["README.md"] + TEXTS["README_cn.md"])
+    assert found == [str(len(builtin()))] * 2
 
 
 @pytest.mark.parametrize("name", sorted(builtin()))
