@@ -38,6 +38,7 @@ SMALL: Final = {
     "docs/README.md": INDEX,
     "docs/page.md": "# A page\n\n## A part\n\n[Back](../README.md#start)\n",
     **{f"{name}.md": f"# {name}\n" for name in ("README_cn", "CONTRIBUTING", "CHANGELOG", "SECURITY")},
+    **{f".github/{name}.md": f"# {name}\n" for name in ("ROADMAP", "GOVERNANCE", "CODE_OF_CONDUCT")},
 }
 """A project with all that the site's configuration looks for."""
 
