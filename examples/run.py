@@ -31,6 +31,7 @@ import yaml
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 EXAMPLES: Final = ROOT / "examples"
+POLICY: Final = ("--mappings", str(EXAMPLES / "mappings"), "--settings", str(EXAMPLES / "settings.yaml"))
 NAMESPACE: Final = "shares"
 """The namespace of pods that name none."""
 
@@ -120,7 +121,7 @@ def serving(endpoint: Endpoint) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(state)]
     command += ["--drain-grace", "0"]
     command += ["--listen", f"127.0.0.1:{endpoint.tls_port}", "--plain-listen", f"127.0.0.1:{endpoint.plain_port}"]
-    command += ["--namespaces", str(EXAMPLES / "namespaces.yaml"), "--mappings", str(EXAMPLES / "mappings")]
+    command += ["--namespaces", str(EXAMPLES / "namespaces.yaml"), *POLICY]
     with log.open("wb") as output:
         # in a session of its own, so that Ctrl-C reaches us alone and we end it in order
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
@@ -302,6 +303,7 @@ def how_to_go_on(endpoint: Endpoint) -> None:
     sample = endpoint.state / "review.json"
     sample.write_text(json.dumps(review_of(example.pod), indent=2))
     state = Path(os.path.relpath(endpoint.state))
+    policy = " ".join(each if each.startswith("-") else os.path.relpath(each) for each in POLICY)
     print(
         f"""
 Still serving on {endpoint.url}; its log is {state}/serve.log, its metrics are on http://127.0.0.1:{endpoint.plain_port}/metrics.
@@ -312,7 +314,7 @@ Send a review of your own, as an API server would (change {state}/review.json as
 
 Or see what becomes of any manifest, without a server:
 
-  .venv/bin/vgpu-webhook mutate -f {example.file} -o diff
+  .venv/bin/vgpu-webhook mutate -f {example.file} {policy} -o diff
 
 Ctrl-C ends it.""",
         flush=True,

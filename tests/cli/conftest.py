@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 from click.testing import CliRunner, Result
@@ -10,6 +10,10 @@ from click.testing import CliRunner, Result
 from webhook.cli import main
 
 Run: TypeAlias = Callable[..., Result]
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+SHARES: Final = ("--mappings", str(EXAMPLES / "mappings"), "--settings", str(EXAMPLES / "settings.yaml"))
+"""The policy of the examples: counts are shares, and the webhook injects the library."""
 
 
 @pytest.fixture

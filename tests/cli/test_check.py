@@ -58,7 +58,7 @@ def written(tmp_path: Path, **files: str) -> list[str]:
     return paths
 
 
-CHANGED = "policy: built-in mappings and default settings, changed by the documents in the files"
+CHANGED = "policy: default (no target, whole devices), changed by the documents in the files"
 
 
 def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:

@@ -18,8 +18,11 @@ from webhook.cli.terminal import WIDTH
 ROOT = Path(__file__).parents[2]
 EXPLAINED = Path(__file__).parent / "golden" / "explained"
 PODS = sorted((ROOT / "examples" / "pods").glob("*.yaml"))
-EXAMPLES_IN_FORCE = ("-f", "examples/namespaces.yaml", "--mappings", "examples/mappings")
-DEFAULT = "policy: built-in mappings and default settings\n"
+EXAMPLES_IN_FORCE = (
+    *("-f", "examples/namespaces.yaml"),
+    *("--mappings", "examples/mappings", "--settings", "examples/settings.yaml"),
+)
+DEFAULT = "policy: default (no target, whole devices); yours: --values FILE, --context NAME\n"
 DENIED = (EXPLAINED / "denied.yaml").read_text()
 
 
@@ -93,7 +96,7 @@ def test_a_target_by_option(run: Run) -> None:
 def test_other_kinds_and_templates(run: Run) -> None:
     """Pods are found, or named by their path."""
     job = "apiVersion: x/v1\nkind: Train\nmetadata: {name: t}\nspec: {podTemplate: {spec: "
-    job += "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
+    job += "{containers: [{name: a, resources: {limits: {nvidia.com/gpumem: 3000}}}]}}}\n"
     treated = run("explain", "-f", "-", stdin=job).stdout
     assert treated == run("explain", "-f", "-", "--template-path", "spec.podTemplate", stdin=job).stdout
     assert treated.startswith(f"{DEFAULT}train/t, spec.podTemplate in namespace default: allowed, changed")

@@ -10,7 +10,7 @@ import jsonpatch
 import pytest
 import yaml
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SHARES, Run
 
 POD = """\
 # a comment
@@ -27,7 +27,7 @@ spec:
 """
 CPU = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: cpu\nspec:\n  containers:\n  - name: main\n    image: example\n"
 BAD = POD.replace("name: demo", "name: bad").replace("3e3", "8Ti")
-DEFAULT = "policy: built-in mappings and default settings\n"
+DEFAULT = "policy: default (no target, whole devices); yours: --values FILE, --context NAME\n"
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  ports:\n  - port: 80\n    protocol: TCP\n"
 
 
@@ -44,7 +44,7 @@ def limits(pod: dict[str, object]) -> dict[str, object]:
 
 def test_one_document_in_that_document_out(run: Run) -> None:
     """As YAML with its keys in order, mistakable text quoted, nothing of ours but what the cluster would store."""
-    result = run("mutate", "-f", "-", stdin=POD)
+    result = run("mutate", "-f", "-", *SHARES, stdin=POD)
     assert result.exit_code == 0
     assert result.stdout.startswith(
         "kind: Pod\napiVersion: v1\nmetadata:\n  name: demo\n  labels:\n    vgpu-webhook.io/changed: "
@@ -55,7 +55,7 @@ def test_one_document_in_that_document_out(run: Run) -> None:
     assert pod["spec"]["schedulerName"] == "hami-scheduler"
     assert {"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "3000m"} in pod["spec"]["containers"][0]["env"]
     assert list(pod) == ["kind", "apiVersion", "metadata", "spec"]
-    assert result.stderr == DEFAULT
+    assert result.stderr.startswith("policy: the settings of ")
     assert "VGW601: LD_LIBRARY_PATH" in pod["metadata"]["annotations"]["vgpu-webhook.io/status"]
 
 
@@ -174,9 +174,9 @@ def test_namespace_documents(run: Run) -> None:
         "  annotations: {vgpu-webhook.io/default-memory: 4Gi}\n"
     )
     pod = POD.replace(", nvidia.com/gpumem: 3e3", "")
-    inside = run("mutate", "-f", "-", "-n", "team", "-o", "json", stdin=join(pod, space))
+    inside = run("mutate", "-f", "-", *SHARES, "-n", "team", "-o", "json", stdin=join(pod, space))
     assert limits(json.loads(inside.stdout))["nvidia.com/gpumem"] == "4096"
-    outside = run("mutate", "-f", "-", "-o", "json", stdin=join(space, pod))
+    outside = run("mutate", "-f", "-", *SHARES, "-o", "json", stdin=join(space, pod))
     assert limits(json.loads(outside.stdout))["nvidia.com/gpumem"] == "5000"
     only = run("mutate", "-f", "-", stdin=space)
     assert (only.exit_code, only.stdout, only.stderr) == (0, "", DEFAULT)
@@ -195,12 +195,24 @@ def test_a_namespace_that_is_not_opted_in(run: Run) -> None:
 def test_pod_security_of_a_namespace(run: Run) -> None:
     """Without a document hostPath is permitted; with one its label decides."""
     space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {vgpu-webhook.io/inject: enabled%s}}\n"
-    assert "hostPath" in run("mutate", "-f", "-", stdin=POD).stdout
-    assert "hostPath" in run("mutate", "-f", "-", stdin=join(space % "", POD)).stdout
+    assert "hostPath" in run("mutate", "-f", "-", *SHARES, stdin=POD).stdout
+    assert "hostPath" in run("mutate", "-f", "-", *SHARES, stdin=join(space % "", POD)).stdout
     label = ", pod-security.kubernetes.io/enforce: baseline"
-    baseline = run("mutate", "-f", "-", stdin=join(space % label, POD))
+    baseline = run("mutate", "-f", "-", *SHARES, stdin=join(space % label, POD))
     assert "hostPath:" not in baseline.stdout
     assert "VGW602" in baseline.stdout
+
+
+def test_without_options_least_is_changed(run: Run) -> None:
+    """Whole devices stay whole, nothing is translated, and the library is the device plugin's; the first line says so."""
+    whole = POD.replace(", nvidia.com/gpumem: 3e3", "")
+    assert run("mutate", "-f", "-", "-o", "patch", stdin=whole).stdout == "[]\n"
+    other = POD.replace("nvidia.com/gpu: 1, nvidia.com/gpumem: 3e3", "tencent.com/vcuda-core: 100")
+    assert "nvidia.com" not in run("mutate", "-f", "-", stdin=other).stdout
+    share = run("mutate", "-f", "-", stdin=POD)
+    assert "LD_" not in share.stdout
+    assert "volume" not in share.stdout
+    assert share.stderr == DEFAULT
 
 
 def test_mappings_and_settings(run: Run, tmp_path: Path) -> None:

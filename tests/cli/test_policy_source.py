@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SHARES, Run
 from webhook.cluster.configuration.config_maps import NO_SETTINGS
 from webhook.labels import MAPPING
 
@@ -105,7 +105,8 @@ def test_values(run: Run, values: Path) -> None:
     assert result.stderr.splitlines()[0] == "policy: values.yaml, more.yaml over the chart's values"
     assert "LD_PRELOAD" not in result.stdout
     assert "nvidia.com/gpumem: '8000'" in result.stdout
-    assert "LD_PRELOAD" in run("mutate", "-f", "-", stdin=POD).stdout
+    inject = run("mutate", "-f", "-", *SHARES, stdin=POD)
+    assert "LD_PRELOAD" in inject.stdout
 
 
 def test_every_report_says_which_policy(run: Run, values: Path) -> None:
@@ -126,13 +127,14 @@ def test_documents_are_named(run: Run, values: Path) -> None:
     (values / "settings.yaml").write_text(SETTINGS)
     mappings, settings = ("--mappings", "nvidia.yaml"), ("--settings", "settings.yaml")
     for options, title in (
-        ((), "built-in mappings and default settings"),
-        (mappings, "built-in mappings, changed by nvidia.yaml, and default settings"),
-        (settings, "built-in mappings and the settings of settings.yaml"),
-        ((*mappings, *settings), "built-in mappings, changed by nvidia.yaml, and the settings of settings.yaml"),
+        ((), "default (no target, whole devices)"),
+        (mappings, "default (no target, whole devices), changed by nvidia.yaml"),
+        (settings, "the settings of settings.yaml"),
+        ((*mappings, *settings), "the settings of settings.yaml, changed by nvidia.yaml"),
     ):
         result = run("mutate", "-f", "-", *options, stdin=POD)
-        assert result.stderr.splitlines()[0] == f"policy: {title}"
+        others = "" if options else "; yours: --values FILE, --context NAME"
+        assert result.stderr.splitlines()[0] == f"policy: {title}{others}"
 
 
 @pytest.mark.parametrize("command", [("mutate", "-f", "-"), ("explain", "-f", "-"), ("check", "-"), ("vendors",)])

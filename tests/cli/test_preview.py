@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import EXAMPLES, SHARES, Run
 from tests.cluster.fake_api import FakeApi, reading
 from tests.mapping.vendors import policy
 from webhook.cli.manifests.preview import compared, pods_of
@@ -57,7 +57,7 @@ spec: {containers: [{name: main, image: i, resources: {limits: {cpu: 1}}}]}
 
 def previewed(run: Run, *options: str) -> dict[str, Any]:
     """The output as data."""
-    result = run("preview", "-f", "-", "-o", "json", *options, stdin=WORKLOADS)
+    result = run("preview", "-f", "-", "-o", "json", *SHARES, *options, stdin=WORKLOADS)
     printed: dict[str, Any] = json.loads(result.stdout)
     assert result.exit_code == (2 if printed["outcomes"]["denied"] else 0)
     return printed
@@ -127,9 +127,9 @@ def test_kinds_of_other_systems() -> None:
 @pytest.mark.parametrize("output, ending", [("table", "txt"), ("markdown", "md"), ("json", "json")])
 def test_what_becomes_of_workloads(run: Run, golden: Callable[[str, str], None], output: str, ending: str) -> None:
     """A row for each template with a request, and the counts: as if their namespaces had opted in and enforced."""
-    result = run("preview", "-f", "-", "-o", output, stdin=WORKLOADS)
+    result = run("preview", "-f", "-", "-o", output, *SHARES, stdin=WORKLOADS)
     assert result.exit_code == 2
-    golden(f"preview.{ending}", result.stdout)
+    golden(f"preview.{ending}", result.stdout.replace(f"{EXAMPLES}/", "examples/"))
 
 
 def values(folder: Path, settings: str, shim: str = "{mode: inject}") -> str:
@@ -143,7 +143,7 @@ def test_what_other_values_would_change(run: Run, tmp_path: Path) -> None:
     """What each template is and what it would be, in every format; those that stay are counted."""
     other = values(tmp_path, "{target: volcano, bareDevices: share}")
     printed = {
-        output: run("preview", "-f", "-", "-o", output, "--compare", other, stdin=WORKLOADS)
+        output: run("preview", "-f", "-", "-o", output, *SHARES, "--compare", other, stdin=WORKLOADS)
         for output in ("table", "markdown", "json")
     }
     assert {result.exit_code for result in printed.values()} == {2}
@@ -168,7 +168,7 @@ def test_what_other_values_would_change(run: Run, tmp_path: Path) -> None:
 def test_nothing_would_change(run: Run, tmp_path: Path) -> None:
     """Another digest alone is no change."""
     other = values(tmp_path, "{bareDevices: share, timeoutSeconds: 7}")
-    result = run("preview", "-f", "-", "--compare", other, stdin=WORKLOADS)
+    result = run("preview", "-f", "-", *SHARES, "--compare", other, stdin=WORKLOADS)
     assert result.exit_code == 0
     assert result.stdout.endswith("\n0 templates that would change: 0 unchanged, 0 changed, 0 denied\nothers: 5\n")
 
@@ -177,7 +177,7 @@ def test_what_only_the_stored_pod_shows(run: Run, tmp_path: Path) -> None:
     """Of a change that no summary has, that there is one."""
     mapping = "{extends: nvidia, place: {labels: {team.example/gpu: 'yes'}}}"
     other = values(tmp_path, f"{{bareDevices: share}}, mappings: {{own: {mapping}}}")
-    result = run("preview", "-f", "-", "-o", "json", "--compare", other, stdin=WORKLOADS)
+    result = run("preview", "-f", "-", "-o", "json", *SHARES, "--compare", other, stdin=WORKLOADS)
     sized = json.loads(result.stdout)["pods"][1]
     assert sized["text"] == f"{sized['before']['text']}; stored otherwise"
 

@@ -66,7 +66,7 @@ def test_did_you_mean(run: Run) -> None:
 
 def test_no_color(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """For all commands (https://no-color.org)."""
-    arguments = ("mutate", "-o", "diff", "-f", "examples/pods/01-default-memory.yaml")
+    arguments = ("mutate", "-o", "diff", "-f", "examples/pods/02-sizes-given.yaml")
     monkeypatch.chdir(Path(__file__).parents[2])
     assert "\x1b[" in run(*arguments, color=True).stdout
     monkeypatch.setenv("NO_COLOR", "1")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SHARES, Run
 from webhook import __version__
 
 FILES = Path(__file__).parent / "golden" / "reports" / "files"
@@ -16,7 +16,7 @@ COMMANDS = {
     "check-warnings": (("check", "unused.yaml"), 0),
     "check-stdin": (("check", "-"), 1),
     "check-pods": (("check", "pods.yaml"), 1),
-    "test": (("test", "cases"), 2),
+    "test": (("test", "cases", *SHARES), 2),
 }
 """The arguments, and the exit code, which the format does not change."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SHARES, Run
 
 TOLD = Path(__file__).parent / "golden" / "told"
 GOLDEN = Path(__file__).parents[1] / "cases"
@@ -43,14 +43,18 @@ def test_this_projects_own_cases(run: Run, tmp_path: Path) -> None:
     some = [each for each in GOLDEN.iterdir() if each.name.startswith(("guard", "shim", "inactive"))]
     for each in some:
         shutil.copytree(each, tmp_path / each.name)
-    result = run("test", str(tmp_path))
+    as_built_in = {"mappings": tmp_path / "nvidia.yaml", "settings": tmp_path / "none.yaml"}
+    as_built_in["mappings"].write_text("extends: nvidia\n")
+    as_built_in["settings"].write_text("")
+    options = [part for option, file in as_built_in.items() for part in (f"--{option}", str(file))]
+    result = run("test", str(tmp_path), *options)
     assert (result.exit_code, result.stdout) == (0, f"{len(some)} cases: {len(some)} as expected, 0 not\n")
 
 
 def test_what_is_told(run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each case that differs or cannot be read, in lines below it; the others are run. Good ones are only counted."""
     monkeypatch.chdir(TOLD)
-    result = run("test", "cases")
+    result = run("test", "cases", *SHARES)
     assert result.exit_code == 2
     golden("told/told.txt", result.stdout)
 
@@ -58,7 +62,9 @@ def test_what_is_told(run: Run, golden: Callable[[str, str], None], monkeypatch:
 def test_recorded_and_compared(run: Run, tmp_path: Path) -> None:
     """`--update` writes what becomes of it; a later difference is shown as one."""
     case(
-        tmp_path / "a", pod=f"{SHARE}---{DEPLOYMENT}", namespace="apiVersion: v1\nkind: Namespace\nmetadata: {name: ns}"
+        tmp_path / "a",
+        pod=f"{SHARE}---{DEPLOYMENT}".replace("gpu: 1", "gpumem: 3000"),
+        namespace="apiVersion: v1\nkind: Namespace\nmetadata: {name: ns}",
     )
     assert "nothing is expected: write expect.yaml" in run("test", str(tmp_path)).stdout
     assert run("test", str(tmp_path), "--update").exit_code == 0
@@ -94,7 +100,7 @@ def test_folders_without_cases_are_a_mistake(run: Run, tmp_path: Path) -> None:
 def test_what_a_person_wrote_is_not_recorded(run: Run, tmp_path: Path) -> None:
     """`--update` leaves a case alone that has only an expectation; the report has the format of annotations, too."""
     case(tmp_path / "a", pod=DEPLOYMENT, expect="warnings: []")
-    result = run("test", str(tmp_path), "--update", "-o", "github")
+    result = run("test", str(tmp_path), "--update", "-o", "github", *SHARES)
     assert (result.exit_code, sorted(each.name for each in (tmp_path / "a").iterdir())) == (
         2,
         ["expect.yaml", "pod.yaml"],

@@ -16,6 +16,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from webhook.cli.commands.vendors import keys_table
+from webhook.cli.options import PolicyOptions
+from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned
 from webhook.mapping.document.schema import Mapping
 from webhook.mapping.document.strict_yaml import parse
@@ -111,11 +113,11 @@ def rows_of(table: str, *vendors: str) -> str:
 
 def test_a_document_is_a_start_for_ones_own(run: Run, tmp_path: Path) -> None:
     """What is printed is a mapping document again, and means the same: of every vendor."""
-    known = BUILT_IN.vendors
+    known = sourced_policy(PolicyOptions()).policy.vendors
     for name, vendor in known.items():
         result = run("vendors", name)
         assert result.exit_code == 0
-        assert result.stdout.startswith("# built-in\n")
+        assert result.stdout.startswith(f"# {vendor.source}\n")
         (document,) = parse(result.stdout, "stdout")
         assert Mapping.model_validate(document.data) == vendor.document
         (tmp_path / f"{name}.yaml").write_text(result.stdout)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SHARES, Run
 from webhook.cli.manifests.files import Manifest, ManifestError
 from webhook.cli.manifests.workloads import (
     KubeObject,
@@ -142,7 +142,7 @@ def test_argo_templates_are_written(run: Run, kind: str) -> None:
     text, data = workflow({})
     if kind == "CronWorkflow":
         text = yaml.safe_dump({**data, "kind": kind, "spec": {"schedule": "0 0 * * *", "workflowSpec": data["spec"]}})
-    mutated = run("mutate", "-f", "-", stdin=text)
+    mutated = run("mutate", "-f", "-", *SHARES, stdin=text)
     stored = yaml.safe_load(mutated.stdout)
     [template] = stored["spec"].get("workflowSpec", stored["spec"])["templates"]
     assert template["schedulerName"] == "hami-scheduler"
@@ -153,7 +153,7 @@ def test_argo_templates_are_written(run: Run, kind: str) -> None:
         "CUDA_DEVICE_MEMORY_SHARED_CACHE"
     ].endswith("/main.cache")
     assert "stays as it is" not in mutated.output
-    assert yaml.safe_load(run("mutate", "-f", "-", stdin=mutated.stdout).stdout) == stored
+    assert yaml.safe_load(run("mutate", "-f", "-", *SHARES, stdin=mutated.stdout).stdout) == stored
 
 
 def test_argo_templates_inherit() -> None:
@@ -179,7 +179,9 @@ def test_argo_templates_inherit() -> None:
 def test_argo_calls_a_container_main(run: Run, key: str) -> None:
     """Whatever the manifest calls it, outside of a list; that name stays."""
     container = {"name": "foo", **workflow({})[1]["spec"]["templates"][0]["container"]}
-    stored = yaml.safe_load(run("mutate", "-f", "-", stdin=workflow({"container": None, key: container})[0]).stdout)
+    stored = yaml.safe_load(
+        run("mutate", "-f", "-", *SHARES, stdin=workflow({"container": None, key: container})[0]).stdout
+    )
     [template] = stored["spec"]["templates"]
     assert template[key]["name"] == "foo"
     assert "/tmp/vgpu-cache/main.cache" in str(template[key]["env"])
@@ -196,18 +198,22 @@ def test_argo_patches_are_judged(run: Run, kind: str) -> None:
     """Of a template and of all of them, merged by the names of containers; nothing is written beside them."""
     main = {"image": "i", "resources": {"limits": {"cpu": 1}}}
     for template, spec in (({"podSpecPatch": PATCH % "16Gi"}, {}), ({}, {"podSpecPatch": PATCH % "16Gi"})):
-        denied = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({"container": main, **template}, **spec)[0]))
+        denied = run(
+            "mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow({"container": main, **template}, **spec)[0])
+        )
         assert denied.exit_code == 2
         assert "VGW303: container main: nvidia.com/gpumem: 16Gi is 16384 TiB per device" in denied.stderr
         assert "not judged" not in denied.stderr
     # The template's own comes last.
     both = workflow({"container": main, "podSpecPatch": PATCH % 3000}, podSpecPatch=PATCH % "16Gi")[0]
-    allowed = run("mutate", "-f", "-", stdin=in_kind(kind, both))
+    allowed = run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, both))
     assert allowed.exit_code == 0
     assert yaml.safe_load(allowed.stdout) == yaml.safe_load(in_kind(kind, both))
     assert "its pods are changed when they are created" in allowed.stderr
     unread = workflow({"container": main, "podSpecPatch": f"{{{{x}}}}: {{{PATCH % 3000}"})[0]
-    assert "podSpecPatch contains nvidia.com/gpu" in run("mutate", "-f", "-", stdin=in_kind(kind, unread)).stderr
+    assert (
+        "podSpecPatch contains nvidia.com/gpu" in run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, unread)).stderr
+    )
 
 
 def test_patches() -> None:
@@ -238,13 +244,13 @@ SOCKET = {"name": "s", "hostPath": {"path": "/run/containerd/containerd.sock"}}
 def test_argo_volumes_of_the_workflow(run: Run, kind: str) -> None:
     """A template has those that it mounts, below its own; nothing is written into them."""
     main = {**workflow({})[1]["spec"]["templates"][0]["container"], "volumeMounts": [{"name": "s", "mountPath": "/s"}]}
-    denied = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({"container": main}, volumes=[SOCKET])[0]))
+    denied = run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow({"container": main}, volumes=[SOCKET])[0]))
     assert denied.exit_code == 2
     assert "containerd.sock" in denied.stderr
-    assert run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, volumes=[SOCKET])[0])).exit_code == 0
+    assert run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow({}, volumes=[SOCKET])[0])).exit_code == 0
     for own in ([], [{"name": "o", "emptyDir": {}}]):
         text = in_kind(kind, workflow({"container": main, "volumes": own}, volumes=[{"name": "s", "emptyDir": {}}])[0])
-        mutated = run("mutate", "-f", "-", stdin=text)
+        mutated = run("mutate", "-f", "-", *SHARES, stdin=text)
         stored = yaml.safe_load(mutated.stdout)["spec"]
         stored = stored.get("workflowSpec", stored)
         assert stored["volumes"] == [{"name": "s", "emptyDir": {}}]
@@ -252,10 +258,10 @@ def test_argo_volumes_of_the_workflow(run: Run, kind: str) -> None:
         assert names[: len(own)] == [each["name"] for each in own]
         assert len(names) > len(own)
         assert "s" not in names
-        assert run("mutate", "-f", "-", stdin=mutated.stdout).stdout == mutated.stdout
+        assert run("mutate", "-f", "-", *SHARES, stdin=mutated.stdout).stdout == mutated.stdout
     own = [{"name": "s", "emptyDir": {}}]
     text = in_kind(kind, workflow({"container": main, "volumes": own}, volumes=[SOCKET])[0])
-    assert run("mutate", "-f", "-", stdin=text).exit_code == 0
+    assert run("mutate", "-f", "-", *SHARES, stdin=text).exit_code == 0
 
 
 @pytest.mark.parametrize("kind", ["Workflow", "CronWorkflow"])
@@ -271,9 +277,9 @@ def test_argo_metadata_of_the_workflow(run: Run, kind: str) -> None:
         ({"podMetadata": {"labels": None}}, {"metadata": {"labels": None}}, True),
     ):
         text = in_kind(kind, workflow(template, **spec)[0])
-        assert ("hami-scheduler" in run("mutate", "-f", "-", stdin=text).stdout) is changed
+        assert ("hami-scheduler" in run("mutate", "-f", "-", *SHARES, stdin=text).stdout) is changed
     target = {"annotations": {"vgpu-webhook.io/target": "nothing"}}
-    denied = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, podMetadata=target)[0]))
+    denied = run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow({}, podMetadata=target)[0]))
     assert denied.exit_code == 2
 
 
@@ -281,10 +287,10 @@ def test_argo_metadata_of_the_workflow(run: Run, kind: str) -> None:
 def test_argo_defaults_are_reported(run: Run, kind: str) -> None:
     """What its controller merges into templates is said not to be judged, if it concerns pods that request GPUs."""
     for field, value in (("volumes", [SOCKET]), ("container", {"securityContext": {"privileged": True}})):
-        found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow({}, templateDefaults={field: value})[0]))
+        found = run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow({}, templateDefaults={field: value})[0]))
         assert f"templateDefaults.{field} is merged into every pod" in found.stderr
     for template, defaults in (({}, {"retryStrategy": {}}), ({"container": {"image": "i"}}, {"volumes": [SOCKET]})):
-        found = run("mutate", "-f", "-", stdin=in_kind(kind, workflow(template, templateDefaults=defaults)[0]))
+        found = run("mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow(template, templateDefaults=defaults)[0]))
         assert "not judged" not in found.stderr
 
 

@@ -18,7 +18,7 @@ SOURCED = sourced_policy(PolicyOptions())
 PAGE = Playground(SOURCED)
 EXAMPLES: list[dict[str, str]] = PAGE.start()["examples"]
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, resources: {limits: {KEY: 1}}}]}\n"
-SHARE, WRONG = POD.replace("KEY", "nvidia.com/gpu"), POD.replace("KEY", "nvidia.com/gpumemory")
+SHARE, WRONG = POD.replace("KEY", "nvidia.com/gpumem"), POD.replace("KEY", "nvidia.com/gpumemory")
 
 
 def answered(**texts: str) -> dict[str, Any]:
@@ -63,8 +63,10 @@ def test_namespace_target_mappings_and_settings() -> None:
     (unchanged,) = answered(manifest=SHARE, namespace=out)["objects"]
     assert (unchanged["outcome"], unchanged["diff"]) == ("unchanged", [])
     assert "lacks the label" in unchanged["notes"][0]
-    (whole,) = answered(manifest=SHARE, settings="bareDevices: whole")["objects"]
-    assert "gpumem" not in whole["stored"]
+    count = POD.replace("KEY", "nvidia.com/gpu")
+    assert answered(manifest=count)["objects"][0]["outcome"] == "unchanged"
+    (share,) = answered(manifest=count, settings="bareDevices: share")["objects"]
+    assert "gpumem" in share["stored"]
     mapping = (ROOT / "examples/mappings/acme.yaml").read_text()
     found = answered(manifest=POD.replace("KEY", "acme.example/vgpu-memory"), mappings=mapping)
     assert "acme" in found["targets"]
@@ -154,7 +156,7 @@ def test_many_objects_and_lines_are_bounded() -> None:
     found = answered(manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert len(found["objects"]) == MAX_OBJECTS
     assert f"only the first {MAX_OBJECTS} objects are shown" in found["problems"][0]["text"]
-    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpumem": 1}}}]}}
     many = {
         "apiVersion": "a/v1",
         "kind": "B",
@@ -165,7 +167,7 @@ def test_many_objects_and_lines_are_bounded() -> None:
     containers = [{**template["spec"]["containers"][0], "name": f"c{at}"} for at in range(60)]
     fat = [{**each, "spec": {"containers": containers}} for each in items[:20]]
     found = answered(manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": fat}))
-    assert len(json.dumps(found)) < MAX_ANSWER
+    assert len(json.dumps(found["objects"], separators=(",", ":"))) < MAX_ANSWER
     assert f"only the first {len(found['objects'])} objects are shown" in found["problems"][0]["text"]
     long = SHARE + "data: [" + "1, " * MAX_LINES + "1]\n"
     (pod,) = answered(manifest=long)["objects"]

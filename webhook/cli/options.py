@@ -3,7 +3,8 @@
 import functools
 import itertools
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -183,17 +184,29 @@ def configured_policy(mappings: Path | None, settings: Path | None) -> "Policy":
     Raises:
         Failure: a document cannot be read, or is invalid.
     """
-    from webhook.mapping.document.problem import MappingError
     from webhook.mapping.load import load_policy
 
-    try:
+    with reading_documents(mappings or settings):
         return load_policy(mappings, settings)
+
+
+@contextmanager
+def reading_documents(path: Path | None) -> Iterator[None]:
+    """Turn what is wrong with documents into the error of a command; `path` is what cannot be decoded.
+
+    Raises:
+        Failure: a document cannot be read, or is invalid.
+    """
+    from webhook.mapping.document.problem import MappingError
+
+    try:
+        yield
     except MappingError as error:
         raise Failure(map(str, error.problems)) from error
     except OSError as error:
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
-        raise Failure([f"{mappings or settings}: not UTF-8 text"]) from error
+        raise Failure([f"{path}: not UTF-8 text"]) from error
 
 
 DENIED: Final = 2

@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
-from webhook.cli.options import PolicyOptions, configured_policy, in_cluster
+from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import API_VERSION
@@ -26,6 +26,9 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
+
+DEFAULT: Final = "default (no target, whole devices)"
+_OTHERS: Final = "; yours: --values FILE, --context NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,14 @@ class SourcedPolicy:
     warnings: tuple[str, ...] = ()
 
     @property
+    def described(self) -> str:
+        """The title; that of the default with the options for another policy."""
+        return f"{self.title}{_OTHERS if self.title == DEFAULT else ''}"
+
+    @property
     def line(self) -> str:
         """The line with which a report begins."""
-        return f"policy: {self.title}"
+        return f"policy: {self.described}"
 
     def with_documents(self, mappings: Sequence[Document], settings: Document | None, *, partial: bool) -> Policy:
         """Return the policy that results if these documents replace those of the same vendors, and the settings.
@@ -63,9 +71,12 @@ class SourcedPolicy:
         """
         if not mappings and settings is None:
             return self.policy
-        replaced = {_vendor(document.data) for document in mappings}
-        kept = [document for document in self.mappings if _vendor(document.data) not in replaced]
-        return build_policy([*kept, *mappings], settings or self.settings, partial=partial)
+        return build_policy([*self.kept_beside(mappings), *mappings], settings or self.settings, partial=partial)
+
+    def kept_beside(self, mappings: Sequence[Document]) -> list[Document]:
+        """Return the mappings of vendors that these do not replace."""
+        replaced = [_vendor(document.data) for document in mappings]
+        return [document for document in self.mappings if _vendor(document.data) not in replaced]
 
 
 def _vendor(data: dict[str, Any]) -> Any:
@@ -102,15 +113,22 @@ def _from_files(options: PolicyOptions) -> SourcedPolicy:
         return SourcedPolicy(
             f"{', '.join(map(str, options.values))} over the chart's values", policy, mappings, settings
         )
-    policy = configured_policy(options.mappings, options.settings)
-    changed = "" if options.mappings is None else f", changed by {options.mappings},"
-    chosen = "default settings" if options.settings is None else f"the settings of {options.settings}"
-    return SourcedPolicy(
-        f"built-in mappings{changed} and {chosen}",
-        policy,
-        documents_in(options.mappings),
-        settings_in(options.settings),
-    )
+    default, own = _default(), options.settings
+    title = DEFAULT if own is None else f"the settings of {own}"
+    with reading_documents(options.mappings or own):
+        own_mappings = documents_in(options.mappings)
+        mappings = [*default.kept_beside(own_mappings), *own_mappings]
+        settings = default.settings if own is None else settings_in(own)
+        policy = build_policy(mappings, settings)
+    changed = "" if options.mappings is None else f", changed by {options.mappings}"
+    return SourcedPolicy(title + changed, policy, mappings, settings)
+
+
+@cache
+def _default() -> SourcedPolicy:
+    """Return the policy without any option: one that the chart accepts, and that changes least."""
+    mappings, settings = _documents(_merged(chart_values(), _LEAST), "the default policy", {})
+    return SourcedPolicy(DEFAULT, build_policy(mappings, settings), mappings, settings)
 
 
 def check_target(target: str | None, policy: Policy) -> None:
@@ -147,6 +165,9 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
 
 
 CHART_VALUES: Final = "chart-values.yaml"
+
+_LEAST: Final = {"settings": {"bareDevices": "whole"}, "shim": {"mode": "plugin"}}
+"""Values for what the chart requires; its own ones name no target."""
 
 _VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _REQUIRED: Final = "is not set, and the chart requires it"

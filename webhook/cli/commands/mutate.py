@@ -42,7 +42,8 @@ def mutate(
     not printed; a namespace without one counts as opted in.
 
     The policy is that of an installation with --values, that of --mappings and --settings, or that in force in the
-    cluster of --context or --kubeconfig; without any, the built-in mappings and default settings. stderr says which.
+    cluster of --context or --kubeconfig; without any, no target, whole devices stay whole, and the device
+    plugin mounts its library. stderr says which.
 
     A request for a GPU outside of every pod that was found is a warning, and with --strict an error.
 

@@ -88,7 +88,7 @@ def preview(
     own = replace(source, context=None, kubeconfig=None, release_namespace=None)
     base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
     policies = [_changed(base, changes)]
-    line = ", ".join([base.line, *changes])
+    line = ", ".join([f"policy: {base.title}", *changes])
     if other_values:
         other = sourced_policy(PolicyOptions(values=other_values))
         policies.append(other.policy)

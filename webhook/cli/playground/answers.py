@@ -90,7 +90,7 @@ class Playground:
     def answer(self, state: PageState) -> dict[str, Any]:
         """Return what becomes of the manifest, as described above."""
         sourced = self._sourced
-        head = {"policy": {"title": sourced.title, "digest": sourced.policy.digest}, "targets": []}
+        head = {"policy": {"title": sourced.described, "digest": sourced.policy.digest}, "targets": []}
         try:
             _check_length(state)
             policy = self._policy_of(state)
@@ -99,7 +99,7 @@ class Playground:
             return {**head, "problems": list(map(_problem, error.problems)), "objects": []}
         vendors = policy.vendors.values()
         head = {
-            "policy": {"title": sourced.title, "digest": policy.digest},
+            "policy": {"title": sourced.described, "digest": policy.digest},
             "targets": sorted(vendor.name for vendor in vendors if vendor.target),
         }
         return {**head, **_judged(state, policy)}
