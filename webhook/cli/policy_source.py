@@ -116,12 +116,12 @@ def _from_files(options: PolicyOptions) -> SourcedPolicy:
     default, own = _default(), options.settings
     title = DEFAULT if own is None else f"the settings of {own}"
     with reading_documents(options.mappings or own):
-        own_mappings = documents_in(options.mappings)
-        mappings = [*default.kept_beside(own_mappings), *own_mappings]
-        settings = default.settings if own is None else settings_in(own)
-        policy = build_policy(mappings, settings)
+        given = documents_in(options.mappings)
+        documents = [*default.kept_beside(given), *given]
+        chosen = default.settings if own is None else settings_in(own)
+        policy = build_policy(documents, chosen)
     changed = "" if options.mappings is None else f", changed by {options.mappings}"
-    return SourcedPolicy(title + changed, policy, mappings, settings)
+    return SourcedPolicy(title + changed, policy, documents, chosen)
 
 
 @cache
