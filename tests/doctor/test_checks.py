@@ -601,7 +601,7 @@ def test_a_check_that_fails_ends_no_other() -> None:
     def answer(facts: list[int]) -> Result:
         return ok(str(facts[0]))
 
-    check = Check("odd", "Odd", "", answer)
+    check = Check("odd", "Odd", answer)
     assert check.judge([1]).level is Level.OK
     result = check.judge([])
     assert result.level is Level.ERROR

@@ -1,10 +1,10 @@
 """The table of faults as a page: ``python -m tests.faults.page > docs/reliability.md``."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from .fault import CHANNELS, Bound, Fault, Finding
+from .fault import Bound, Fault, Finding
 from .table import FAULTS
 
 USUAL_RECOVERY: Final = 10
@@ -25,12 +25,9 @@ plane, with two replicas behind a Service, and fails if it affects more than sta
 
 <!-- This table is written by `make docs`, from tests/faults/table.py. -->
 
-| fault | pods | reported by | not reported by |
-|---|---|---|---|
+| fault | pods | reported by |
+|---|---|---|
 """
-
-NAMES: Final = {"log": "log", "events": "Event", "metrics": "metric", "alerts": "alert", "checks": "check"}
-"""Channels, for people."""
 
 
 def page() -> str:
@@ -56,12 +53,7 @@ def _row(fault: Fault) -> str:
         *([f"unchanged: {_bound(fault.untreated)}"] if fault.untreated else []),
         *([f"recovery {fault.recovers:g} s"] if fault.recovers != USUAL_RECOVERY else []),
     ]
-    cells = (
-        "; ".join(effects),
-        ", ".join(told) or "nothing is wrong",
-        "; ".join(f"{names}: {why}" for names, why in _silent(fault)),
-    )
-    return " | ".join(cells)
+    return f"{'; '.join(effects)} | {', '.join(told) or 'nothing is wrong'}"
 
 
 def _finding(finding: Finding, events: Iterable[str]) -> str:
@@ -74,12 +66,6 @@ def _bound(bound: Bound) -> str:
     if bound.pods is None:
         return f"all, and for {bound.seconds:g} s longer ({bound.why})"
     return f"{bound.pods} within {bound.seconds:g} s ({bound.why})"
-
-
-def _silent(fault: Fault) -> Iterator[tuple[str, str]]:
-    """The channels that tell nothing, together where the reason is the same."""
-    for why in dict.fromkeys(fault.silent.values()):
-        yield ", ".join(NAMES[channel] for channel in CHANNELS if fault.silent.get(channel) == why), why
 
 
 if __name__ == "__main__":

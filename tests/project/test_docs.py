@@ -598,10 +598,10 @@ def test_packages_say_what_belongs_there() -> None:
 
 
 def test_checks_of_the_doctor_are_documented() -> None:
-    """The table of checks has each check with its question and what it needs, in order, and no other."""
+    """The table of checks has each check with its question, in order, and no other."""
     section = TEXTS["docs/reference.md"].partition("## Checks")[2].partition("\n## ")[0]
-    listed = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", section, re.MULTILINE)
-    assert listed == [(check.name, check.question, check.needs or "nothing") for check in CHECKS]
+    listed = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE)
+    assert listed == [(check.name, check.question) for check in CHECKS]
 
 
 def test_permissions_are_those_that_are_used() -> None:

@@ -69,13 +69,11 @@ class Check(Generic[T]):
     Attributes:
         name: for programs; never changes.
         section: its heading in the output.
-        needs: the permissions that it requires, in the terms of RBAC; empty: none beyond those of other checks.
         answer: a pure function of the facts; the first line of its docstring is the question that it answers.
     """
 
     name: str
     section: str
-    needs: str
     answer: Callable[[T], Result]
 
     @property

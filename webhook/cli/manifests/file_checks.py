@@ -424,13 +424,13 @@ def _located(result: Result, found: Sequence[Found]) -> Result:
 
 
 FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
-    Check("documents", "files", "", _documents),
-    Check("headers", "files", "", _headers),
-    Check("vendors", "files", "", _vendors),
-    Check("keys", "files", "", _keys),
-    Check("labels", "files", "", _labels),
-    Check("claims", "files", "", _claims),
-    Check("denied", "files", "", _denied),
-    Check("judged", "files", "", _judged),
-    Check("notes", "files", "", _notes),
+    Check("documents", "files", _documents),
+    Check("headers", "files", _headers),
+    Check("vendors", "files", _vendors),
+    Check("keys", "files", _keys),
+    Check("labels", "files", _labels),
+    Check("claims", "files", _claims),
+    Check("denied", "files", _denied),
+    Check("judged", "files", _judged),
+    Check("notes", "files", _notes),
 )

@@ -193,7 +193,7 @@ _OVER: Final = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
 """Conditions of a workload that makes no further pod."""
 
 READINESS: Final = tuple(
-    replace(check, section="before you opt namespaces in", needs="")
+    replace(check, section="before you opt namespaces in")
     for check in CHECKS
     if check.name in {"resources", "sharing", "scheduler", "shim"}
 )
