@@ -138,9 +138,9 @@ def test_passed_over_where_the_pod_can_carry_one_value() -> None:
 
 @pytest.mark.parametrize("key", ["gpu.intel.com/memory.max", "gpu.intel.com/millicores"])
 def test_no_key_whose_variable_nothing_says(key: str) -> None:
-    """A key of 0 does not tell which driver's devices a default would count, and the denial names what is missing."""
+    """A key does not tell which driver's devices a default would count, and the denial names what is missing."""
     policy = policy_for()
-    decision = decided(pod_with({key: "0"}), policy, {f"{PREFIX}devices": "2"})
+    decision = decided(pod_with({key: "500"}), policy, {f"{PREFIX}devices": "2"})
     assert decision.reason is Reason.UNSUPPORTED_BY_VENDOR
     assert decision.denial is not None
     assert decision.denial.message == "gpu.intel.com/i915 or gpu.intel.com/xe is missing"

@@ -15,7 +15,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 
-PLACES = {"resource": "limits", "label": "labels", "annotation": "annotations"}
+PLACES = {"resource": "limits", "borrowed": "limits", "label": "labels", "annotation": "annotations"}
 
 
 def decided(case: dict[str, Any], policy: Policy) -> Decision:
@@ -24,14 +24,14 @@ def decided(case: dict[str, Any], policy: Policy) -> Decision:
 
 
 def amounts(vendor: Vendor) -> list[tuple[str, str]]:
-    """Place and name of a vendor's amounts."""
+    """Place and name of a vendor's amounts; in a list of devices 0 is one of them."""
     variables = vendor.document.variables
     bound = {name: next(iter(variable.rows or [*(variable.values or ())]), "") for name, variable in variables.items()}
     binding = {**bound, **{name: PATTERNED[name] for name in PATTERNED.keys() & variables.keys()}, "container": "main"}
     return [
         (PLACES[key.place], key.spelled(binding).replace("{container}", "main"))
         for key in vendor.keys.values()
-        if key.kind == "amount"
+        if key.kind == "amount" and key.written != "items"
     ]
 
 

@@ -365,28 +365,30 @@ def _positions(
 
 
 def _lending(keys: PodKeys, vendor: Vendor) -> list[int]:
-    """The containers with no resources but those of another vendor that mean something to this one, too; 0 means nothing."""
-    return [
-        position
-        for position, container in enumerate(keys.containers)
-        if not container.init
-        and any((limit or request) != "0" for _, limit, request in container.resources)
-        and all(name in vendor.borrowed for name, _, _ in container.resources)
-    ]
+    """The containers that request nothing but resources of another vendor that mean something to this one, too."""
+    found = []
+    for position, container in enumerate(keys.containers):
+        names = {name for name, limit, request in container.resources if (limit or request) != "0"}
+        if not container.init and names and names <= vendor.borrowed.keys():
+            found.append(position)
+    return found
 
 
 def _borrow(containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor) -> None:
-    """Read a container's resources as borrowed keys of a vendor, if these are all that it has."""
+    """Read a container's resources as borrowed keys of a vendor, if it has no others but zeros."""
     container = containers.get(position)
-    if container is None or container.vendor is vendor or container.beside:
+    if container is None or container.vendor is vendor or vendor.name in container.beside:
         return
-    entries = [entry for entry in container.all_key_values.values() if entry.key in vendor.borrowed]
-    if len(entries) < len(container.all_key_values) or container.other_spellings or container.other_zeros:
+    others = {each.vendor.name: each for each in (container, *container.beside.values())}
+    numbered = [(each, entry) for each in others.values() for entry in each.key_values.values() if entry.number]
+    if container.other_spellings or any(entry.key not in vendor.borrowed for _, entry in numbered):
         return
-    own = containers[position] = ContainerRequest(position, keys, vendor, findings=container.findings)
-    for entry in entries:
-        if entry.number:
-            own.add(Owner(vendor.name, vendor.borrowed[entry.key].name), entry.key, entry.text, entry.number)
+    container.beside = {}
+    own = ContainerRequest(position, keys, vendor, findings=container.findings, beside=others)
+    containers[position] = own
+    for each, entry in numbered:
+        del each.key_values[entry.key_name]
+        own.add(Owner(vendor.name, vendor.borrowed[entry.key].name), entry.key, entry.text, entry.number)
 
 
 def _chosen(

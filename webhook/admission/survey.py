@@ -370,11 +370,13 @@ def idle_counts(pod: Pod, keys: PodKeys, requesting: Collection[str], policy: Po
         ("label", keys.labels, policy.labels),
         ("annotation", keys.annotations, policy.annotations),
     ):
-        for key, _ in texts:
+        for key, text in texts:
             owners = [(policy.vendors[owner.vendor], owner.key_name) for owner in names.owners(key)]
             others = [each for each in pod.metadata.annotations or () if each != key]
+            none = all(item.strip() == "0" for item in text.split(","))
             if any(
                 vendor.name in named
+                or (none and vendor.keys[name].written != "items")
                 or vendor.keys[name].dimensions != ("devices",)
                 or any(map(vendor.owned.hint, others))
                 for vendor, name in owners

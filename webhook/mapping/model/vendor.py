@@ -364,7 +364,11 @@ class Form:
         needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
         forbidden = {key for when in self.when if when.only_absent for key in when.keys}
         able = sorted(
-            (key for key in self.keys.values() if key.name not in forbidden and key.place != "borrowed"),
+            (
+                key
+                for key in self.keys.values()
+                if key.name not in forbidden and key.place != "borrowed" and key.written != "items"
+            ),
             key=lambda key: key.name not in needed,
         )
         written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
