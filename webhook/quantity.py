@@ -173,6 +173,12 @@ def bytes_text(amount: Number) -> str:
     return f"{exact_text(amount)} B"
 
 
+def counted_in(unit: Number) -> str:
+    """Name what a key counts: ``MiB``, or ``blocks of 256 MiB``."""
+    number, _, name = bytes_text(unit).partition(" ")
+    return f"blocks of {number} {name}" if number != "1" else "bytes" if name == "B" else name
+
+
 def number_text(number: Number) -> str:
     """Format a number: whole ones exactly, others with six digits."""
     number = simplest(number)

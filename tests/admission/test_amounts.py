@@ -77,7 +77,7 @@ def test_the_number_that_is_offered_is_accepted(key: str, fraction: str, offered
     """Instead of a fraction: a number that the forms of the vendor take, and keys that nodes report."""
     denial = decided({"limits": {key: fraction, **beside}}).denial
     assert denial is not None
-    assert denial.message.partition(": write ")[2].partition(", or,")[0] == offered, denial.message
+    assert denial.message.partition(": write ")[2].partition(", or ")[0] == offered, denial.message
     number = offered.partition(",")[0].removeprefix("at most ")
     assert decided({"limits": {key: number, **beside}}).denial is None
 

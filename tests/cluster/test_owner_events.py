@@ -1,17 +1,23 @@
 """Events about workloads: each once, and never more than the API server can be given."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from webhook.admission import Context, Namespace, decide
 from webhook.cluster import owner_events
 from webhook.cluster.client.api import UnreachableError
 from webhook.cluster.owner_events import MAX_REMEMBERED, MAX_WAITING, OwnerEvents, WorkloadEvent
-from webhook.pod import OwnerReference
+from webhook.labels import TARGET
+from webhook.mapping.load import load_policy
+from webhook.pod import OwnerReference, decode_pod
+from webhook.replica.in_cluster import told_of_change
 
+CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
 OWNER = OwnerReference("apps/v1", "ReplicaSet", "train-5d4f", "uid")
 
 
@@ -32,6 +38,25 @@ def of(api: Any = None) -> tuple[OwnerEvents, Queue]:
     """Events through an API server."""
     queue = Queue()
     return OwnerEvents(cast("Any", api), cast("Any", queue)), queue
+
+
+def test_a_translation_is_told() -> None:
+    """With both vendors, and what else the author did not write; nothing is told of a pod that stays in its keys."""
+
+    def told(limits: dict[str, str], scheduler: str) -> str:
+        spec = {"schedulerName": scheduler, "containers": [{"name": "main", "resources": {"limits": limits}}]}
+        pod = {"metadata": {"name": "p", "annotations": {TARGET: "nvidia"}}, "spec": spec}
+        return told_of_change(decide(decode_pod(json.dumps(pod).encode()), CONTEXT, load_policy()))
+
+    half = {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}
+    assert told(half, "hami-scheduler") == "pods of this template are translated from vcuda to nvidia"
+    text = told(half, "default-scheduler")
+    assert text.startswith(
+        "pods of this template are translated from vcuda to nvidia: VGW509: schedulerName set to hami"
+    )
+    own = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+    assert told(own, "hami-scheduler") == ""
+    assert told(own, "default-scheduler").startswith("pods of this template are changed: VGW509")
 
 
 def test_the_same_is_new_once() -> None:

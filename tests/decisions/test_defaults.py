@@ -57,7 +57,7 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
         {"nvidia.com/gpucores": "66", "nvidia.com/gpumem-percentage": "100"},
         "iluvatar",
         {"devices": "8", "memory": "100Gi"},
-        "the namespace's default-memory: 100 GiB would apply",
+        "leave nvidia.com/gpucores out",
     ),
     # No key of the target says that cores are not limited, and its second pass would fill in the default.
     (

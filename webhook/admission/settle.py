@@ -54,7 +54,7 @@ from webhook.mapping.requests.values import (
     step_between,
 )
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
-from webhook.quantity import GIB, Number, bytes_text, ceil_to, exact_text, number_text
+from webhook.quantity import GIB, Number, bytes_text, ceil_to, counted_in, exact_text, number_text
 from webhook.reasons import Denied, Finding, Instead, Reason, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
@@ -618,9 +618,9 @@ class _Settler:
             entry, unit = container.key_values.get(name), reading.form.keys[name].unit
             if entry is not None and unit is not None:
                 meant, number = entry.number * GIB, number_text(entry.number)
-                advice = f"its unit is {bytes_text(unit)}"
+                advice = f"the key counts {counted_in(unit)}"
                 if meant <= self._policy.largest_card:
-                    advice = f"if {number} GiB were meant, write {exact_text(ceil_to(Fraction(meant) / unit, 1))}"
+                    advice = f"write {exact_text(ceil_to(Fraction(meant) / unit, 1))} for {number} GiB"
                 message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
                 settled.findings.append(Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text))
                 return
@@ -725,10 +725,10 @@ class _Settler:
         if remedies == [None]:
             other, instead = self._other_keys(reading, defaults)
             remedies = [other, self._remedy(requested_memory), self._default_to_set(reading, defaults)]
-        # What to write instead comes first: little more fits into a message.
+        # Why it cannot is said only where nothing can be written instead.
         remedy = "; ".join([each for each in remedies if each is not None])
-        start = f"{requested}: {remedy}; " if remedy else f"{requested} ({request}): "
-        message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
+        rest = f": {remedy}" if remedy else f" ({request}): {_first_reasons(failure)}"
+        message = f"{target.name} cannot express {requested}{rest}"
         if moved_by_settings(container, target, self._overrides, self._policy):
             message = f"{message}; {serving(container.vendor, self._policy)}"
         raise container.deny(Reason.NO_EQUIVALENT, message, instead=instead)

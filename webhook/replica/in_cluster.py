@@ -165,6 +165,18 @@ _UNWRITTEN: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET, Reas
 """Changes that the author of a pod did not ask for."""
 
 
+def told_of_change(decision: Decision) -> str:
+    """Return what an Event says of a pod that gets what its author did not write; empty if it does not."""
+    containers = decision.status.get("containers", {}).values()
+    pairs = sorted({f"{each['vendor']} to {each['target']}" for each in containers if "target" in each})
+    found = [finding.text for finding in (*decision.warnings, *decision.notes) if finding.reason in _UNWRITTEN]
+    if not found and not pairs:
+        return ""
+    how = f"translated from {' and '.join(pairs)}" if pairs else "changed"
+    lead = f"pods of this template are {how}{': ' if found else ''}"
+    return f"{lead}{'; '.join(fitting(found, MAX_MESSAGE - len(lead) - len('…'.encode()), len('; ')))}"
+
+
 class InCluster:
     """Everything in a cluster that a server depends on; `run` keeps it up to date.
 
@@ -395,13 +407,10 @@ class InCluster:
         what = decision.status_json if decision.denial is None else decision.denial.text
         if not self._owner_events.is_new(owner.uid, policy.digest, what):
             return
-        found = [finding.text for finding in (*decision.warnings, *decision.notes) if finding.reason in _UNWRITTEN]
         if decision.denial is not None:
             message = f"pods of this template are denied: {decision.denial.text}"
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsDenied", message, "Warning"))
-        elif found:
-            lead = "pods of this template are changed: "
-            message = f"{lead}{'; '.join(fitting(found, MAX_MESSAGE - len(lead) - len('…'.encode()), len('; ')))}"
+        elif message := told_of_change(decision):
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
     def metrics(self) -> Iterator[Metric]:

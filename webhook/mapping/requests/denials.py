@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
-from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, exact_text, number_text, simplest
+from webhook.quantity import GIB, KIB, MIB, Number, ceil_to, exact_text, number_text, simplest
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL
 
@@ -229,9 +229,9 @@ def no_whole_number(
         return message, (((entry.key, least), *keys), *alone)
     meant = gibibytes_meant(key, entry.number)
     if meant is not None and meant != least and _may_take(vendor, key.name, entry, meant):
-        size = bytes_text(meant * (key.unit or 1))
-        gibibytes = f"{exact_text(meant)} ({exact_text(meant)} means {size})"
-        message = f"{entry} is not a whole number: write {write}, or, if GiB were meant, {gibibytes}"
+        message = (
+            f"{entry} is not a whole number: write {write}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
+        )
         return message, (*instead_of(entry.key, meant), *alone)
     return f"{entry} is not a whole number: write {write}", alone
 

@@ -32,7 +32,7 @@ from webhook.mapping.requests.values import (
     unconfigured_size,
     value_of,
 )
-from webhook.quantity import Number, bytes_text, exact_text, number_text, signed_text, simplest
+from webhook.quantity import Number, bytes_text, counted_in, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
@@ -347,14 +347,15 @@ def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory, device
 
 
 def oversized(key: Key, entry: KeyValue, value: Size, why: str, meant: Sequence[tuple[str, Number]]) -> str:
-    """Return a sentence about more memory than a device has: what it is, and what may be meant, or `why` it cannot be."""
+    """Return a sentence about more memory than a device has: what the key counts, and what to write, or `why` it cannot be."""
     unit = key.unit or 1
-    size = f"{entry} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
-    advice = [
-        f"if {counted} were meant, write {exact_text(number)} ({exact_text(number)} means {bytes_text(number * unit)})"
-        for counted, number in meant
-    ]
-    message, differs = "; ".join([size, *(advice or [why])]), key.document.differs
+    if entry.text.endswith("i"):
+        advice = [f"{exact_text(number)} for {bytes_text(number * unit)}" for _, number in meant]
+    else:
+        advice = [f"{exact_text(number)} if {entry.text} are {counted}" for counted, number in meant]
+    counts = f"{entry.key} counts {counted_in(unit)}: write {' or '.join(advice)}"
+    message = counts if advice else f"{entry} is {bytes_text(value.bytes)} per device, and {why}"
+    differs = key.document.differs
     if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
         message = f"{message}; {' '.join(differs.split())}"
     return message
