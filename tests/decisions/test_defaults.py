@@ -64,7 +64,7 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
         {f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"},
         "nvidia",
         {"cores": "25"},
-        "the namespace's default-cores: 25 %",
+        "add tke.cloud.tencent.com/qgpu-core",
     ),
     ({f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"}, "nvidia", {"memory": "all"}, "1 x 5120Mi unlimited"),
     # One default is passed over, the others are filled in; the mapping's own takes its place.

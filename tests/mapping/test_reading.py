@@ -25,14 +25,19 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("vcuda", {"tencent.com/vcuda-core": 409_750}, Reason.TOO_LARGE, "requests 4098 devices"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "write 8192 if 8589934592 are bytes$"),
-    ("nvidia", {"nvidia.com/gpumem": 1024**3}, Reason.TOO_LARGE, "write 1048576 if 1073741824 are KiB"),
+    (
+        "nvidia",
+        {"nvidia.com/gpumem": 1024**3},
+        Reason.TOO_LARGE,
+        "write 1024 if 1073741824 are bytes or 1048576 if KiB$",
+    ),
     (
         "nvidia",
         {"nvidia.com/gpumem": 256 * MIB},
         Reason.TOO_LARGE,
-        "counts MiB: write 256 if 268435456 are bytes or .* are KiB$",
+        "counts MiB: write 256 if 268435456 are bytes or 262144 if KiB$",
     ),
-    ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),
+    ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "write 1025 if 1048577 are KiB or 2 if bytes$"),
     ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
     ("aliyun", {"aliyun.com/gpu-mem": 1, "aliyun.com/gpu-count": 3}, Reason.NOT_DIVISIBLE, "write 3$"),
 ]

@@ -352,7 +352,10 @@ def oversized(key: Key, entry: KeyValue, value: Size, why: str, meant: Sequence[
     if entry.text.endswith("i"):
         advice = [f"{exact_text(number)} for {bytes_text(number * unit)}" for _, number in meant]
     else:
-        advice = [f"{exact_text(number)} if {entry.text} are {counted}" for counted, number in meant]
+        advice = [
+            f"{exact_text(number)} if {'' if index else f'{entry.text} are '}{counted}"
+            for index, (counted, number) in enumerate(meant)
+        ]
     counts = f"{entry.key} counts {counted_in(unit)}: write {' or '.join(advice)}"
     message = counts if advice else f"{entry} is {bytes_text(value.bytes)} per device, and {why}"
     differs = key.document.differs
