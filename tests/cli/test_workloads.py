@@ -361,7 +361,7 @@ def messages(version: str, kind: str, **data: Any) -> list[str]:
     """What is reported of an object."""
     obj = kube(version, kind, **data)
     found = unjudged(obj, pod_places(obj, ()), lambda name: name.startswith("nvidia.com/"))
-    return [text.removeprefix("not judged: ").replace(OUTSIDE, "...") for text in found]
+    return [text.removeprefix("not judged: ").replace(OUTSIDE, "...") for _, text in found]
 
 
 def test_what_is_in_no_pod() -> None:

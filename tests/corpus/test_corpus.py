@@ -98,7 +98,7 @@ def becomes(file: Path, name: str) -> tuple[Becomes, ...]:
         found += [Becomes("?", (), 0, (f"not read: {error.message}",)) for error in outcome.errors]
         for each in outcome.objects:
             shown = preview_pods([*next_pods([each], policy)])
-            found.append(Becomes(each.title, shown.pods, shown.others, each.unjudged))
+            found.append(Becomes(each.title, shown.pods, shown.others, tuple(text for _, text, _ in each.unjudged)))
     return tuple(found)
 
 

@@ -51,8 +51,10 @@ def test_as_the_commands_print_it(example: dict[str, str]) -> None:
     assert "---\n".join(each["stored"] for each in shown if each["stored"] is not None) == stored.stdout
     assert ("denied" in {each["outcome"] for each in shown}) == (stored.exit_code == 2)
     for each in shown:
-        for line in (*each["warnings"], *each["denials"]):
-            assert line in stored.stderr
+        assert all(found["text"] in stored.stderr for found in each["findings"])
+        denied = [pod["denial"]["message"] for pod in each["pods"] if pod["sent"] and not pod["allowed"]]
+        errors = [found["text"] for found in each["findings"] if found["level"] == "error"]
+        assert all(message in text for message, text in zip(denied, errors, strict=True))
 
 
 def test_namespace_target_mappings_and_settings() -> None:
@@ -101,6 +103,48 @@ def test_a_denial_has_its_remedy() -> None:
 def test_mistakes_have_their_place(texts: dict[str, str], told: str) -> None:
     """The tab, and the line where there is one."""
     assert told in problems(**texts)[0]
+
+
+TEMPLATES = """\
+kind: Namespace
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  nvidia.com/gpu: 1
+  tasks:
+  - name: first
+    template:
+      spec:
+        containers:
+        - name: c
+          resources:
+            limits:
+              nvidia.com/gpumemory: 1
+  - name: second
+    template:
+      spec:
+        nvidia.com/gpu: 1
+        containers:
+        - name: c
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+              nvidia.com/gpumem: null
+        - name: d
+          resources: {limits: {nvidia.com/gpumemory: 1}}
+"""
+
+
+def test_findings_have_their_line() -> None:
+    """Denials of several pods, requests outside of pods, keys in wrong places, and amounts without a value."""
+    (job,) = answered(manifest=TEMPLATES)["objects"]
+    found = {(each["level"], each["line"]): each["text"] for each in job["findings"]}
+    assert [line for level, line in found if level == "error"] == [16, 28]
+    assert "spec.nvidia.com/gpu" in found["warning", 7]
+    assert "nothing reads nvidia.com/gpu in spec" in found["warning", 20]
+    assert "has no value: read as 0" in found["warning", 26]
 
 
 def test_a_small_pod_takes_few_calls() -> None:

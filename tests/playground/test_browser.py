@@ -145,6 +145,103 @@ def test_namespace_target_and_settings(page: Page) -> None:
     expect(page.locator("#keys")).to_contain_text("vgpu-webhook.io/bare-devices")
 
 
+def row(page: Page, line: int, tab: str = "manifest") -> Locator:
+    """The line behind the text of a tab."""
+    return page.locator(f"#panel-{tab} [data-line='{line}']")
+
+
+def selected(page: Page) -> str:
+    """What is selected in the text that has the focus."""
+    text: str = page.evaluate(
+        "document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)"
+    )
+    return text
+
+
+def test_colors(page: Page) -> None:
+    """Comments, keys, texts and other values differ; together they are what is written."""
+    line = """- "a b": {c.d/e: 'it # is', f: [-1.5, true, x1]} # why: not"""
+    text_of(page, "Manifest").fill(f"{line}\n  url: http://x:1#y\n")
+    first, second = row(page, 1).locator("code"), row(page, 2).locator("code")
+    expect(first).to_have_text(line)
+    parts = {kind: first.locator(f".{kind}").all_text_contents() for kind in ("comment", "key", "text", "value")}
+    assert parts == {
+        "comment": ["# why: not"],
+        "key": ['"a b"', "c.d/e", "f"],
+        "text": ["'it # is'"],
+        "value": ["-1.5", "true"],
+    }
+    expect(second).to_have_text("  url: http://x:1#y")
+    assert second.locator("span").all_text_contents() == ["url"]
+
+
+PLACES = """() => {
+  const field = document.getElementById("manifest");
+  const code = getComputedStyle(document.querySelector("#panel-manifest code"));
+  const style = getComputedStyle(field);
+  const same = ["fontFamily", "fontSize", "lineHeight", "letterSpacing", "tabSize", "whiteSpace"];
+  const { x, y } = field.getBoundingClientRect();
+  const [top, left, height] = [style.paddingTop, style.paddingLeft, style.lineHeight].map(parseFloat);
+  const rows = [...field.previousElementSibling.children].map((row) => {
+    const text = row.firstChild.getBoundingClientRect();
+    const line = Number(row.dataset.line);
+    const down = text.y - (y + top + (line - 1) * height - field.scrollTop);
+    return { line, down, aside: text.x - (x + left - field.scrollLeft), width: text.width };
+  });
+  const wide = Math.max(...rows.map(({ width }) => width)) - (field.scrollWidth - left);
+  return { rows, wide, differ: same.filter((name) => code[name] !== style[name]) };
+}"""
+"""The lines behind the manifest: how far they are from where the field has the same ones, in pixels."""
+
+
+def test_lines_stay_behind_the_text(page: Page) -> None:
+    """With their numbers, also in a text of many and long lines that was scrolled; and no more of them than are shown."""
+    manifest = text_of(page, "Manifest")
+    text = "\n".join(f"a{line}: {'größer ☃ ' * (line % 50)}\t# {line}" for line in range(1, 1001))
+    manifest.evaluate("(field, text) => { field.value = text; field.dispatchEvent(new Event('input')) }", text)
+    places: dict[str, Any] = {}
+    for script in ("field.scrollTop = 0", "field.scrollTop = 9_001", "field.scrollTo(300, field.scrollHeight)"):
+        manifest.evaluate(f"field => {{ {script} }}")
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        places = page.evaluate(PLACES)
+        assert places["differ"] == []
+        assert [each for each in places["rows"] if abs(each["down"]) >= 1 or abs(each["aside"]) >= 1] == []
+        assert len(places["rows"]) < 60
+    assert places["rows"][-1]["line"] == 1000
+    assert abs(places["wide"]) < 2
+    expect(row(page, 1000).locator("code")).to_have_text("a1000: \t# 1000")
+
+
+def test_findings_are_at_their_lines(page: Page) -> None:
+    """In the text and in the result, which leads there, also with keys alone."""
+    comments = "# a\n" * 100
+    text_of(page, "Manifest").fill(f"{comments}{POD.format(key='nvidia.com/gpumemory', number=3000)}{comments}")
+    link = page.locator(".notice.denied").get_by_role("button", name="line 109")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(text_of(page, "Manifest")).to_be_focused()
+    assert selected(page) == "        nvidia.com/gpumemory: 3000"
+    expect(row(page, 109)).to_have_class("error")
+    expect(row(page, 109)).to_be_in_viewport()
+    assert (row(page, 109).get_attribute("data-finding") or "").startswith("VGW313: nvidia.com/gpumemory is not")
+    text_of(page, "Manifest").fill(POD.format(key="nvidia.com/gpu", number=1))
+    expect(page.locator(".editor .error")).to_have_count(0)
+    expect(page.locator("#panel-manifest .warning")).to_have_count(1)
+    page.get_by_role("tab", name="Settings").click()
+    text_of(page, "Settings").fill("\nbareDevices: maybe\n")
+    expect(row(page, 2, "settings")).to_have_class("error")
+
+
+def test_the_status_is_folded(page: Page) -> None:
+    """It is for programs; a key opens it."""
+    status = page.locator(".diff details")
+    expect(status).to_have_count(1)
+    assert '"policy":' not in page.locator(".diff").inner_text()
+    status.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert '"policy":' in page.locator(".diff").inner_text()
+
+
 def test_mistakes(page: Page) -> None:
     """A mistake is shown with its line, and a click goes there."""
     text_of(page, "Manifest").fill("apiVersion: v1\nkind: Pod\nmetadata: [\n")
@@ -158,10 +255,7 @@ def test_mistakes(page: Page) -> None:
     page.get_by_role("tab", name="Manifest").click()
     problem.filter(has_text="mappings, line 2").first.click()
     expect(text_of(page, "Mappings")).to_be_focused()
-    selected = (
-        "document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)"
-    )
-    assert page.evaluate(selected) == "keys: 1"
+    assert selected(page) == "keys: 1"
 
 
 def test_a_server_that_is_gone(page: Page, trouble: list[str]) -> None:
@@ -184,8 +278,12 @@ def test_a_link_carries_the_state(page: Page, browser: Browser, url: str) -> Non
     before = page.locator("#policy").text_content() or ""
     text_of(page, "Settings").fill("bareDevices: whole # größer ☃")
     expect(page.locator("#policy")).not_to_have_text(before)  # else the answer replaces what is announced next
-    page.get_by_role("button", name="Copy link").click()
+    button = page.get_by_role("button", name="Copy link")
+    expect(button).to_have_accessible_description("opens only on your machine")
+    expect(page.get_by_text("opens only on your machine")).to_be_visible()
+    button.click()
     expect(page.get_by_role("status").first).to_contain_text("The link is copied.")
+    expect(page.get_by_role("status").first).to_contain_text("opens only on your machine")
     link: str = page.evaluate("navigator.clipboard.readText()")
     assert link.startswith(f"{url}#")
     with browser.new_context() as context:
@@ -226,16 +324,33 @@ def test_accessible(page: Page, scheme: Any) -> None:
     assert violations(page) == []
 
 
-def test_narrow(page: Page) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_of_the_lines(page: Page, scheme: Any) -> None:
+    """What is behind the text is as readable as the rest: axe-core sees it if nothing is above or beside it."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    text_of(page, "Manifest").fill(
+        f"# why\na: 'text'\nb: 1000\n---\n{POD.format(key='nvidia.com/gpumemory', number=3000)}"
+    )
+    expect(page.locator("#panel-manifest .error").first).to_be_visible()
+    sheet = ".editor div::before, .editor div::after { content: none !important } textarea { visibility: hidden }"
+    page.evaluate(
+        f"document.adoptedStyleSheets[0] = new CSSStyleSheet(); document.adoptedStyleSheets[0].replaceSync('{sheet}')"
+    )
+    page.locator(".editor pre").evaluate_all("all => all.forEach((each) => each.removeAttribute('aria-hidden'))")
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_narrow(page: Page, width: int) -> None:
     """At 320 px (WCAG 1.4.10) nothing is cut off or has to be scrolled to from the side, except code and tables."""
-    page.set_viewport_size({"width": 320, "height": 640})
-    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    page.set_viewport_size({"width": width, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") == width
     for control in page.locator("button:visible, select:visible, textarea:visible").all():
         box = control.bounding_box()
         if control.evaluate("element => element.closest('.scroll') === null"):
             assert box is not None
             assert box["x"] >= 0
-            assert box["x"] + box["width"] <= 320
+            assert box["x"] + box["width"] <= width
     assert violations(page) == []
 
 

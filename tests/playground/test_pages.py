@@ -267,7 +267,7 @@ def test_nothing_of_the_page_comes_from_elsewhere() -> None:
 
 def test_the_page_is_small() -> None:
     """It has no framework, and needs none."""
-    assert len(FILES["page.js"].splitlines()) <= 400
+    assert len(FILES["page.js"].splitlines()) <= 420
     assert len(FILES["page.css"].splitlines()) <= 250
 
 

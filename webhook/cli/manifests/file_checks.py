@@ -371,7 +371,7 @@ def _unjudged(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
     yield from ((str(each), FileLine(each.source, each.line)) for each in files.outcome.errors)
     for each in files.outcome.objects:
-        yield from ((f"{each.at.file}: {each.title}: {text}", each.at) for text in each.unjudged)
+        yield from ((f"{each.at.file}: {each.title}: {text}", at) for _, text, at in each.unjudged)
 
 
 def _noted(files: ReadFiles) -> Iterator[Found]:

@@ -43,7 +43,7 @@ from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
-from webhook.workloads import Kinds, matches, owned_metadata, workloads_of
+from webhook.workloads import matches, owned_metadata, workloads_of
 
 if TYPE_CHECKING:
     from webhook.server.mutate import Described
@@ -89,7 +89,7 @@ class Message(NamedTuple):
     Attributes:
         level: which of them it is.
         text: the message.
-        at: the field that a denial is about; elsewhere nothing.
+        at: the field that it is about; of a note nothing.
     """
 
     level: Level
@@ -119,7 +119,7 @@ class SimulatedObject:
     after: dict[str, Any] | None
     patch: tuple[Operation, ...] = ()
     messages: tuple[Message, ...] = ()
-    unjudged: tuple[str, ...] = ()
+    unjudged: tuple[Message, ...] = ()
     pods: tuple[SimulatedPod, ...] = ()
     needed: tuple[dict[str, Any], ...] = ()
 
@@ -168,7 +168,7 @@ class Simulated:
     @property
     def unjudged(self) -> list[str]:
         """The requests that nothing judged, with their objects."""
-        return [f"{each.title}: {text}" for each in self.objects for text in each.unjudged]
+        return [f"{each.title}: {text}" for each in self.objects for _, text, _ in each.unjudged]
 
 
 def simulate(
@@ -262,12 +262,15 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     settings, owners = options.policy.settings, options.policy.resources.owners
     kinds, opt_in = workloads_of(settings), settings.opt_in_label
     places = pod_places(obj, options.template_paths, kinds)
-    rest = tuple(unjudged(obj, places, lambda name: bool(owners(name)), kinds))
-    found = list(_strays(obj, places, kinds, options.policy))
-    rest += tuple(each.text for each in found if each.reason is Reason.MISPLACED_KEY)
+    outside = unjudged(obj, places, lambda name: bool(owners(name)), kinds)
+    rest = [Message(Level.WARNING, text, _at(obj, path)) for path, text in outside]
+    messages: list[Message] = []
+    for path, finding in itertools.islice(strays(obj.data, spots_of(obj, places, kinds), options.policy), MOST):
+        known = rest if finding.reason is Reason.MISPLACED_KEY else messages
+        known.append(Message(Level.WARNING, finding.text, _at(obj, path)))
     at = _at(obj, ())
     if not places:
-        return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=rest)
+        return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=tuple(rest))
     stated = obj.metadata.get("namespace") or options.namespace
     name = stated or DEFAULT_NAMESPACE
     if not isinstance(name, str):
@@ -276,7 +279,6 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     context = Context(space, pod_security_default="privileged")
     missing = f"unchanged: namespace {name} lacks the label {opt_in}: enabled"
     patch: list[Operation] = []
-    messages = [Message(Level.WARNING, each.text) for each in found if each.reason is not Reason.MISPLACED_KEY]
     pods: list[SimulatedPod] = []
     needed: list[ClaimTemplate] = []
     for place in places:
@@ -284,7 +286,10 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
         pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
         patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
         messages += [
-            Message(Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0") for path in zeros
+            Message(
+                Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0", _at(obj, place.field(path))
+            )
+            for path in zeros
         ]
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         sent = options.match is None or sends(pod, options.match)
@@ -304,16 +309,10 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
         after,
         () if denied else tuple(patch),
         tuple(messages),
-        rest,
+        tuple(rest),
         tuple(pods),
         () if denied else tuple(each.manifest(stated or "", {labels.CLAIM: "true"}) for each in needed),
     )
-
-
-def _strays(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds, policy: Policy) -> Iterator[Finding]:
-    """Yield the keys of an object that nothing reads where they are."""
-    found = strays(obj.data, spots_of(obj, places, kinds), policy)
-    yield from (each.finding for each in itertools.islice(found, MOST))
 
 
 def _messages(
@@ -340,7 +339,7 @@ def _messages(
         return
     if later:
         yield Message(Level.OK, UNWRITTEN if later == _EVERYTHING else UNPLACED.format(", ".join(later)))
-    yield from (Message(Level.WARNING, finding.text) for finding in decision.warnings)
+    yield from (Message(Level.WARNING, each.text, _place_of(obj, place, each)) for each in decision.warnings)
     if (denial := decision.denial) is not None and not decision.allowed:
         text = f"{denial.reason.code}: {denial.sentence}"
         yield Message(Level.ERROR, text, _place_of(obj, place, denial))
@@ -580,7 +579,11 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
     known, match = claims_in(outcome.manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        notes = [*each.notes, *each.unjudged, *known.notes([part.pod for part in each.pods], policy)]
+        notes = [
+            *each.notes,
+            *(text for _, text, _ in each.unjudged),
+            *known.notes([part.pod for part in each.pods], policy),
+        ]
         pods = []
         for pod in each.pods:
             unsent = None if match is None or sends(pod.pod, match) else NOT_SENT

@@ -329,8 +329,10 @@ def spots_of(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds) -> list[
     return spots
 
 
-def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: Kinds | None = None) -> Iterator[str]:
-    """Yield a message for each request in an object that is in no pod.
+def unjudged(
+    obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: Kinds | None = None
+) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the path of each request in an object that is in no pod, and a message.
 
     Args:
         obj: the object.
@@ -350,27 +352,28 @@ def unjudged(obj: KubeObject, places: Sequence[PodPlace], is_key: IsKey, kinds: 
     judged = {own for place in places for _, own in place.parts}
     inner = dict(inner_objects(obj, known)) if known is not None else {}
     for path, each in inner.items():
-        yield from (f"{path_text(path)}: {text}" for text in unjudged(each, pod_places(each, (), kinds), is_key, kinds))
+        found = unjudged(each, pod_places(each, (), kinds), is_key, kinds)
+        yield from (((*path, *within), f"{path_text(path)}: {text}") for within, text in found)
     spec = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
     # What is in a pod's spec and in none of its containers is a stray key.
     within = [spot.spec for spot in spots_in(obj.data, obj.group, obj.kind, kinds)]
     for path in _keys(spec, (), {*judged, *inner, *within}, is_key):
-        yield f"not judged: {path_text(path)} is outside of every pod template and pod spec found in it"
+        yield path, f"not judged: {path_text(path)} is outside of every pod template and pod spec found in it"
     if known is None:
         return
     for patterns, what in (
         (known.counts, "requests GPUs without a resource name"),
         (known.merged if any(_keys(spec, (), set(), is_key)) else (), "is merged into every pod"),
     ):
-        found = (path for pattern in patterns for path, value in matches(obj.data, pattern) if value not in _NOTHING)
-        yield from (f"not judged: {path_text(path)} {what}" for path in found)
+        paths = (path for pattern in patterns for path, value in matches(obj.data, pattern) if value not in _NOTHING)
+        yield from ((path, f"not judged: {path_text(path)} {what}") for path in paths)
     read = {path for spot in spots_in(obj.data, obj.group, obj.kind, kinds) for path in spot.patches()}
     for pattern in known.texts:
         for path, value in matches(obj.data, pattern):
             if path in read:
                 continue
             names = filter(is_key, _NAME.findall(value)) if isinstance(value, str) else ()
-            yield from (f"not judged: {path_text(path)} contains {name}" for name in dict.fromkeys(names))
+            yield from ((path, f"not judged: {path_text(path)} contains {name}") for name in dict.fromkeys(names))
 
 
 def _keys(value: Any, path: FieldPath, judged: set[FieldPath], is_key: IsKey) -> Iterator[FieldPath]:

@@ -6,8 +6,9 @@ An answer is data for JSON:
 ``targets``   the vendors that a request can be written for
 ``problems``  what could not be read: ``tab`` (a field of `PageState`), ``line`` or null, ``text``
 ``objects``   of each object of the manifest what `explain -o json` prints (``title``, ``notes``, ``pods``), and
-              ``outcome`` (``changed``, ``unchanged`` or ``denied``), ``warnings`` and ``denials`` as lines, ``diff`` as lines
-              of a unified difference, ``stored`` as YAML or null; each ``correction`` has its manifest as YAML in ``text``
+              ``outcome`` (``changed``, ``unchanged`` or ``denied``), ``findings`` (``level``, ``text``, ``line``; of each
+              denied pod one ``error``, in order), ``diff`` as lines of a unified difference, ``stored`` as YAML or null; each
+              ``correction`` has its manifest as YAML in ``text``
 """
 
 import json
@@ -23,6 +24,7 @@ from webhook.cli.manifests.files import difference, read_stream, yaml_stream, ya
 from webhook.cli.manifests.simulate import SimulatedObject, explain_objects, simulate
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.match_conditions import sent_names
+from webhook.doctor.result import Level
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.policy import Policy
@@ -196,12 +198,12 @@ def _object(simulated: SimulatedObject, data: dict[str, Any]) -> dict[str, Any]:
             )
     after = simulated.after
     changed = after is not None and (after != simulated.before or simulated.needed)
+    found = [each for each in (*simulated.messages, *simulated.unjudged) if each.level is not Level.OK]
     return {
         **data,
         "outcome": "denied" if after is None else "changed" if changed else "unchanged",
-        "warnings": [*simulated.warnings, *simulated.unjudged],
-        "notes": [note for note in data["notes"] if note not in simulated.unjudged],
-        "denials": list(simulated.denials),
+        "findings": [{"level": level.value, "text": text, "line": at.line} for level, text, at in found],
+        "notes": [note for note in data["notes"] if note not in {each.text for each in simulated.unjudged}],
         "diff": list(_difference(simulated)),
         "stored": None if after is None else yaml_stream([after, *simulated.needed]),
     }

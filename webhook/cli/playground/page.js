@@ -1,4 +1,4 @@
-// The page of the playground: sends what is written, and shows what becomes of it. All text of others becomes text nodes.
+// The page of the playground: sends what is written, and shows what becomes of it. All text of others becomes text nodes or attributes.
 
 const FIELDS = ["manifest", "namespace", "target", "mappings", "settings"];
 const TABS = ["manifest", "namespace", "mappings", "settings"];
@@ -9,14 +9,24 @@ metadata:
   labels:
     vgpu-webhook.io/inject: enabled
 `;
+const STATUS = /^([-+ ] *vgpu-webhook\.io\/status:) (.*)/; // a line of JSON, for programs
 const PAUSE = 120; // milliseconds after a key until what was typed is sent
 const LONGEST = 1024 * 1024; // characters that a link may carry
+const TOKENS = new RegExp([
+  /(?<comment>(?<!\S)#.*)/,
+  /(?<key>(?<![^\s,{])(?:"[^"]*"|'[^']*'|[^\s,[\]{}"'#][^\s,[\]{}]*)(?=:(?!\S)))/,
+  /(?<text>(?<![^\s,[{])(?:"(?:\\.|[^"\\])*"|'[^']*'))/,
+  /(?<value>(?<![^\s,[{])(?:true|false|null|-?\d[\w.%]*)(?![^\s,\]}]))/,
+].map(({ source }) => source).join("|"), "g");
+const LONG = 500; // characters of a line that are highlighted
 const SHOWN_ABOVE = new Set(["warnings", "denied", "would be", "remedy"]); // rows that are notices already
 
 const byId = (id) => document.getElementById(id);
 let examples = [];
+let marks = {}; // tab and line → what was found about it
 let timer = 0;
 let linking = 0;
+let painting = 0;
 let running = new AbortController();
 
 /** Make an element with properties and children; a text among the children becomes a text node. */
@@ -53,6 +63,7 @@ function write(values) {
     if (field === "target") choose(byId(field), value);
     else byId(field).value = value;
   }
+  paint();
   update();
 }
 
@@ -107,10 +118,62 @@ async function share() {
   await carry(state());
   try {
     await navigator.clipboard.writeText(location.href);
-    report("The link is copied. What it carries stays in the browser.");
+    report("The link is copied. It holds what you wrote, and opens only on your machine.");
   } catch {
-    report("The address of this page is the link: copy it from the address bar.");
+    report("The address of this page is the link: copy it from the address bar. It opens only on your machine.");
   }
+}
+
+// The text behind each field: it has line numbers, colors and findings; the field above it has the caret
+
+/** Once before the next frame: a browser may tell of a long insertion line by line. */
+function paint() {
+  cancelAnimationFrame(painting);
+  painting = requestAnimationFrame(() => TABS.forEach(paintTab));
+}
+
+function paintTab(tab) {
+  const field = byId(tab);
+  const behind = field.previousElementSibling;
+  const height = lineHeight(field);
+  const first = Math.max(0, Math.floor(field.scrollTop / height) - 1);
+  const lines = field.value.split("\n").slice(first, first + Math.ceil(field.clientHeight / height) + 2);
+  behind.replaceChildren(...lines.map((line, at) => row(line, first + at + 1, marks[`${tab} ${first + at + 1}`])));
+  behind.style.setProperty("--x", `${field.scrollLeft}px`);
+  behind.style.setProperty("--y", `${field.scrollTop - first * height}px`);
+}
+
+function lineHeight(field) {
+  return parseFloat(getComputedStyle(field).lineHeight);
+}
+
+function row(line, number, mark) {
+  return element(
+    "div", { className: mark?.level ?? "", "data-line": number, "data-finding": mark?.text.replace(/: container \S+:/, ":") ?? "" },
+    element("code", {}, ...tokens(line.slice(0, LONG)), line.slice(LONG)),
+  );
+}
+
+/** Split a line into texts and colored parts. */
+function tokens(line) {
+  let end = 0;
+  const found = [...line.matchAll(TOKENS)].flatMap(({ 0: text, index, groups }) => {
+    const before = line.slice(end, index);
+    end = index + text.length;
+    const kind = Object.keys(groups).find((name) => groups[name] !== undefined);
+    return [before, element("span", { className: kind }, text)];
+  });
+  return [...found, line.slice(end)];
+}
+
+/** Mark the lines that something was found about, each with the last: a denial comes after warnings. */
+function mark({ objects, problems }) {
+  const found = [
+    ...objects.flatMap(({ findings }) => findings).map((each) => ({ tab: "manifest", ...each })),
+    ...problems.map((each) => ({ level: "error", ...each })),
+  ];
+  marks = Object.fromEntries(found.map((each) => [`${each.tab} ${each.line}`, each]));
+  paint();
 }
 
 // What becomes of it
@@ -143,6 +206,7 @@ function show(answer) {
   if (answer.targets.length) {
     options(byId("target"), answer.targets);
   }
+  mark(answer);
   byId("problems").replaceChildren(...answer.problems.map(problem));
   byId("result").replaceChildren(...answer.objects.map(object));
   report(summary(answer));
@@ -169,7 +233,7 @@ function count(number, what) {
 
 function summary({ objects, problems }) {
   const unread = problems.length ? [count(problems.length, "problem")] : [];
-  const warnings = objects.reduce((sum, each) => sum + each.warnings.length, 0);
+  const warnings = objects.flatMap(({ findings }) => findings).filter(({ level }) => level === "warning").length;
   const rest = [...(warnings ? [count(warnings, "warning")] : []), ...unread].join(", ");
   if (objects.length === 1) return `${objects[0].title}: ${objects[0].outcome}${rest ? `, ${rest}` : ""}`;
   if (!objects.length) return rest || "Nothing is written yet.";
@@ -193,6 +257,7 @@ function goTo(tab, line) {
   const field = byId(tab);
   field?.focus();
   if (line === null || !TABS.includes(tab)) return;
+  field.scrollTop = (line - 0.5) * lineHeight(field) - field.clientHeight / 2;
   const lines = field.value.split("\n");
   const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
   field.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
@@ -202,11 +267,12 @@ function object(each) {
   const kind = each.outcome === "denied" ? "denied-object" : each.outcome;
   const modes = [...new Set(each.pods.map((pod) => pod.mode))].filter((mode) => mode !== "enforce");
   const denials = each.pods.filter((pod) => pod.denial !== null && pod.sent);
+  const [denied, warned] = ["error", "warning"].map((level) => each.findings.filter((found) => found.level === level));
   return element(
     "article", { className: kind },
     element("h3", {}, each.title, badge(each.outcome), ...modes.map((mode) => badge(`mode ${mode}`))),
-    ...denials.map((pod) => denial(pod, each.pods.length > 1)),
-    ...each.warnings.map((text) => element("div", { className: "notice warning" }, paragraph("Warning", text))),
+    ...denials.map((pod) => denial(pod, each.pods.length > 1, pod.allowed ? null : denied.shift().line)),
+    ...warned.map(({ text, line }) => element("div", { className: "notice warning" }, paragraph("Warning", text, line))),
     ...each.notes.map((text) => element("div", { className: "notice note" }, paragraph("Note", text))),
     ...(each.diff.length ? [element("h4", {}, "Difference"), diff(each)] : []),
     ...explanations(each.pods),
@@ -220,15 +286,17 @@ function badge(text) {
   return element("span", { className: "badge" }, text);
 }
 
-function paragraph(label, text) {
-  return element("p", {}, element("strong", {}, `${label}: `), text);
+function paragraph(label, text, line = null) {
+  const place = line === null ? null : element("button", { type: "button", className: "line" }, `line ${line}`);
+  place?.addEventListener("click", () => goTo("manifest", line));
+  return element("p", {}, element("strong", {}, label, place && ", ", place, ": "), text);
 }
 
 function scrolling(label, properties, ...children) {
   return element("pre", { tabIndex: 0, role: "region", "aria-label": label, ...properties }, ...children);
 }
 
-function denial({ path, allowed, denial: found, correction }, several) {
+function denial({ path, allowed, denial: found, correction }, several, line) {
   const where = [several && path, found.container && `container ${found.container}`].filter(Boolean).join(", ");
   const remedy = found.remedy ? [paragraph("Remedy", found.remedy)] : [];
   if (correction?.remove.length) remedy.push(paragraph("Remove", correction.remove.join(", ")));
@@ -239,14 +307,21 @@ function denial({ path, allowed, denial: found, correction }, several) {
   const label = `${allowed ? "Would be denied" : "Denied"} (${found.code})`;
   return element(
     "div", { className: `notice ${allowed ? "warning" : "denied"}` },
-    paragraph(label, `${where ? `${where}: ` : ""}${found.message}`), ...remedy,
+    paragraph(label, `${where ? `${where}: ` : ""}${found.message}`, line), ...remedy,
   );
 }
 
 function diff({ title, diff: lines }) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
-  const spans = lines.slice(2).map((line) => element("span", { className: kinds[line[0]] ?? "" }, `${line}\n`));
-  return scrolling(`Difference of ${title}`, { className: "diff" }, element("code", {}, ...spans));
+  const shown = lines.slice(2).map((line) => {
+    const className = kinds[line[0]] ?? "";
+    const [, key, status] = line.match(STATUS) ?? [];
+    return key === undefined
+      ? element("div", { className }, line)
+      : element("details", { className }, element("summary", {}, key), status);
+  });
+  const label = `Difference of ${title}`;
+  return element("div", { className: "diff", tabIndex: 0, role: "region", "aria-label": label }, element("div", {}, ...shown));
 }
 
 function explanations(pods) {
@@ -324,7 +399,9 @@ async function start() {
 
 selectTab("manifest");
 for (const tab of TABS) {
-  byId(tab).addEventListener("input", () => { byId("example").value = ""; later(); });
+  byId(tab).addEventListener("input", () => { byId("example").value = ""; paint(); later(); });
+  byId(tab).addEventListener("scroll", paint);
+  new ResizeObserver(paint).observe(byId(tab));
   byId(`tab-${tab}`).addEventListener("click", () => selectTab(tab));
 }
 document.querySelector("[role=tablist]").addEventListener("keydown", moveTab);
