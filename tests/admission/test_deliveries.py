@@ -232,4 +232,5 @@ def test_a_mapping_that_delivers_nothing() -> None:
         context_in(none),
         build_policy([document]),
     )
-    assert [finding.message.rpartition(": ")[2] for finding in decision.notes] == ["the mapping's delivery is none"]
+    told = [finding.message for finding in decision.notes if finding.reason is Reason.LEFT_TO_PLUGIN]
+    assert [message.rpartition(": ")[2] for message in told] == ["the mapping's delivery is none"]

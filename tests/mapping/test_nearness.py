@@ -55,6 +55,12 @@ def test_near_misses_of_built_in_keys(name: str, meant: str | None, sure: bool |
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 
 
+@each_of("name", ["hami.io/no-use-npu-uuid", "hami.io/use-gpu-uuid"])
+def test_a_hint_of_a_pattern_is_no_near_miss(name: str) -> None:
+    """However near it is to another hint."""
+    assert BUILT_IN.near.find_in_metadata(name) is None
+
+
 @each_of(
     "name, meant",
     [

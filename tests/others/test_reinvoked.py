@@ -39,13 +39,15 @@ HIDING = ("void", "none", "")
 """Values of `*_VISIBLE_DEVICES` that show a container none of its devices."""
 PLAIN = {name for name, key in STANDBY.items() if key == "nvidia.com/gpu"}
 """Vendors of the plain device plugin: HAMi's webhook would take their pods for its own."""
-ELSEWHERE = {"nvidia.com/vgpu-core", "nvidia.com/vgpu", "nvidia.com/gpualloc"}
-"""Names that the system whose webhook stands in does not know: those of its first versions, or of another configuration.
+ELSEWHERE = {"nvidia.com/vgpu-core", "nvidia.com/vgpu", "nvidia.com/gpualloc", "enpu"}
+"""Names and modes that the system whose webhook stands in does not know: those of other versions, or of another configuration.
 
 Pods with them are only beside the webhooks of other systems: that of their own would be configured for the name.
 """
+PAIRED = "910C"
+"""The chip that the stand-in for HAMi always pairs; cases without `superPod` say so in the document."""
 MAX_ELSEWHERE = 6
-"""How many pods of a vendor in `tests/keys` have such names, at most: five of nvidia, one of vgpu-manager."""
+"""How many pods of a vendor in `tests/keys` have such names, at most: five of nvidia and ascend, one of vgpu-manager."""
 MIN_ALLOWED = {"mps": 2, "timeslicing": 3}
 """Of a hundred pods, each for each target, so many are allowed alone, at least: the others are denied whatever is beside.
 
@@ -96,7 +98,9 @@ def native_pods(vendor: str) -> Iterator[tuple[Json, Ours, dict[str, StandIn]]]:
     for case in CASES[vendor]:
         changes = json.dumps({"extends": vendor, **case["with"]}) if "with" in case else ""
         ours = Ours(excepting(policy_for(vendor, changes))) if changes else plain
-        yield pod_of(case), ours, ours.webhooks(vendor) if ELSEWHERE.isdisjoint(case.get("limits", {})) else {}
+        said = {*case.get("limits", {}), *case.get("annotations", {}).values()}
+        known = ELSEWHERE.isdisjoint(said) and PAIRED not in changes
+        yield pod_of(case), ours, ours.webhooks(vendor) if known else {}
 
 
 def set_apart(pod: Json) -> Json:

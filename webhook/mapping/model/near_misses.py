@@ -199,7 +199,7 @@ class Nearness:
         prefixes: those of all vendors' resource names.
         resources: the resource names.
         metadata: the labels and annotations.
-        hints: the annotations that only schedulers read.
+        hints: the annotations that only schedulers read, and `hint_patterns`, those that cannot be listed.
         known: resource names of other systems.
         told: labels and annotations of other systems.
         amounts: by vendor.
@@ -210,6 +210,7 @@ class Nearness:
     resources: _Keys
     metadata: _Keys
     hints: _Keys
+    hint_patterns: NameSet
     known: NameSet
     told: NameSet
     amounts: Mapping[str, _Amounts]
@@ -283,6 +284,8 @@ class Nearness:
 
     def _hint(self, domain: str, local: str) -> NearMiss | None:
         """Return the hint that an annotation resembles, or what is called so in another domain; never certain."""
+        if f"{domain}/{local}" in self.hint_patterns:
+            return None
         keys = self.hints.below.get(domain)
         meant = None if not domain or keys is None or local in keys else _nearest(local, _long(keys), keys)
         if meant is not None:
@@ -382,6 +385,7 @@ def nearness(vendors: Sequence[Vendor]) -> Nearness:
     prefixes: set[str] = set()
     known: set[str] = set()
     told: set[str] = set()
+    hints = [re.sub(r"\{[^{}]*\}", "*", hint) for vendor in vendors for hint in vendor.document.all_hints]
     for vendor in vendors:
         known.update(known_resources(vendor.document))
         told.update(entry.name for entry in advised_names(vendor.document) if entry.place != "resource")
@@ -393,6 +397,7 @@ def nearness(vendors: Sequence[Vendor]) -> Nearness:
         _keys(name for vendor in vendors for name in _local_names(vendor, RESOURCE)),
         _keys(name for vendor in vendors for name in _local_names(vendor, METADATA)),
         _keys(name for vendor in vendors for name in _local_hints(vendor)),
+        NameSet.of(hint for hint in hints if "*" in hint),
         NameSet.of(known),
         NameSet.of(told),
         {vendor.name: _amounts(vendor) for vendor in vendors},
