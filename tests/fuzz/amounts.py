@@ -31,7 +31,7 @@ LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
 """The codes by which the webhook says that a request is none."""
 PARTS = frozenset({"mig", "mig-single", "timeslicing", "mps"})
-"""Who counts parts of devices, several of which may lie on one (NVIDIA/k8s-device-plugin ``README.md``)."""
+"""Who counts parts of devices, several of which may lie on one: no count is whole (NVIDIA/k8s-device-plugin ``README.md``)."""
 BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-memory"}
 """Vendors to whom a size of memory makes another request of what stands beside it, with the key of that size."""
 
@@ -311,7 +311,7 @@ def _counts_beside_size(trial: Trial, before: Read) -> list[dict[str, int | Amou
 
 def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
     """What the container may get: each default that holds is filled in or passed over; what is specified stays."""
-    if counts_alone(meaning) and whole_counts(trial):
+    if counts_alone(meaning) and whole_counts(trial) and vendor not in PARTS:
         default = {"memory": ALL} if defaults_of(trial, vendor, "memory") else {}
         return [amounts for filled in (default, {}) if (amounts := meaning.amounts(filled)) is not None]
     choices = [

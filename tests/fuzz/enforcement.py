@@ -235,7 +235,9 @@ def placed(container: Json) -> list[Json]:
 
 
 def _shimmed(container: Json) -> bool:
-    return any(each["name"] == "vgpu-shim" for each in container.get("volumeMounts") or [])
+    """Whether the library is mounted, not only a volume of the user's that is called like it."""
+    mounts = container.get("volumeMounts") or []
+    return any((each["name"], each["mountPath"]) == ("vgpu-shim", FOLDER) for each in mounts)
 
 
 def is_privileged(container: Json) -> bool:
