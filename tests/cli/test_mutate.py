@@ -365,3 +365,13 @@ def test_deployments_of_one_name_are_rolled_out_alike(run: Run) -> None:
         assert first == second
         treated[first] += 1
     assert min(treated.values()) > 0
+
+
+def test_what_is_skipped_is_said(run: Run) -> None:
+    """Why a pod that requests a GPU stays as it is, whatever it requests."""
+    windows = POD.replace("spec:\n", "spec:\n  os: {name: windows}\n")
+    result = run("mutate", "-f", "-", "-o", "patch", stdin=windows)
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert "note: pod/demo: skipped: GPU shares are for Linux: pods of Windows stay as they are\n" in result.stderr
+    disabled = POD.replace("name: demo", "name: demo\n  labels: {vgpu-webhook.io/inject: disabled}")
+    assert "note: pod/demo: skipped: The pod has the label" in run("mutate", "-f", "-", stdin=disabled).stderr

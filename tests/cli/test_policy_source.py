@@ -171,6 +171,12 @@ def test_a_namespace_needs_a_cluster(run: Run) -> None:
         (VALUES + "setings: {}\n", "values.yaml: setings: is no value of the chart (did you mean `settings`?)"),
         ("shim: {mode: plugin}\n", "values.yaml: settings.bareDevices: is not set, and the chart requires it"),
         (VALUES.replace("target:", "traget:"), "values.yaml:1: traget: unknown key 'traget' (did you mean `target`?)"),
+        ("shim: {mode: plugn}\nsettings: {tarqet: a}\n", "values.yaml: shim.mode: is 'plugn' (did you mean `plugin`?)"),
+        ("shim: {mode: plugn}\nsettings: {tarqet: a}\n", "values.yaml:2: tarqet: unknown key 'tarqet'"),
+        (
+            VALUES.replace("nvidia", "hamii"),
+            "values.yaml:1: target: no vendor is called 'hamii' (did you mean `hami`?)",
+        ),
         (f"{VALUES}mappings:\n  nvidia:\n    plaec: {{}}\n", "values.yaml:5: plaec: unknown key 'plaec'"),
         ("a: 1\n---\nb: 2\n", "values.yaml: contains more than one document"),
     ],

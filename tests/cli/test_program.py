@@ -1,14 +1,18 @@
 """The group: lazy commands, versions, exit codes."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.cli.conftest import Run
 from webhook import __version__
-from webhook.cli import COMMANDS
+from webhook.cli import COMMANDS, GROUPS, completing
+from webhook.mapping.document.settings import setting_descriptions
 
 
 @pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=str)
@@ -27,6 +31,43 @@ def test_overview_names_every_command(run: Run, flag: str) -> None:
     for name, summary in COMMANDS.items():
         assert name in result.stdout
         assert summary in result.stdout
+
+
+def test_overview_is_grouped(run: Run) -> None:
+    """What somebody tries first comes first; each command is in one group."""
+    titles = [line.removesuffix(":") for line in run("--help").stdout.splitlines() if re.fullmatch(r"\w+:", line)]
+    assert titles == ["Options", *GROUPS]
+    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
+
+
+def test_the_policy_has_a_page_of_its_own(run: Run) -> None:
+    """Its options are on it, with every setting; the help of a command names them in one line."""
+    for command in ("mutate", "explain", "preview", "playground", "vendors", "test", "check"):
+        overview, page = run(command, "--help").stdout, run(command, "--help-policy").stdout
+        assert "  --settings FILE " not in overview
+        assert "  --settings FILE " in page
+        assert re.search(r"--help-policy .*--values,", overview, re.DOTALL)
+        assert {line.split()[0] for line in page.splitlines() if line.startswith("  ")} >= setting_descriptions().keys()
+        assert max(map(len, page.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "complete, typed, some",
+    [
+        (completing.vendors, "vol", {"volcano"}),
+        (completing.targets, "n", {"nvidia"}),
+        (completing.targets, "neut", set()),
+        (completing.codes, "vgw30", {"VGW303"}),
+        (completing.settings, "bare", {"bareDevices="}),
+    ],
+)
+def test_values_are_completed(complete: Callable[..., list[str]], typed: str, some: set[str]) -> None:
+    """Vendors, those of them that can be written, codes and settings."""
+    command = click.Command("x")
+    found = complete(click.Context(command), click.Argument(["x"]), typed)
+    assert some <= set(found)
+    assert all(each.lower().startswith(typed) for each in found)
+    assert bool(found) is bool(some)
 
 
 def test_summaries_agree_with_the_commands(run: Run) -> None:

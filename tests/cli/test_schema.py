@@ -108,6 +108,7 @@ ASKED = {
         ("vgpu-webhook mu", {"mutate"}),
         ("vgpu-webhook schema s", {"settings"}),
         ("vgpu-webhook check --str", {"--strict"}),
+        ("vgpu-webhook mutate --to volc", {"volcano", "volcano-legacy"}),
     ],
 )
 def test_shells_complete(run: Run, tmp_path: Path, shell: str, line: str, expected: set[str]) -> None:

@@ -173,6 +173,7 @@ HEALTHY = ClusterFacts(
     release="gpu",
     server="v1.36.3",
     outcome=OUTCOME,
+    config_maps=[],
     configurations=[configuration("later"), registered(OUTCOME)],
     validations=[registered(OUTCOME, kind=VALIDATING)],
     backend=None,

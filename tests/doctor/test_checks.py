@@ -47,7 +47,9 @@ from tests.doctor.scene import (
 from webhook import __version__
 from webhook.admission.decision import Namespace
 from webhook.cli.commands.check import as_json, as_text
+from webhook.cluster.client.api import ObjectMetadata
 from webhook.cluster.configuration.compatibility import DocumentCache
+from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
@@ -78,6 +80,21 @@ MISSED = [
     *(owned("c", "StatefulSet", "db"), pod("d", GPU)),
 ]
 DAY = dt.timedelta(days=1)
+
+
+def stored(name: str, key: str, **labels: str) -> StoredConfigMap:
+    """A ConfigMap as the API server sends it."""
+    prefixed = {f"vgpu-webhook.io/{label}": value for label, value in labels.items()}
+    return StoredConfigMap(ObjectMetadata(name, labels=prefixed), {key: ""})
+
+
+OVERLOOKED = [
+    stored("a", "mapping.yaml", mapping="True"),
+    stored("b", "mapping.yaml", mapping="true"),
+    stored("vgpu-webhook-settings", "settings.yaml"),
+    stored("setings", "settings.yaml"),
+    stored("own", "notes.txt"),
+]
 OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
 ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
 SHORT = make_ca("short", NOW - DAY, 20 * DAY)
@@ -258,6 +275,7 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("mappings", WARNING, "could not be read", lambda: but(outcome=REFUSED)),
     ("mappings", WARNING, "1 document without apiVersion", lambda: but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
+    ("mappings", WARNING, "2 ConfigMaps with a document", lambda: but(config_maps=OVERLOOKED)),
     ("mappings", ERROR, "1 document not in force", lambda: but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("events", OK, "nothing within the last hour", HEALTHY),
     ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationFailed", REPORTED),

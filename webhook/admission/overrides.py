@@ -334,7 +334,8 @@ def _annotated(vendor: Vendor, name: str, origin: str, policy: Policy) -> tuple[
     known = [each.name for each in policy.vendors.values() if each.target]
     named = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}"
     if target is None:
-        message = f"{named}, which is not a vendor: {nearest_known(name, known)}"
+        aliases = (each for each, own in policy.names.items() if own in known)
+        message = f"{named}, which is not a vendor: {nearest_known(name, known, aliases)}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
         message = f"{named}, which cannot be a target: write one of {', '.join(sorted(known))}"

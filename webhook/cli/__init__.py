@@ -1,8 +1,7 @@
 """The command line, ``vgpu-webhook``: a group that imports a command only when it is used.
 
-Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate`, `explain` and `preview` add 2, denied, and
-`check` 2, broken,
-and `test` 2, a case that is not as expected.
+Exit codes of every command: 0 done, 1 usage, or input that cannot be read or is invalid, 2 what was asked is answered with no:
+denied, would be denied or change, broken, not as expected.
 """
 
 import difflib
@@ -21,22 +20,30 @@ USAGE: Final = 1
 """Exit code for usage errors; click's own is 2, which here means denied."""
 
 
-COMMANDS: Final[Mapping[str, str]] = {
-    "serve": "Serve admission reviews over TLS.",
-    "mutate": "Print manifests as the cluster would store them.",
-    "explain": "Explain what becomes of manifests, or what a key means.",
-    "test": "Test a policy with manifests and what is expected of them.",
-    "playground": "Show on a page what becomes of what you write.",
-    "schema": "Print the JSON Schema of what people write.",
-    "completion": "Print a script for a shell that completes commands.",
-    "preview": "Show what the next pods of workloads would be.",
-    "vendors": "Show the mappings in force: keys, units, targets.",
-    "check": "Check an installation, or mapping and settings documents.",
-    "registration": "Print the webhook configuration of a policy, for GitOps.",
-    "certs": "Request new certificates.",
-    "codes": "Explain the reason codes (VGW###).",
+GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Try": {
+        "mutate": "Print manifests as the cluster would store them.",
+        "explain": "Explain what becomes of manifests, or what a key means.",
+        "preview": "Show what the next pods of workloads would be.",
+        "playground": "Show on a page what becomes of what you write.",
+    },
+    "Author": {
+        "vendors": "Show the mappings in force: keys, units, targets.",
+        "test": "Test a policy with manifests and what is expected of them.",
+        "schema": "Print the JSON Schema of what people write.",
+        "codes": "Explain the reason codes (VGW###).",
+    },
+    "Operate": {
+        "check": "Check an installation, or mapping and settings documents.",
+        "serve": "Serve admission reviews over TLS.",
+        "certs": "Request new certificates.",
+        "registration": "Print the webhook configuration of a policy, for GitOps.",
+    },
+    "Shell": {"completion": "Print a script for a shell that completes commands."},
 }
 """The commands, each in the module of its name, with their lines in the overview, which must not import them."""
+
+COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
 class Program(click.Group):
@@ -67,8 +74,10 @@ class Program(click.Group):
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items()])
+        longest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(longest), line) for name, line in commands.items()])
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object

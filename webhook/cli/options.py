@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from webhook.cli import completing
 from webhook.cli.terminal import Failure
 from webhook.text import shown
 
@@ -24,21 +25,34 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _Found = TypeVar("_Found")
 
 
-def configured(command: Command) -> Command:
+class PolicyOption(click.Option):
+    """An option of the policy: it stands on the page of ``--help-policy``, and not in the help of each command."""
+
+    def get_help_record(self, ctx: click.Context) -> None:  # noqa: ARG002  (click calls it so)
+        return None
+
+    def explained(self, context: click.Context) -> tuple[str, str]:
+        """Return what the page says of it."""
+        record = super().get_help_record(context)
+        assert record is not None  # noqa: S101  (only hidden options have none)
+        return record
+
+
+def configured(command: Command, kind: type[click.Option] = click.Option) -> Command:
     """Give a command the options ``--mappings`` and ``--settings``."""
     mappings = click.option(
         "--mappings",
+        cls=kind,
         metavar="DIR",
         type=click.Path(path_type=Path),
         help="Mapping documents (*.yaml) beside the built-in ones; a vendor of the same name is replaced.",
     )
     settings = click.option(
         "--settings",
+        cls=kind,
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The settings document: target, owners, largestDevice, largestNode, cards, cardLabels, podSecurityDefault, "
-        "nodeName, resourceClaims, otherDeviceClasses, guardExceptions, hideDevices, neverTouched, optInLabel, validation, "
-        "workloads, timeoutSeconds.",
+        help="The settings document; `vgpu-webhook schema settings` prints its schema.",
     )
     return mappings(settings(command))
 
@@ -114,32 +128,71 @@ def policy_options(command: Command) -> Command:
 
     chart = click.option(
         "--values",
+        cls=PolicyOption,
         metavar="FILE",
         type=click.Path(path_type=Path),
         multiple=True,
         help="Values of the chart, as for helm: the policy that an installation with them has. Repeatable.",
     )
     context = click.option(
-        "--context", metavar="NAME", help="A context of the kubeconfig: the policy in force in that cluster."
+        "--context",
+        cls=PolicyOption,
+        metavar="NAME",
+        help="A context of the kubeconfig: the policy in force in that cluster.",
     )
-    made: Any = chart(configured(context(of_cluster("The policy in force in a cluster: ")(gathered))))
+    page = click.option(
+        "--help-policy",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_policy_page,
+        help=f"Explain the options of the policy: {', '.join(_POLICY)}.",
+    )
+    made: Any = chart(configured(context(of_cluster(kind=PolicyOption)(page(gathered))), PolicyOption))
     return made  # type: ignore[no-any-return]
 
 
-def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
+_POLICY: Final = ("--values", "--mappings", "--settings", "--context", "--kubeconfig", "--release-namespace")
+
+
+def _policy_page(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    """Print the options of the policy, and the settings that its document can have."""
+    if not value:
+        return
+    from webhook.mapping.document.settings import setting_descriptions
+
+    formatter = context.make_formatter()
+    formatter.write_text(
+        "The policy: mappings and settings. Without these options no request is translated, whole devices stay whole, and "
+        "the device plugin mounts its library. Otherwise it is that of an installation with --values, that of --mappings "
+        "and --settings, or that in force in a cluster. The first line of a report says which it is."
+    )
+    with formatter.section("Options"):
+        options = [each for each in context.command.params if isinstance(each, PolicyOption)]
+        formatter.write_dl([each.explained(context) for each in options])
+    with formatter.section("Settings"):
+        formatter.write_dl([*setting_descriptions().items()])
+    click.echo(formatter.getvalue(), nl=False)
+    context.exit()
+
+
+def of_cluster(only_with: str = "", kind: type[click.Option] = click.Option) -> Callable[[Command], Command]:
     """Give a command the options ``--kubeconfig`` and ``--release-namespace``.
 
     Args:
         only_with: the option that they require, as the beginning of their help.
+        kind: the class of these options.
     """
     kubeconfig = click.option(
         "--kubeconfig",
+        cls=kind,
         metavar="FILE",
         type=click.Path(path_type=Path),
         help=f"{only_with}The kubeconfig file. Without it: KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
     release_namespace = click.option(
         "--release-namespace",
+        cls=kind,
         metavar="NS",
         help=f"{only_with}The namespace of the webhook and of its ConfigMaps. Without it: the pod's own, or "
         "vgpu-webhook.",
@@ -232,7 +285,11 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.  [default: default]"
     )
     target = click.option(
-        "--to", "target", metavar="VENDOR", help="Translate every request to this vendor, for instance nvidia."
+        "--to",
+        "target",
+        metavar="VENDOR",
+        shell_complete=completing.targets,
+        help="Translate every request to this vendor, for instance nvidia; `vgpu-webhook vendors` lists them.",
     )
     template_paths = click.option(
         "--template-path",

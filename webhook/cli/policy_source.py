@@ -9,7 +9,7 @@ import functools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -138,7 +138,7 @@ def check_target(target: str | None, policy: Policy) -> None:
         click.BadParameter: it names the vendor that was probably meant.
     """
     if target is not None and policy.vendor_called(target) is None:
-        hint = nearest_known(target, policy.vendors)
+        hint = nearest_known(target, policy.vendors, policy.names)
         raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
 
 
@@ -170,6 +170,8 @@ _LEAST: Final = {"settings": {"bareDevices": "whole"}, "shim": {"mode": "plugin"
 """Values for what the chart requires; its own ones name no target."""
 
 _VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_PARTS: Final = ("settings", "mappings", "shim")
+_MODES: Final = ("plugin", "inject")
 _REQUIRED: Final = "is not set, and the chart requires it"
 _HEADER: Final = ("apiVersion", "kind")
 
@@ -192,11 +194,16 @@ def documents_from(files: Sequence[Path]) -> tuple[list[Document], Document]:
     values = _merged(chart_values(), functools.reduce(_merged, (manifest.data for manifest in read), {}))
     source = ", ".join(map(str, files))
     problems = list(_problems(values, source))
-    if problems:
-        raise Failure(map(str, problems))
     # A line is known only if one file says everything.
     lines = read[0].lines if len(read) == 1 else {}
-    return _documents(values, source, lines)
+    try:
+        if not problems:
+            return _documents(values, source, lines)
+        if not any(problem.message.startswith("must be ") for problem in problems):
+            build_policy(*_documents(values, source, lines))
+    except MappingError as error:
+        problems += error.problems
+    raise Failure(map(str, problems))
 
 
 def _read(path: Path) -> list[Manifest]:
@@ -226,20 +233,22 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
 def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
     """What the chart's schema and templates would reject in the values that matter here."""
     defaults = chart_values()
-    parts = ("settings", "mappings", "shim")
-    misshapen = [part for part in parts if not isinstance(values.get(part), dict)]
+    misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict)]
     yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
     yield from (_unknown((key,), {*defaults, "global"}, source) for key in values if key not in {*defaults, "global"})
     if misshapen:
         return
-    settings, mappings, shim = (values[part] for part in parts)
+    settings, mappings, shim = (values[part] for part in _PARTS)
     yield from (_unknown(("shim", key), defaults["shim"], source) for key in shim if key not in defaults["shim"])
     if not settings.get("bareDevices"):
         hint = "write `whole`, or `share` for the default size of each mapping"
         yield Problem(_REQUIRED, ("settings", "bareDevices"), hint, source)
-    if shim.get("mode") not in {"plugin", "inject"}:
+    mode = shim.get("mode")
+    if not mode:
         hint = "write `plugin` if the device plugin mounts the enforcing library, or else `inject`"
         yield Problem(_REQUIRED, ("shim", "mode"), hint, source)
+    elif mode not in _MODES:
+        yield Problem(f"is {mode!r}", ("shim", "mode"), nearest_known(str(mode), _MODES), source)
     listed = shim.get("vendors") or []
     if not (isinstance(listed, list) and all(isinstance(vendor, str) for vendor in listed)):
         yield Problem("must be a list of vendors", ("shim", "vendors"), source=source)
@@ -268,7 +277,7 @@ def _documents(
     values: Mapping[str, Any], source: str, lines: Mapping[FieldPath, int]
 ) -> tuple[list[Document], Document]:
     settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
-    if shim["mode"] == "inject":
+    if shim.get("mode") == "inject":
         settings.setdefault("podSecurityDefault", "privileged")
     else:
         for vendor in shim.get("vendors") or ():
@@ -283,7 +292,7 @@ def _documents(
         try:
             (parsed,) = parse(text, place)
         except MappingError as error:  # with the lines of a text that nobody sees
-            raise Failure(str(Problem(each.message, each.path, each.hint, place)) for each in error.problems) from error
+            raise MappingError([replace(each, source=place, line=None) for each in error.problems]) from error
         return Document(place, parsed.data, where)
 
     return [

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from webhook.cluster.client.events import COMPONENT, MAX_MESSAGE, shortened
-from webhook.cluster.configuration.config_maps import NO_SETTINGS
+from webhook.cluster.configuration.config_maps import NO_SETTINGS, config_map, overlooked
 from webhook.doctor import certificates, drivers, nodes, pods, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
@@ -51,6 +51,12 @@ def mappings(facts: ClusterFacts) -> Result:
             *(line for verdict in rejected for line in verdict.lines()),
             hint=f"kubectl edit --namespace {facts.release} {rejected[0].name}",
         )
+    every = () if isinstance(facts.config_maps, Missing) else map(config_map, facts.config_maps)
+    unseen = [f"configmap/{each.name}: {why}" for each in every if (why := overlooked(each)) is not None]
+    if unseen:
+        number = counted(len(unseen), "ConfigMap")
+        hint = f"kubectl edit --namespace {facts.release} configmap/NAME"
+        return warning(f"{number} with a document that the webhook does not read", *unseen, hint=hint)
     if not facts.outcome.has_settings:
         return warning(NO_SETTINGS, hint=f"create it in {facts.release}, for instance by helm upgrade")
     unread_vendors = list(unreadable(facts.policy.vendors.values()))

@@ -29,6 +29,7 @@ from webhook.cluster.client.api import (
     read_as,
     read_object,
 )
+from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
 from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
@@ -99,6 +100,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
             return ClusterFacts(now, release, server, reachable=False)
     readings: dict[str, Awaitable[Any]] = {
         "outcome": policy_now(api, release),
+        "config_maps": list_objects(api, f"/api/v1/namespaces/{release}/configmaps", StoredConfigMap),
         "configurations": list_objects(api, COLLECTION, Object),
         "validations": list_objects(api, VALIDATING.collection, Object),
         "stored": _if_present(read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", StoredCertificates)),

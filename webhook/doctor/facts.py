@@ -17,6 +17,7 @@ from cryptography import x509
 from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import ApiError, Object, ObjectMetadata, StatusError
+from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference
 from webhook.doctor.result import NOT_TRIED, Missing, T
@@ -343,6 +344,7 @@ class ClusterFacts:
         release: the webhook's own namespace.
         server: the version of the API server.
         outcome: the policy of the release's ConfigMaps, and the verdicts on them.
+        config_maps: all ConfigMaps of the webhook's namespace.
         configurations: all MutatingWebhookConfigurations, in no order.
         validations: all ValidatingWebhookConfigurations, likewise.
         backend: the endpoints of the webhook configuration's Service; None if it has a URL.
@@ -367,6 +369,7 @@ class ClusterFacts:
     release: str
     server: str | Missing
     outcome: PolicyOutcome | Missing = NOT_TRIED
+    config_maps: Sequence[StoredConfigMap] | Missing = NOT_TRIED
     configurations: Sequence[Object] | Missing = NOT_TRIED
     validations: Sequence[Object] | Missing = NOT_TRIED
     backend: Backend | Missing | None = NOT_TRIED

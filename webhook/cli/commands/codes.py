@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from webhook.cli import completing
 from webhook.cli.terminal import columns, json_text
 from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind
 
@@ -37,7 +38,7 @@ metrics) stands beside the name.
 
 
 @click.command()
-@click.argument("code", metavar="[VGW###]", required=False)
+@click.argument("code", metavar="[VGW###]", required=False, shell_complete=completing.codes)
 @click.option("--markdown", is_flag=True, help="Print docs/codes.md.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def codes(code: str | None, markdown: bool, output: str) -> None:

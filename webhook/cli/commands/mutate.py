@@ -41,9 +41,7 @@ def mutate(
     whatever looks like one in other kinds. Namespace objects in the input configure how their pods are handled and are
     not printed; a namespace without one counts as opted in.
 
-    The policy is that of an installation with --values, that of --mappings and --settings, or that in force in the
-    cluster of --context or --kubeconfig; without any, no target, whole devices stay whole, and the device
-    plugin mounts its library. stderr says which.
+    The first line of stderr says under which policy.
 
     A request for a GPU outside of every pod that was found is a warning, and with --strict an error.
 

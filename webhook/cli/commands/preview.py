@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 import msgspec
 
+from webhook.cli import completing
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
 from webhook.cli.manifests.preview import (
@@ -37,7 +38,14 @@ if TYPE_CHECKING:
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; of files: that of objects without one.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="All namespaces of the cluster.")
 @policy_options
-@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change a setting: bareDevices=whole.")
+@click.option(
+    "--set",
+    "changes",
+    metavar="KEY=VALUE",
+    multiple=True,
+    shell_complete=completing.settings,
+    help="Change a setting: bareDevices=whole; --help-policy lists them.",
+)
 @click.option(
     "--compare",
     "other_values",

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from webhook.admission.overrides import Overrides, target_of
+from webhook.cli import completing
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.matrix import matrix_table, pairs
 from webhook.cli.options import PolicyOptions, policy_options
@@ -26,7 +27,7 @@ from webhook.reasons import Denied
 
 
 @click.command()
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendors)
 @policy_options
 @click.option(
     "--matrix",
@@ -94,7 +95,7 @@ def _called(policy: Policy, name: str) -> Vendor:
     """
     vendor = policy.vendor_called(name)
     if vendor is None:
-        hint = nearest_known(name, policy.vendors)
+        hint = nearest_known(name, policy.vendors, policy.names)
         raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
     return vendor
 

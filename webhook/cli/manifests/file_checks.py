@@ -17,7 +17,14 @@ from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, DocumentKind
+from webhook.cluster.configuration.config_maps import (
+    MAPPING_KEY,
+    SETTINGS_KEY,
+    SETTINGS_NAME,
+    ConfigMap,
+    DocumentKind,
+    overlooked,
+)
 from webhook.cluster.registration.match_conditions import sent_names
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
@@ -76,9 +83,11 @@ def _in_config_map(obj: KubeObject, text: str) -> Iterator[FoundDocument]:
         yield _embedded(obj, text, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
     elif mapping_or_empty(obj.metadata.get("labels")).get(MAPPING) == "true":
         yield _embedded(obj, text, "mapping", MAPPING_KEY, texts.get(MAPPING_KEY))
-    elif MAPPING_KEY in texts:
-        hint = f'add the label `{MAPPING}: "true"`'
-        raise _invalid(obj, ("metadata", "labels"), "without its label the webhook does not read it", hint)
+    else:
+        labels = {key: str(value) for key, value in mapping_or_empty(obj.metadata.get("labels")).items()}
+        why = overlooked(ConfigMap(str(obj.metadata.get("name")), texts, labels))
+        if why is not None:
+            raise _invalid(obj, ("metadata",), why)
 
 
 def _invalid(obj: KubeObject, path: FieldPath, message: str, hint: str | None = None) -> MappingError:

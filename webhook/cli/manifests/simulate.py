@@ -345,6 +345,8 @@ def _messages(
         yield Message(Level.ERROR, text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
         yield Message(Level.OK, missing)
+    elif decision.reason in _SKIPPED:
+        yield Message(Level.OK, f"{_SKIPPED_NOTE}{decision.reason.explanation.meaning.removesuffix('.')}")
 
 
 def _at(obj: KubeObject, path: FieldPath) -> FileLine:
@@ -397,6 +399,10 @@ UNWRITTEN: Final = (
 
 UNPLACED: Final = "left out, because this kind may refuse it: {}; its pods get it when they are created"
 """The note on an object whose API lacks fields that a pod gets."""
+
+_SKIPPED_NOTE: Final = "skipped: "
+_SKIPPED: Final = frozenset({Reason.WINDOWS_POD, Reason.NEVER_TOUCHED, Reason.OPTED_OUT, Reason.NOT_A_POD_CREATION})
+"""Why a pod stays as it is, whatever it requests."""
 
 _EVERYTHING: Final = ("everything",)
 
@@ -579,8 +585,9 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
     known, match = claims_in(outcome.manifests), sent_names(policy)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
+        told = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
         notes = [
-            *each.notes,
+            *told,
             *(text for _, text, _ in each.unjudged),
             *known.notes([part.pod for part in each.pods], policy),
         ]

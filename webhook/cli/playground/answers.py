@@ -128,7 +128,7 @@ def _check_length(state: PageState) -> None:
 
 def _check_target(target: str, policy: Policy) -> None:
     if target and policy.vendor_called(target) is None:
-        hint = nearest_known(target, policy.vendors)
+        hint = nearest_known(target, policy.vendors, policy.names)
         raise MappingError([Problem(f"no vendor is called {target!r}", hint=hint, source="target")])
 
 

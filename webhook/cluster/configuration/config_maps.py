@@ -1,5 +1,6 @@
 """The ConfigMaps that make up a policy, and the verdict on each: for metrics, log lines, Events, the readiness page."""
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,22 @@ class ConfigMap:
     def is_mapping(self) -> bool:
         """Whether its label marks it as a mapping."""
         return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
+
+
+def overlooked(candidate: ConfigMap) -> str | None:
+    """Return what keeps a ConfigMap with a document out of the policy, and what to write; None if nothing does."""
+    if candidate.name in {SETTINGS_NAME, LAST_GOOD_NAME} or candidate.is_mapping:
+        return None
+    (near, *_) = *difflib.get_close_matches(MAPPING, candidate.labels, n=1, cutoff=0.9), None
+    if near is not None:
+        written = f"the label {near}: {candidate.labels[near]!r} is not read"
+    elif MAPPING_KEY in candidate.data:
+        written = f"it has the key {MAPPING_KEY}, but not the label"
+    elif SETTINGS_KEY in candidate.data:
+        return f"it has the key {SETTINGS_KEY}, but another name: settings are in {SETTINGS_NAME}"
+    else:
+        return None
+    return f'{written}: write {MAPPING}: "true"'
 
 
 _VERSION: Final = re.compile(

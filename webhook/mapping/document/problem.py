@@ -49,10 +49,10 @@ def path_text(path: FieldPath) -> str:
     )
 
 
-def nearest_known(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the known one that was probably meant, else all known ones."""
+def nearest_known(name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> str:
+    """Return a hint for an unknown name: the known one, or alias of one, that was probably meant, else all known ones."""
     names = sorted(known)
-    near = difflib.get_close_matches(name[:64], names, n=1)
+    near = difflib.get_close_matches(name[:64], sorted({*names, *aliases}), n=1)
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
 
 

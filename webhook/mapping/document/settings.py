@@ -192,6 +192,12 @@ class Settings(Strict):
     timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
 
 
+def setting_descriptions() -> dict[str, str]:
+    """Return the settings that people choose, as they write them, each with its meaning."""
+    fields = Settings.model_fields.items()
+    return {field.alias or name: field.description for name, field in fields if field.description is not None}
+
+
 _EXTENDS = {
     "type": "string",
     "maxLength": 63,

@@ -5,10 +5,11 @@ Without a report such a name is ignored: the pod stays Pending, or gets a whole 
 Known names of other systems are never misspelled keys, and some have advice for those who write them.
 """
 
+import difflib
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -125,6 +126,17 @@ class NearMiss:
     choices: tuple[str, ...] = ()
     lacks: str = ""
 
+    def beside(self, name: str) -> "NearMiss":
+        """Return it for a name: the likeliest choices come first, and one that differs in signs only is meant."""
+        before, _, rest = self.meant.partition("{")
+        after = rest.partition("}")[2]
+        letters = _letters(name)
+        same = next((each for each in self.choices if _letters(f"{before}{each}{after}") == letters), None)
+        if same is not None:
+            return NearMiss(f"{before}{same}{after}", self.sure)
+        part = name.removeprefix(before).removesuffix(after)
+        return replace(self, choices=tuple(sorted(self.choices, key=lambda each: -_likeness(each, part))))
+
     @property
     def suggestion(self) -> str:
         """The end of a message about the name."""
@@ -228,10 +240,10 @@ class Nearness:
             return None
         for pattern, added in self.possible if name.startswith(self.prefixes) else ():
             if pattern.matches(name):
-                return added
+                return added.beside(name)
         found = self._resembled(name)
         if found is not None and found.choices:
-            return found
+            return found.beside(name)
         for vendor in beside:
             amounts = self.amounts.get(vendor)
             if amounts is None or (found is not None and found.meant in amounts.names):
@@ -334,6 +346,15 @@ class Nearness:
                         () if template is None else meant.choices,
                     )
         return None
+
+
+def _letters(name: str) -> str:
+    """A name without what is easily left out: upper case, and signs between letters and digits."""
+    return re.sub(r"[^a-z0-9/]", "", name.lower())
+
+
+def _likeness(choice: str, part: str) -> float:
+    return difflib.SequenceMatcher(None, choice, part[: len(choice) + MAX_LONGER], autojunk=False).ratio()
 
 
 def _devices() -> Mapping[str, Sequence[str]]:

@@ -276,8 +276,10 @@ def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names])
                 yield Problem(message, ("place", member, key), "leave it out", vendor.source)
 
 
-def _unknown(name: str, path: FieldPath, source: str, known: Iterable[str], kind: str = "vendor") -> Problem:
-    return Problem(f"no {kind} is called {name!r}", path, nearest_known(name, known), source)
+def _unknown(
+    name: str, path: FieldPath, source: str, known: Iterable[str], *, kind: str = "vendor", aliases: Iterable[str] = ()
+) -> Problem:
+    return Problem(f"no {kind} is called {name!r}", path, nearest_known(name, known, aliases), source)
 
 
 def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
@@ -289,27 +291,28 @@ def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
         if vendor.document.translate_to is not None and vendor.document.translate_to not in vendors:
             yield _unknown(vendor.document.translate_to, ("translateTo",), vendor.source, vendors)
         if partitions is not None and partitions not in claiming:
-            yield _unknown(partitions, ("claim", "partitions"), vendor.source, claiming, "vendor with claims")
+            yield _unknown(partitions, ("claim", "partitions"), vendor.source, claiming, kind="vendor with claims")
         if vendor.document.copies is not None and vendor.document.copies not in others:
-            yield _unknown(vendor.document.copies, ("copies",), vendor.source, others, "other vendor")
+            yield _unknown(vendor.document.copies, ("copies",), vendor.source, others, kind="other vendor")
         for name in vendor.document.allowed_with:
             if name not in others:
-                yield _unknown(name, ("allowedWith", name), vendor.source, others, "other vendor")
+                yield _unknown(name, ("allowedWith", name), vendor.source, others, kind="other vendor")
 
 
 def _settings_problems(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
     """Report the same of the settings, and vendors that cannot have the part that these give them."""
+    names = _names(vendors)
     if settings.target is not None and settings.target not in vendors:
-        yield _unknown(settings.target, ("target",), SETTINGS, vendors)
+        yield _unknown(settings.target, ("target",), SETTINGS, vendors, aliases=names)
     for position, name in enumerate(settings.served):
         path = ("served", position)
         if name not in vendors:
-            yield _unknown(name, path, SETTINGS, vendors)
+            yield _unknown(name, path, SETTINGS, vendors, aliases=names)
         elif not vendors[name].target:
             yield Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS)
     for name, owner in settings.owners.items():
         if owner not in vendors:
-            yield _unknown(owner, ("owners", name), SETTINGS, vendors)
+            yield _unknown(owner, ("owners", name), SETTINGS, vendors, aliases=names)
         elif owner not in {user.vendor for user in index(vendors.values(), "resource").owners(name)}:
             yield Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS)
 

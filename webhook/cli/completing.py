@@ -1,0 +1,37 @@
+"""What a shell completes as the value of an argument or option: names that the program knows."""
+
+from collections.abc import Iterable
+
+import click
+
+
+def vendors(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  (click calls it so)
+    """Complete a built-in vendor."""
+    from webhook.mapping.load import builtin
+
+    return _beginning(builtin(), incomplete)
+
+
+def targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete a built-in vendor that requests can be written for."""
+    from webhook.mapping.load import builtin
+
+    return _beginning((name for name, document in builtin().items() if document.data.get("target", True)), incomplete)
+
+
+def codes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete a reason code."""
+    from webhook.reasons import BY_CODE
+
+    return _beginning(BY_CODE, incomplete.upper())
+
+
+def settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete ``KEY=`` of a setting."""
+    from webhook.mapping.document.settings import setting_descriptions
+
+    return _beginning((f"{key}=" for key in setting_descriptions()), incomplete)
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))
