@@ -54,11 +54,11 @@ def test_the_policy_has_a_page_of_its_own(run: Run) -> None:
 @pytest.mark.parametrize(
     "complete, typed, some",
     [
-        (completing.vendors, "vol", {"volcano"}),
-        (completing.targets, "n", {"nvidia"}),
-        (completing.targets, "neut", set()),
-        (completing.codes, "vgw30", {"VGW303"}),
-        (completing.settings, "bare", {"bareDevices="}),
+        (completing.vendor_names, "vol", {"volcano"}),
+        (completing.target_names, "n", {"nvidia"}),
+        (completing.target_names, "neut", set()),
+        (completing.code_names, "vgw30", {"VGW303"}),
+        (completing.setting_names, "bare", {"bareDevices="}),
     ],
 )
 def test_values_are_completed(complete: Callable[..., list[str]], typed: str, some: set[str]) -> None:

@@ -5,28 +5,28 @@ from collections.abc import Iterable
 import click
 
 
-def vendors(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  (click calls it so)
+def vendor_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  (click calls it so)
     """Complete a built-in vendor."""
     from webhook.mapping.load import builtin
 
     return _beginning(builtin(), incomplete)
 
 
-def targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def target_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete a built-in vendor that requests can be written for."""
     from webhook.mapping.load import builtin
 
     return _beginning((name for name, document in builtin().items() if document.data.get("target", True)), incomplete)
 
 
-def codes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def code_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete a reason code."""
     from webhook.reasons import BY_CODE
 
     return _beginning(BY_CODE, incomplete.upper())
 
 
-def settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete ``KEY=`` of a setting."""
     from webhook.mapping.document.settings import setting_descriptions
 

@@ -38,7 +38,7 @@ metrics) stands beside the name.
 
 
 @click.command()
-@click.argument("code", metavar="[VGW###]", required=False, shell_complete=completing.codes)
+@click.argument("code", metavar="[VGW###]", required=False, shell_complete=completing.code_names)
 @click.option("--markdown", is_flag=True, help="Print docs/codes.md.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def codes(code: str | None, markdown: bool, output: str) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "changes",
     metavar="KEY=VALUE",
     multiple=True,
-    shell_complete=completing.settings,
+    shell_complete=completing.setting_names,
     help="Change a setting: bareDevices=whole; --help-policy lists them.",
 )
 @click.option(

@@ -27,7 +27,7 @@ from webhook.reasons import Denied
 
 
 @click.command()
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendors)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendor_names)
 @policy_options
 @click.option(
     "--matrix",
