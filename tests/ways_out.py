@@ -71,61 +71,68 @@ def _adding(capability: str) -> WayOut:
 _DISABLED: Final = _env("CUDA_DISABLE_CONTROL", "true")
 _REFERENCE: Final = {"configMapKeyRef": {"name": CONFIG_MAP, "key": "value"}}
 
-WAYS_OUT: Final = {
-    "`CUDA_DISABLE_CONTROL: true`, and other variables of the library": WayOut(_DISABLED),
-    "the same in another container, which HAMi's and Volcano's plugins can read": WayOut(beside=_DISABLED),
-    "the same by `valueFrom`": WayOut({"env": [{"name": "CUDA_DISABLE_CONTROL", "valueFrom": _REFERENCE}]}),
-    "the same, and the loader's variables, by `envFrom`": WayOut({"envFrom": [{"configMapRef": {"name": CONFIG_MAP}}]}),
-    "`NVIDIA_VISIBLE_DEVICES: all`": WayOut(_env("NVIDIA_VISIBLE_DEVICES", "all")),
-    "libraries in `LD_PRELOAD`": WayOut(_env("LD_PRELOAD", "/opt/own/libown.so")),
-    "`LD_PRELOAD` by `valueFrom`": WayOut({"env": [{"name": "LD_PRELOAD", "valueFrom": _REFERENCE}]}),
-    "folders in `LD_LIBRARY_PATH`": WayOut(_env("LD_LIBRARY_PATH", "/opt/own")),
-    "`LD_AUDIT`": WayOut(_env("LD_AUDIT", "/opt/own/libown.so")),
-    "`GLIBC_TUNABLES` with which the loader ignores its variables": WayOut(
-        _env("GLIBC_TUNABLES", "glibc.rtld.enable_secure=1")
+_LOADER = "`LD_PRELOAD` by `valueFrom`, `LD_AUDIT`, `GLIBC_TUNABLES` with which the loader ignores its variables"
+_OVER = "a mount, a file of the termination message or a block device over the shim or these, also through `..`"
+_KERNEL = (
+    "`privileged`, `hostPID`, `procMount: Unmasked`, "
+    "capabilities with which a container reaches the kernel (`SYS_MODULE` …)"
+)
+_HONEST = "`SYS_ADMIN`, `SYS_PTRACE`; `hostIPC`, `shareProcessNamespace`"
+_NODE = "hostPath: `/`, `/proc`, `/dev/nvidia*`, of the kubelet, sockets of the container runtime"
+WAYS_OUT: Final = [
+    ("`CUDA_DISABLE_CONTROL: true`, and other variables of the library", WayOut(_DISABLED)),
+    ("the same in another container, which HAMi's and Volcano's plugins can read", WayOut(beside=_DISABLED)),
+    ("the same by `valueFrom`", WayOut({"env": [{"name": "CUDA_DISABLE_CONTROL", "valueFrom": _REFERENCE}]})),
+    (
+        "the same, and the loader's variables, by `envFrom`",
+        WayOut({"envFrom": [{"configMapRef": {"name": CONFIG_MAP}}]}),
     ),
-    "a mount over `/etc/ld.so.preload`": _mount("/etc/ld.so.preload"),
-    "a mount over `/overrideEnv`, whose variables HAMi-core takes": _mount("/overrideEnv"),
-    "a mount over the shim": _mount("/usr/local/vgpu-shim"),
-    "a file of the termination message, or a block device, over either": WayOut(
-        {"terminationMessagePath": "/usr/local/vgpu-shim/libvgpu.so"}
+    ("`NVIDIA_VISIBLE_DEVICES: all`", WayOut(_env("NVIDIA_VISIBLE_DEVICES", "all"))),
+    ("libraries in `LD_PRELOAD`", WayOut(_env("LD_PRELOAD", "/opt/own/libown.so"))),
+    (_LOADER, WayOut({"env": [{"name": "LD_PRELOAD", "valueFrom": _REFERENCE}]})),
+    ("folders in `LD_LIBRARY_PATH`", WayOut(_env("LD_LIBRARY_PATH", "/opt/own"))),
+    (_LOADER, WayOut(_env("LD_AUDIT", "/opt/own/libown.so"))),
+    (_LOADER, WayOut(_env("GLIBC_TUNABLES", "glibc.rtld.enable_secure=1"))),
+    ("a mount over `/etc/ld.so.preload`", _mount("/etc/ld.so.preload")),
+    ("a mount over `/overrideEnv`, whose variables HAMi-core takes", _mount("/overrideEnv")),
+    (_OVER, _mount("/usr/local/vgpu-shim")),
+    (_OVER, WayOut({"terminationMessagePath": "/usr/local/vgpu-shim/libvgpu.so"})),
+    (_OVER, _mount("/proc/self/root/usr/local/vgpu-shim")),
+    (_KERNEL, WayOut({"securityContext": {"privileged": True}})),
+    (_KERNEL, _adding("SYS_MODULE")),
+    (_HONEST, _adding("SYS_ADMIN")),
+    (_KERNEL, WayOut({"securityContext": {"procMount": "Unmasked"}})),
+    (_KERNEL, WayOut(spec={"hostPID": True})),
+    (_HONEST, WayOut(spec={"shareProcessNamespace": True})),
+    (_NODE, _of_node("/run/containerd")),
+    (_NODE, _of_node("/dev/nvidia0")),
+    ("hostPath: `/dev`", _of_node("/dev")),
+    ("hostPath: the shim's folder or one above it, writable", _of_node("/usr/local")),
+    ("annotations of the Container Device Interface", WayOut(annotations={"cdi.k8s.io/all": "nvidia.com/gpu=all"})),
+    ("runtime classes of gVisor and Kata Containers", WayOut(spec={"runtimeClassName": "gvisor"})),
+    ("`nodeName`, which bypasses the scheduler", WayOut(spec={"nodeName": "node-1"})),
+    (
+        "`deviceclass.resource.kubernetes.io/share.gpu.nvidia.com`",
+        WayOut({"resources": {"limits": {"deviceclass.resource.kubernetes.io/share.gpu.nvidia.com": "1"}}}),
     ),
-    "a path to them through `..` or a folder of processes": _mount("/proc/self/root/usr/local/vgpu-shim"),
-    "`privileged`": WayOut({"securityContext": {"privileged": True}}),
-    "capabilities with which a container reaches the kernel (`SYS_MODULE` …)": _adding("SYS_MODULE"),
-    "`SYS_ADMIN`, `SYS_PTRACE`, which profilers need": _adding("SYS_ADMIN"),
-    "`procMount: Unmasked`": WayOut({"securityContext": {"procMount": "Unmasked"}}),
-    "`hostPID`": WayOut(spec={"hostPID": True}),
-    "`hostIPC`, `shareProcessNamespace`": WayOut(spec={"shareProcessNamespace": True}),
-    "hostPath: `/`, `/proc`, of the kubelet, sockets of the container runtime": _of_node("/run/containerd"),
-    "hostPath: `/dev/nvidia*`": _of_node("/dev/nvidia0"),
-    "hostPath: `/dev`": _of_node("/dev"),
-    "hostPath: the shim's folder or one above it, writable": _of_node("/usr/local"),
-    "annotations of the Container Device Interface": WayOut(annotations={"cdi.k8s.io/all": "nvidia.com/gpu=all"}),
-    "runtime classes of gVisor and Kata Containers": WayOut(spec={"runtimeClassName": "gvisor"}),
-    "`nodeName`, which bypasses the scheduler": WayOut(spec={"nodeName": "node-1"}),
-    "`deviceclass.resource.kubernetes.io/share.gpu.nvidia.com`": WayOut(
-        {"resources": {"limits": {"deviceclass.resource.kubernetes.io/share.gpu.nvidia.com": "1"}}}
+    (
+        "allocation marks of a scheduler",
+        WayOut(annotations={"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,81920,100:;"}),
     ),
-    "allocation marks of a scheduler": WayOut(
-        annotations={"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,81920,100:;"}
-    ),
-}
-"""By the text of the table."""
+]
+"""Each with the text of its row in the table."""
 
 _SHELL: Final = {"name": "debug", "image": "app"}
-ADDED_LATER: Final = {
-    "an ephemeral (debugging) container with any of these": [
-        {**_SHELL, **_DISABLED},
-        {**_SHELL, **_env("NVIDIA_VISIBLE_DEVICES", "all")},
-        {**_SHELL, "securityContext": {"privileged": True}},
-    ],
-    "an ephemeral container that mounts the shim's volume writable": [
-        {**_SHELL, "volumeMounts": [{"name": "vgpu-shim", "mountPath": "/shim"}]}
-    ],
-    "an ephemeral container without `NVIDIA_VISIBLE_DEVICES: void`, where devices are hidden": [_SHELL],
-}
-"""Ephemeral containers of a pod with a share, by the text of the table."""
+ADDED_LATER: Final = "an ephemeral (debugging) container with any of these"
+LATER: Final = [
+    {**_SHELL, **_DISABLED},
+    {**_SHELL, **_env("NVIDIA_VISIBLE_DEVICES", "all")},
+    {**_SHELL, "securityContext": {"privileged": True}},
+    {**_SHELL, "volumeMounts": [{"name": "vgpu-shim", "mountPath": "/shim"}]},
+]
+"""Ephemeral containers of a pod with a share."""
+LATER_HIDDEN: Final = [_SHELL]
+"""Where devices are hidden, also one that leaves open which it sees: its image may ask for all."""
 
 _PAGE: Final = (Path(__file__).parents[1] / "docs/threats.md").read_text()
 _TABLE: Final = _PAGE.partition("## Ways out of a share")[2]
