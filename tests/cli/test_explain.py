@@ -14,6 +14,7 @@ from tests.explanation.test_pods import FOLDERS, explained_case
 from tests.naming import each_of
 from webhook.cli.commands.explain import object_text
 from webhook.cli.terminal import WIDTH
+from webhook.labels import KEYS
 
 ROOT = Path(__file__).parents[2]
 EXPLAINED = Path(__file__).parent / "golden" / "explained"
@@ -147,6 +148,16 @@ def test_keys(run: Run, golden: Callable[[str, str], None], name: str) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert all(len(line) <= WIDTH for line in result.stdout.splitlines())
     golden(f"explain/name-{name.replace('/', '-')}.txt", result.stdout)
+
+
+def test_our_own_labels_and_annotations(run: Run) -> None:
+    """On what they stand, what may be written and what it does; misspelled ones are recognized."""
+    for key in KEYS:
+        printed = run("explain", "--name", key.name).stdout
+        assert all(part in " ".join(printed.split()) for part in (f"{key.place} of a {key.kind}", key.purpose))
+        (use, *_) = json.loads(run("explain", "--name", key.name, "-o", "json").stdout)["own"]
+        assert use["place"] in {"label", "annotation"}
+    assert f"did you mean {KEYS[0].name}?" in run("explain", "--name", f"{KEYS[0].name}s").stderr
 
 
 def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:

@@ -125,11 +125,23 @@ def _correction_lines(manifest: Mapping[str, Any], remove: Sequence[str]) -> Ite
 
 
 def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:
-    from webhook.explanation.names import look_up, similar_names
+    from difflib import get_close_matches
 
+    from webhook.explanation.names import look_up, similar_names
+    from webhook.labels import KEYS
+
+    own = [key for key in KEYS if key.name == name]
+    if own and output == "text":
+        rows = ([f"{key.place} of a {key.kind}, {' or '.join(key.values)}: {key.purpose}"] for key in own)
+        _print(heading(name) + "".join(part for row in rows for part in labelled("here", row)), sourced)
+        return
+    if own:
+        uses = [{"place": key.place, "kind": key.kind, "values": key.values, "purpose": key.purpose} for key in own]
+        _print_json({"name": name, "own": uses}, sourced)
+        return
     found = look_up(sourced.policy, name)
     if found is None:
-        meant = similar_names(sourced.policy, name)
+        meant = similar_names(sourced.policy, name) or get_close_matches(name, [key.name for key in KEYS], n=1)
         near = f"; did you mean {' or '.join(meant)}?" if meant else "; `vgpu-webhook vendors` lists the keys"
         raise Failure([shown(f"{name} is not a key of any vendor{near}")])
     if output == "text":
