@@ -202,7 +202,7 @@ def test_argo_patches_are_judged(run: Run, kind: str) -> None:
             "mutate", "-f", "-", *SHARES, stdin=in_kind(kind, workflow({"container": main, **template}, **spec)[0])
         )
         assert denied.exit_code == 2
-        assert "VGW303: container main: nvidia.com/gpumem: 16Gi is 16384 TiB per device" in denied.stderr
+        assert "VGW303: container main: nvidia.com/gpumem counts MiB: write 16384 for 16 GiB" in denied.stderr
         assert "not judged" not in denied.stderr
     # The template's own comes last.
     both = workflow({"container": main, "podSpecPatch": PATCH % 3000}, podSpecPatch=PATCH % "16Gi")[0]
