@@ -341,7 +341,7 @@ def _init(trial: Trial, denial: Denial) -> bool:
 def _disagree(trial: Trial, denial: Denial) -> bool:
     """Several containers, and a key of the pod for all of them; or one of them stays where another leaves."""
     reads = _requesting(trial)
-    return len(reads) > 1 and (bool(_targets(trial) & FOR_THE_POD) or any(read.left for read in reads))
+    return len(reads) > 1 and (bool(_targets(trial) & FOR_THE_POD) or any(read.left or read.unsure for read in reads))
 
 
 def _other_scheduler(trial: Trial, denial: Denial) -> bool:

@@ -133,12 +133,12 @@ def _sides_agree(container: Json, written: Json) -> Iterator[Finding]:
         try:
             if name in limits and name in requests and quantity(limits[name]) == quantity(requests[name]):
                 continue
+            if name not in limits and quantity(requests[name]) == 0:
+                continue
         except UnreadableError:
             pass
         # Beside a limit of the user's the API server writes the missing request itself.
         if name in limits and name not in requests and name not in written:
-            continue
-        if name not in limits and str(requests[name]) == "0":
             continue
         yield Finding("4 limits and requests agree", f"{name}: {limits.get(name)} and {requests.get(name)}")
 

@@ -385,6 +385,7 @@ def _borrow(containers: ContainerRequests, position: int, keys: ContainerKeys, v
         return
     container.beside = {}
     own = ContainerRequest(position, keys, vendor, findings=container.findings, beside=others)
+    own.promoted = [entry.key for each, entry in numbered if entry.key in each.promoted]
     containers[position] = own
     for each, entry in numbered:
         del each.key_values[entry.key_name]

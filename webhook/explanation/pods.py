@@ -403,7 +403,8 @@ def _written(settled: Settled) -> Iterator[ExplainedRow]:
     names = index([vendor], "resource")
     for name, number in settled.resources.items():
         if number is not None:
-            key = form.keys[names.owners(name)[0].key_name]
+            borrowed = vendor.borrowed.get(name)
+            key = form.keys[names.owners(name)[0].key_name if borrowed is None else borrowed.name]
             meaning = worth(vendor, key, number)
             yield f"{name}: {exact_text(number)}", f"{meaning}; {_why(settled, name, key)}"
     for entry in settled.claim.values() if settled.translated else ():

@@ -45,6 +45,8 @@ def gpushare(keys: Keys) -> Meaning | None:
 def vcuda(keys: Keys) -> Meaning:
     """Tencent gpu-manager ``README.md`` and ``pkg/services/allocator``: units of 256 MiB; k·100 cores are k whole devices."""
     cores, units = keys.of("vcuda-core"), keys.of("vcuda-memory")
+    if not keys.annotations.get("tencent.com/vcuda-core-limit", "100").isdecimal():
+        raise Unsure("no number of cores that may be borrowed")
     if cores is not None and cores >= 100:
         return Meaning("vcuda", count(share(cores, 100)), ALL, ALL)
     memory = None if units is None else size(units, 256 * MIB)

@@ -209,7 +209,7 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
             reads.append(_beside(container, beside, vendors, its))
             continue
         if len(vendors_of) > 1 and both != COPIES:
-            reads.append(Read(name, position is None, vendors_of[0], refused="two vendors", used=used))
+            reads.append(_of_two(name, vendors_of, used, init=position is None))
             continue
         selector = spec.get("nodeSelector") or {}
         keys = Keys(name, position, len(regular), labels, annotations, cluster, selector, requesters[both[0]])
@@ -218,6 +218,13 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         if both[0] == "koordinator":
             summed.append((len(reads) - 1, keys))
     return alone(checked_sums(reads, summed), "mthreads")
+
+
+def _of_two(name: str, vendors: list[str], used: tuple[str, ...], *, init: bool) -> Read:
+    """A request in two systems' keys is none, but TensorFusion can count by another's name (``tf_parser.go``)."""
+    if set(vendors) == {"nvidia", "tensor-fusion"} and used == ("nvidia.com/gpu",):
+        return Read(name, init, "tensor-fusion", unsure="a count for TensorFusion, if its webhook takes the pod")
+    return Read(name, init, vendors[0], refused="two vendors", used=used)
 
 
 def _beside(container: Json, pair: tuple[str, str], vendors: dict[str, list[str]], keys: Keys) -> Read:
