@@ -22,7 +22,7 @@ metadata: {name: train}
 spec:
   template:
     spec:
-      containers: [{name: main, image: app, resources: {limits: {nvidia.com/gpu: 1}}}]
+      containers: [{name: main, image: app, resources: {limits: {nvidia.com/gpumem: 3000}}}]
 """
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.depth import few_or_all
 from tests.fuzz.draw import Draw
 from tests.fuzz.generate import case_of
+from tests.fuzz.policies import SETUPS
 from tests.fuzz.remembered import sibling_findings
 from tests.fuzz.siblings import FIELDS, has, sibling_of
 from tests.fuzz.trial import Trial
@@ -22,14 +23,12 @@ ENOUGH = 4
 """Pairs that are decided differently, after which a field is done in the ordinary run."""
 OF_INSTALLER = {f"spec.containers.{name}" for name in ("image", "command", "args", "restartPolicy")}
 """What matters of the init container that brings the shim, which a pod has once it is stored by one of `SETUPS`."""
+_PLACED = ("spec.tolerations", "spec.nodeSelector", "spec.affinity", "spec.runtimeClassName", "context.user")
+_NUMBERS = {setup.name: number for number, setup in enumerate(SETUPS)}
 SETUPS_OF = {
-    **dict.fromkeys(OF_INSTALLER, 22),
-    "spec.tolerations": 16,
-    "spec.nodeSelector": 16,
-    "spec.affinity": 16,
-    "context.user": 16,
-    "spec.runtimeClassName": 16,
-    "context.image_volumes": 21,
+    **dict.fromkeys(OF_INSTALLER, _NUMBERS["a shim that an init container copies, target nvidia"]),
+    **dict.fromkeys(_PLACED, _NUMBERS["target nvidia, everything placed, a scheduler's marks its own"]),
+    "context.image_volumes": _NUMBERS["a shim that an image brings, target nvidia"],
 }
 """Where a field matters by what is configured; elsewhere a mapping without it is as good."""
 BEFORE = {
