@@ -249,7 +249,7 @@ def stays_plain(trial: Trial, read: Read) -> bool:
     if target == vendor:
         noted = named or f"{PREFIX}target" in trial.case.annotations
         return whole_counts(trial) and not noted and vendor not in {setup.target, *setup.served, *setup.translate}
-    if read.meaning is not None and whole_counts(trial) and counts_alone(read.meaning) and _kept_elsewhere(trial, read):
+    if read.meaning is not None and whole_counts(trial) and counts_alone(read.meaning) and kept_elsewhere(trial, read):
         return not named and (vendor in NVIDIA) == (target in NVIDIA)
     if named or read.meaning is None or target not in EXPRESSES or (vendor in NVIDIA) != (target in NVIDIA):
         return False
@@ -263,7 +263,7 @@ def stays_plain(trial: Trial, read: Read) -> bool:
     )
 
 
-def _kept_elsewhere(trial: Trial, read: Read) -> bool:
+def kept_elsewhere(trial: Trial, read: Read) -> bool:
     """Whether the pod keeps a scheduler of its own, and its container is said to stay for that."""
     told = any(each.reason.code == "VGW501" and each.container == read.name for each in trial.decision.warnings)
     return told and trial.case.pod["spec"].get("schedulerName") not in {None, "", "default-scheduler"}

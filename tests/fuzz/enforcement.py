@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tests.fuzz.amounts import LIBRARY, NVIDIA, target_of
+from tests.fuzz.amounts import LIBRARY, NVIDIA, kept_elsewhere, target_of
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
@@ -123,7 +123,8 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             yield from _lifted(after, values, read.vendor or "", got, limits_of(trial.setup, got))
             yield from _from_elsewhere(after, read.vendor or "")
             yield from _out_of_isolation(trial.stored["spec"], after, read.vendor or "", whole=got.whole)
-            if not stays(trial, was) and not was.left and target_of(trial, was.vendor or "") == read.vendor:
+            at_home = stays(trial, was) or was.left or (got.whole and kept_elsewhere(trial, was))
+            if not at_home and target_of(trial, was.vendor or "") == read.vendor:
                 yield from _beside_devices(trial, after, read.vendor, whole=got.whole)
             yield from _covered(trial, after, read.vendor or "", whole=got.whole)
             if not got.whole:

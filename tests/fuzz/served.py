@@ -77,7 +77,7 @@ def stays_unserved(trial: Trial, read: Read) -> bool:
     """Whether such a request may be a plain device plugin's: whole devices by a count alone, to which nothing is added."""
     vendor, meaning = read.vendor or "", read.meaning
     if read.left:
-        return vendor != "mig"  # a slice of unknown size is a share all the same
+        return vendor not in {"mig", "koordinator"}  # a slice of unknown size, a part of an MLU are shares all the same
     if meaning is None:
         return False
     if not whole_counts(trial) and trial.setup.defaults.get(vendor, {}).keys() & meaning.unset:
