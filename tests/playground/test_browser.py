@@ -91,7 +91,7 @@ def violations(page: Page) -> list[str]:
 def test_typing(page: Page) -> None:
     """A result is shown and announced while one types: changed, then denied with what to write, then changed."""
     status, manifest = page.get_by_role("status").first, text_of(page, "Manifest")
-    expect(status).to_have_text("pod/default-memory: changed, 1 warning")
+    expect(status).to_have_text("pod/vcuda-to-nvidia: changed, 1 warning")
     manifest.fill(POD.format(key="nvidia.com/gpumem", number=3000))
     expect(status).to_contain_text("pod/typed: changed")
     expect(page.locator(".diff .added").filter(has_text="schedulerName: hami-scheduler")).to_be_visible()
@@ -130,10 +130,11 @@ def test_namespace_target_and_settings(page: Page) -> None:
     page.get_by_label("Translate to").select_option("nvidia")
     expect(page.locator(".diff")).to_contain_text("nvidia.com/gpu: '1'")
     manifest.fill(POD.format(key="nvidia.com/gpu", number=1))
-    expect(page.locator(".diff")).to_contain_text("nvidia.com/gpumem: '5000'")
+    page.get_by_label("Translate to").select_option("")
+    expect(page.get_by_role("status").first).to_contain_text("pod/typed: unchanged")
     page.get_by_role("tab", name="Settings").click()
-    text_of(page, "Settings").fill("bareDevices: whole")
-    expect(page.locator("#result")).not_to_contain_text("nvidia.com/gpumem: '5000'")
+    text_of(page, "Settings").fill("bareDevices: share")
+    expect(page.locator(".diff")).to_contain_text("nvidia.com/gpumem: '5000'")
     page.get_by_role("tab", name="Namespace").click()
     text_of(page, "Namespace").fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n")
     expect(page.get_by_role("status").first).to_contain_text("pod/typed: unchanged")
@@ -224,7 +225,7 @@ def test_findings_are_at_their_lines(page: Page) -> None:
     expect(row(page, 109)).to_have_class("error")
     expect(row(page, 109)).to_be_in_viewport()
     assert (row(page, 109).get_attribute("data-finding") or "").startswith("VGW313: nvidia.com/gpumemory is not")
-    text_of(page, "Manifest").fill(POD.format(key="nvidia.com/gpu", number=1))
+    text_of(page, "Manifest").fill(POD.format(key="nvidia.com/gpumem", number=3000))
     expect(page.locator(".editor .error")).to_have_count(0)
     expect(page.locator("#panel-manifest .warning")).to_have_count(1)
     page.get_by_role("tab", name="Settings").click()
@@ -276,7 +277,7 @@ def test_a_link_carries_the_state(page: Page, browser: Browser, url: str) -> Non
     page.get_by_label("Translate to").select_option("iluvatar")
     page.get_by_role("tab", name="Settings").click()
     before = page.locator("#policy").text_content() or ""
-    text_of(page, "Settings").fill("bareDevices: whole # größer ☃")
+    text_of(page, "Settings").fill("bareDevices: share # größer ☃")
     expect(page.locator("#policy")).not_to_have_text(before)  # else the answer replaces what is announced next
     button = page.get_by_role("button", name="Copy link")
     expect(button).to_have_accessible_description("opens only on your machine")

@@ -392,7 +392,7 @@ async function start() {
     element("dt", {}, name), element("dd", {}, `${place}: ${purpose}; ${values.join(", ")}`),
   ]));
   if (!(await restore())) {
-    byId("example").value = "0";
+    byId("example").value = examples.findIndex(({ name }) => name.includes("vcuda-to-nvidia"));
     takeExample();
   }
 }
