@@ -15,7 +15,9 @@ from .product import Product, registered, serving
 def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The real server in a process of its own, with the namespaces and mappings of the examples."""
     folder = tmp_path_factory.mktemp("webhook")
-    with serving(folder, ["--mappings", examples.MAPPINGS, "--namespaces", examples.NAMESPACES]) as product:
+    with serving(
+        folder, ["--mappings", examples.MAPPINGS, "--settings", examples.SETTINGS, "--namespaces", examples.NAMESPACES]
+    ) as product:
         yield product
 
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples"
 NAMESPACES = FOLDER / "namespaces.yaml"
 MAPPINGS = FOLDER / "mappings"
+SETTINGS = FOLDER / "settings.yaml"
 USUAL_NAMESPACE = "shares"
 
 

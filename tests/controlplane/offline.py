@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from click.testing import CliRunner
 
 from .client import Object
-from .examples import MAPPINGS, Example, namespaces
+from .examples import MAPPINGS, SETTINGS, Example, namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ def mutate(example: Example) -> Offline:
 
     # JSON is YAML: a stream of documents.
     stream = "\n---\n".join(json.dumps(document) for document in [*namespaces(), example.manifest])
-    command = ["mutate", "-f", "-", "-o", "json", "--namespace", example.namespace, "--mappings", str(MAPPINGS)]
+    command = ["mutate", "-f", "-", "-o", "json", "--namespace", example.namespace]
+    command += ["--mappings", str(MAPPINGS), "--settings", str(SETTINGS)]
     result = CliRunner().invoke(main, command, input=stream, catch_exceptions=False)
     lines = [line.partition(": ") for line in result.stderr.splitlines()]
     return Offline(
