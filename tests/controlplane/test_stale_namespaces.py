@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import PATIENCE
 
 from .held_back import held_back
-from .in_cluster import serving, unregister
+from .in_cluster import installed
 from .objects import namespace
 from .plane import ControlPlane
 from .processes import Process, free_ports
@@ -50,21 +50,19 @@ class Behind:
 def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
     """It knows the namespaces, none of which has opted in but the one that shows that it is called."""
     folder = tmp_path_factory.mktemp("stale")
-    control_plane.create_namespace(namespace("vgpu-webhook"))
     for name in PLACES:
         control_plane.create_namespace(namespace(name))
     control_plane.create_namespace(namespace("stale-called", {LABEL: "enabled"}))
     [plain] = free_ports(1)
     with held_back(control_plane, "/api/v1/namespaces", folder) as (through, kubeconfig):
-        options = ("--kubeconfig", str(kubeconfig), "--plain-listen", f"127.0.0.1:{plain}", "--ca-settle", "1")
-        with serving(control_plane, folder, *options) as process:
+        options = ("--kubeconfig", str(kubeconfig), "--plain-listen", f"127.0.0.1:{plain}")
+        with installed(control_plane, folder, "stale-webhook", "bareDevices: share\n", *options) as process:
 
             def called() -> bool:
                 return memory_of(create(control_plane.client, "probe", where="stale-called")) is not None
 
             control_plane.wait_until(called, "called")
             yield Behind(control_plane, through, process, plain)
-    unregister(control_plane)
 
 
 def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
