@@ -22,7 +22,7 @@ from benchmarks.namespaces import fill
 from tests.controlplane.build import find
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
-from webhook.cluster.client.connection import connect
+from webhook.cluster.connection import connect
 
 NAMESPACES: Final = 10_000
 MAPPINGS: Final = 50

@@ -19,8 +19,8 @@ import structlog
 
 from tests.controlplane.build import find
 from tests.controlplane.plane import ControlPlane
-from webhook.cluster.client.api import Api
-from webhook.cluster.client.connection import connect
+from webhook.cluster.client import Api
+from webhook.cluster.connection import connect
 from webhook.cluster.namespaces import PATH, Namespaces
 
 COUNT: Final = 10_000

@@ -10,7 +10,7 @@ import pytest
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Namespace
 from webhook.cli.terminal import wrapped
-from webhook.cluster.client.events import Subject, event_of
+from webhook.cluster.events import Subject, event_of
 from webhook.mapping.load import load_policy
 from webhook.reasons import Finding, Reason
 from webhook.review import encode_answer

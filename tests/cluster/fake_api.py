@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from webhook.cluster.client.api import Answer, Unread
+from webhook.cluster.client import Answer, Unread
 
 END: Final = object()
 """In a watch: the server ends it in good order. Without it the watch continues, silent."""

@@ -20,12 +20,12 @@ import msgspec
 import structlog
 
 from webhook.cluster.claim_templates import GROUP, PODS, RESOURCE, ClaimTemplates
-from webhook.cluster.client.api import Answer, Unread
-from webhook.cluster.client.events import EventQueue, Subject
+from webhook.cluster.client import Answer, Unread
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
 from webhook.cluster.configuration.live import Sources
 from webhook.cluster.configuration.policies import judge_document
+from webhook.cluster.events import EventQueue, Subject
 from webhook.cluster.namespaces import PATH, Namespaces
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.labels import CLAIM, MAPPING

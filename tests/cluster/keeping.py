@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.cluster.fake_api import FakeApi
-from webhook.cluster.client.api import CLUSTER_ROLES, Answer
+from webhook.cluster.client import CLUSTER_ROLES, Answer
 from webhook.cluster.registration.desired import COLLECTION, MUTATING, NAME, ConfigurationKind
 
 CONFIGURATION = f"{COLLECTION}/{NAME}"

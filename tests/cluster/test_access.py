@@ -18,9 +18,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.ca import Pair, issue, make_ca
 from tests.certs.made import DAY, signed
-from webhook.cluster.client import connection
-from webhook.cluster.client.api import Api, ConfigurationError, UnreachableError
-from webhook.cluster.client.connection import connect, load_access
+from webhook.cluster import connection
+from webhook.cluster.client import Api, ConfigurationError, UnreachableError
+from webhook.cluster.connection import connect, load_access
 
 NOW = dt.datetime.now(dt.UTC)
 

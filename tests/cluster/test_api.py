@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.cluster.client.api import Answer, StatusError
-from webhook.cluster.client.connection import in_cluster_namespace
+from webhook.cluster.client import Answer, StatusError
+from webhook.cluster.connection import in_cluster_namespace
 
 
 def test_accepted() -> None:

@@ -25,7 +25,7 @@ from webhook.cluster.claim_templates import (
     ClaimTemplates,
     RefusedError,
 )
-from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.client import Answer, UnreachableError
 from webhook.labels import CLAIM
 from webhook.request import ClaimTemplate
 

@@ -12,8 +12,8 @@ from yarl import URL
 
 import webhook
 from tests.waiting import PATIENCE, turns
-from webhook.cluster.client import connection
-from webhook.cluster.client.api import (
+from webhook.cluster import connection
+from webhook.cluster.client import (
     ConfigurationError,
     OversizeError,
     SilenceError,
@@ -21,7 +21,7 @@ from webhook.cluster.client.api import (
     UnreachableError,
     UnreadableError,
 )
-from webhook.cluster.client.connection import Access, Connection
+from webhook.cluster.connection import Access, Connection
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TLS = ssl.create_default_context()

@@ -12,9 +12,8 @@ from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from tests.waiting import alongside, turns, until
-from webhook.cluster.client import events
-from webhook.cluster.client.api import Answer, StatusError, UnreachableError, UnreadableError
-from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
+from webhook.cluster import events
+from webhook.cluster.client import Answer, StatusError, UnreachableError, UnreadableError
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
 from webhook.cluster.configuration.config_maps import (
@@ -26,6 +25,7 @@ from webhook.cluster.configuration.config_maps import (
 )
 from webhook.cluster.configuration.last_good import MAX_DATA, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
+from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
 from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"

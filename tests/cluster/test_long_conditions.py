@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from webhook import labels
-from webhook.cluster.client.api import Answer, StatusError
-from webhook.cluster.client.events import MAX_MESSAGE, shortened
+from webhook.cluster.client import Answer, StatusError
+from webhook.cluster.events import MAX_MESSAGE, shortened
 from webhook.cluster.registration.desired import Desired, ServiceReference, Site, registration
 from webhook.cluster.registration.match_conditions import (
     MAX_EXPRESSION,

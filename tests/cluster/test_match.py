@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.gpu_pods import many_vendors
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.cluster.registration.desired import MUTATING, Desired, ServiceReference, Site, registration
 from webhook.cluster.registration.match_conditions import (
     GPU_KEYS,

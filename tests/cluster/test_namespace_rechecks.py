@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from webhook.cluster.client.api import UnreachableError
+from webhook.cluster.client import UnreachableError
 from webhook.cluster.namespaces import INTERVAL, MAX_PER_SECOND, NamespaceRechecks, NamespaceView, RecheckError
 
 ON = {"inject": "enabled"}

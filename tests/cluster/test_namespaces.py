@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from tests.waiting import PATIENCE, turns
-from webhook.cluster.client.api import Answer, StatusError, UnreachableError, UnreadableError
+from webhook.cluster.client import Answer, StatusError, UnreachableError, UnreadableError
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
 
 from .fake_api import FakeApi

@@ -10,7 +10,7 @@ import pytest
 
 from webhook.admission import Context, Namespace, decide
 from webhook.cluster import owner_events
-from webhook.cluster.client.api import UnreachableError
+from webhook.cluster.client import UnreachableError
 from webhook.cluster.owner_events import MAX_REMEMBERED, MAX_WAITING, OwnerEvents, WorkloadEvent
 from webhook.labels import TARGET
 from webhook.mapping.load import load_policy

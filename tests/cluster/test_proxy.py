@@ -3,7 +3,7 @@
 import pytest
 from yarl import URL
 
-from webhook.cluster.client.connection import proxy_for
+from webhook.cluster.connection import proxy_for
 
 PROXY = "http://proxy.example:3128"
 

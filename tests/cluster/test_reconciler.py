@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.keeping import CONFIGURATION, Keeping
 from tests.waiting import alongside, turns, until
-from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.client import Answer, UnreachableError
 from webhook.cluster.registration.desired import (
     ENFORCE,
     NAMESPACE_NAME,

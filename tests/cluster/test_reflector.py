@@ -12,7 +12,7 @@ import pytest
 
 from tests.captured_log import CapturedLog
 from tests.waiting import PATIENCE, running_ahead
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     Answer,
     ObjectMetadata,
     SilenceError,
@@ -20,7 +20,7 @@ from webhook.cluster.client.api import (
     UnreachableError,
     UnreadableError,
 )
-from webhook.cluster.client.reflector import MOST, Reflector, WatchConfig
+from webhook.cluster.reflector import MOST, Reflector, WatchConfig
 
 from .fake_api import END, FakeApi
 from .things import LIST_PATH, bookmark, event, page, refusal, status, thing

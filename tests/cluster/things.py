@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from webhook.cluster.client.api import Answer
+from webhook.cluster.client import Answer
 
 LIST_PATH: Final = "/api/v1/things"
 

@@ -12,11 +12,10 @@ import structlog
 
 from tests.waiting import PATIENCE, alongside, until, until_told
 from webhook.bounded import deep_size
-from webhook.cluster import claim_templates
+from webhook.cluster import claim_templates, connection
 from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
-from webhook.cluster.client import connection
-from webhook.cluster.client.api import Answer, Api
-from webhook.cluster.client.connection import connect
+from webhook.cluster.client import Answer, Api
+from webhook.cluster.connection import connect
 from webhook.labels import CLAIM
 from webhook.quantity import MIB
 from webhook.request import ClaimTemplate

@@ -16,13 +16,13 @@ from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import WITHOUT_SETTINGS, rejections, vendor
 from tests.waiting import PATIENCE, alongside, running_ahead, turns
 from tests.waiting import until_there as until
-from webhook.cluster.client.api import Api
-from webhook.cluster.client.connection import connect
-from webhook.cluster.client.events import EventQueue
+from webhook.cluster.client import Api
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.configuration.policies import policy_of
+from webhook.cluster.connection import connect
+from webhook.cluster.events import EventQueue
 from webhook.mapping.load import builtin
 from webhook.mapping.model.policy import Policy
 

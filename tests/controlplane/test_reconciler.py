@@ -11,8 +11,8 @@ import structlog
 
 from tests.waiting import alongside
 from tests.waiting import until_there as until
-from webhook.cluster.client.api import Api
-from webhook.cluster.client.connection import connect
+from webhook.cluster.client import Api
+from webhook.cluster.connection import connect
 from webhook.cluster.registration.desired import API_VERSION, NAME, Desired, Site, registration
 from webhook.cluster.registration.match_conditions import matched_names_of, names_set
 from webhook.cluster.registration.observed import Observed, read_observed

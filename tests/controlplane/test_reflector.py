@@ -17,10 +17,10 @@ import structlog
 from benchmarks import namespaces
 from tests.captured_log import CapturedLog
 from tests.waiting import alongside, turns, until
-from webhook.cluster.client.api import Api, ObjectMetadata, StatusError
-from webhook.cluster.client.connection import connect
-from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.cluster.client import Api, ObjectMetadata, StatusError
+from webhook.cluster.connection import connect
 from webhook.cluster.namespaces import Namespaces
+from webhook.cluster.reflector import Reflector, WatchConfig
 
 from .objects import bound, config_map, namespace, role
 from .own_plane import OwnPlane, Relay, relayed

@@ -10,9 +10,9 @@ import structlog
 
 from certs.ca import StoreError
 from tests.waiting import alongside
-from webhook.cluster.client.api import Api
-from webhook.cluster.client.connection import connect
-from webhook.cluster.client.reflector import WatchConfig
+from webhook.cluster.client import Api
+from webhook.cluster.connection import connect
+from webhook.cluster.reflector import WatchConfig
 from webhook.cluster.secret import NAME, SecretStore
 
 from .client import Object

@@ -12,7 +12,7 @@ import msgspec
 from certs.ca import Pair, issue, make_ca
 from webhook import __version__
 from webhook.admission.decision import Namespace
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import ConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of

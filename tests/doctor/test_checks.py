@@ -47,7 +47,7 @@ from tests.doctor.scene import (
 from webhook import __version__
 from webhook.admission.decision import Namespace
 from webhook.cli.commands.check import as_json, as_text
-from webhook.cluster.client.api import ObjectMetadata
+from webhook.cluster.client import ObjectMetadata
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import policy_of

@@ -17,7 +17,7 @@ import pytest
 from certs.ca import Pair, issue, make_ca
 from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, device_class, registered
-from webhook.cluster.client.api import UnreachableError, read_object
+from webhook.cluster.client import UnreachableError, read_object
 from webhook.doctor import collect
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.collect import collect_facts, handshake
@@ -386,8 +386,8 @@ async def test_nobody_there() -> None:
 AT_ONCE = """
 import asyncio, sys
 import msgspec
-from webhook.cluster.client.api import Answer
-from webhook.cluster.client.api import list_objects
+from webhook.cluster.client import Answer
+from webhook.cluster.client import list_objects
 
 PAGE = b'{"metadata": {"resourceVersion": "1"}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
 

@@ -17,7 +17,7 @@ from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Simulated
-    from webhook.cluster.client.api import Api
+    from webhook.cluster.client import Api
     from webhook.mapping.model.policy import Policy
 
 
@@ -212,8 +212,8 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
     """
     import asyncio
 
-    from webhook.cluster.client.api import ApiError
-    from webhook.cluster.client.connection import connect, release_namespace_of
+    from webhook.cluster.client import ApiError
+    from webhook.cluster.connection import connect, release_namespace_of
     from webhook.doctor.result import first_of
 
     async def run() -> _Found:

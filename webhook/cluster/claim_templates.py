@@ -26,7 +26,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     AS_MANAGER,
     Api,
     ApiError,
@@ -40,7 +40,7 @@ from webhook.cluster.client.api import (
     pages,
     read_as,
 )
-from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.cluster.reflector import Reflector, WatchConfig
 from webhook.labels import CLAIM
 from webhook.mapping.document.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim

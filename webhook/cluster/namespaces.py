@@ -25,8 +25,8 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.bounded import Bounded
-from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, read_object
-from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.cluster.client import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, read_object
+from webhook.cluster.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 from webhook.quantity import MIB
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.cluster.client.api import Api, ApiError, read_object
-from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened
+from webhook.cluster.client import Api, ApiError, read_object
+from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
 

@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from certs.ca import StoreError
 from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     Answer,
     Api,
     ApiError,
@@ -32,7 +32,7 @@ from webhook.cluster.client.api import (
     read_as,
     replace_object,
 )
-from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.cluster.reflector import Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
 TYPE: Final = "kubernetes.io/tls"

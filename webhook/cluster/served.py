@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client.api import Api, ApiError, ObjectMetadata, read_object
-from webhook.cluster.client.reflector import Reflector
+from webhook.cluster.client import Api, ApiError, ObjectMetadata, read_object
+from webhook.cluster.reflector import Reflector
 from webhook.labels import PATHS
 from webhook.pod import ENDED
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from cryptography import x509
 
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.cluster.registration.desired import KINDS, NAME, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET

@@ -7,8 +7,8 @@ import datetime as dt
 import re
 from typing import Final
 
-from webhook.cluster.client.events import COMPONENT, MAX_MESSAGE, shortened
 from webhook.cluster.configuration.config_maps import NO_SETTINGS, config_map, overlooked
+from webhook.cluster.events import COMPONENT, MAX_MESSAGE, shortened
 from webhook.doctor import certificates, drivers, nodes, pods, registration
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning

@@ -17,7 +17,7 @@ from cryptography import x509
 
 from webhook.admission.decision import Namespace
 from webhook.cluster.claim_templates import GROUP, RESOURCE
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     LIST_SECONDS,
     Api,
     ApiError,

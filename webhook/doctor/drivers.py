@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from http import HTTPStatus
 from typing import Final
 
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.doctor.facts import ClusterFacts, Device, ResourceSlice
 from webhook.doctor.nodes import targets
 from webhook.doctor.pods import all_pods

@@ -16,7 +16,7 @@ from cryptography import x509
 
 from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
-from webhook.cluster.client.api import ApiError, Object, ObjectMetadata, StatusError
+from webhook.cluster.client import ApiError, Object, ObjectMetadata, StatusError
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference

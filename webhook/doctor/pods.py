@@ -13,7 +13,7 @@ from webhook.admission.eligibility import Mode, enforcement_of, workload
 from webhook.admission.guard import invalid_action
 from webhook.admission.overrides import overrides_of, target_of
 from webhook.admission.survey import unread_keys
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
 from webhook.cluster.registration.match_conditions import MatchedNames, carries_name, matched_names_of
 from webhook.doctor.facts import ClusterFacts, Node, found_at

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from webhook import __version__
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.cluster.registration.desired import (
     MUTATING,
     NAME,

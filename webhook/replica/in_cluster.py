@@ -27,10 +27,7 @@ from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
 from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
-from webhook.cluster.client.api import Api, ApiError, ConfigurationError, ObjectMetadata
-from webhook.cluster.client.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
-from webhook.cluster.client.events import MAX_MESSAGE, EventQueue, Subject
-from webhook.cluster.client.reflector import Reflector
+from webhook.cluster.client import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.configuration.config_maps import (
     SETTINGS_NAME,
     ConfigMap,
@@ -41,8 +38,11 @@ from webhook.cluster.configuration.config_maps import (
 )
 from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
 from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.cluster.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
+from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
+from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.desired import (
     KINDS,
     MUTATING,

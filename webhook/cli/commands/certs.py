@@ -16,8 +16,8 @@ from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE, RotationRequest
 from certs.store import Directory, Store
 from webhook.cli.options import of_cluster
 from webhook.cli.terminal import Failure
-from webhook.cluster.client.api import ApiError
-from webhook.cluster.client.connection import connect, release_namespace_of
+from webhook.cluster.client import ApiError
+from webhook.cluster.connection import connect, release_namespace_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 

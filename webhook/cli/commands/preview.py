@@ -29,7 +29,7 @@ from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.cluster.client.api import Api
+    from webhook.cluster.client import Api
     from webhook.mapping.model.policy import Policy
 
 

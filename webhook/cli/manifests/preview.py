@@ -17,7 +17,7 @@ from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, simulate
-from webhook.cluster.client.api import Api, StatusError, UnreadableError, object_pages, read_object, why
+from webhook.cluster.client import Api, StatusError, UnreadableError, object_pages, read_object, why
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.collect import collect_readiness
 from webhook.doctor.facts import found_at

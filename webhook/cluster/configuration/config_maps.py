@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from webhook import labels
-from webhook.cluster.client.api import ObjectMetadata
+from webhook.cluster.client import ObjectMetadata
 from webhook.labels import MAPPING
 from webhook.mapping.document.problem import Problem
 from webhook.mapping.document.schema import API_VERSION

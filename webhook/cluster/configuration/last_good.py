@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     Api,
     Object,
     StatusError,

@@ -15,9 +15,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff, Reporter
-from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary
-from webhook.cluster.client.events import EventQueue, Subject
-from webhook.cluster.client.reflector import Reflector
+from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.configuration.compatibility import DocumentCache, DocumentProblems, invalid_in
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
@@ -30,6 +28,8 @@ from webhook.cluster.configuration.config_maps import (
 )
 from webhook.cluster.configuration.last_good import NOTHING, LastGood, Record
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document, policy_of
+from webhook.cluster.events import EventQueue, Subject
+from webhook.cluster.reflector import Reflector
 from webhook.mapping.model.policy import Policy
 from webhook.text import error_fields
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from webhook.cluster.client.api import Api, list_objects
+from webhook.cluster.client import Api, list_objects
 from webhook.cluster.configuration.compatibility import (
     Choice,
     Compatibility,

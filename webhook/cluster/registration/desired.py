@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from webhook.cluster.client.api import Object
+from webhook.cluster.client import Object
 from webhook.cluster.registration.match_conditions import (
     DOCUMENT_CONDITIONS,
     POD_CONDITIONS,

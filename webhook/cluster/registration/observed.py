@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from certs.ca import by_der
-from webhook.cluster.client.api import Api, Object, apply_bare, replace_object
+from webhook.cluster.client import Api, Object, apply_bare, replace_object
 from webhook.cluster.registration.desired import (
     API_VERSION,
     KNOWN_KIND,

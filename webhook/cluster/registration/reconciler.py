@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from certs.ca import by_der
 from certs.report import Backoff
 from webhook import __version__
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     RETRY_PAUSES,
     Api,
     ApiError,
@@ -28,7 +28,7 @@ from webhook.cluster.client.api import (
     UnreachableError,
     owner_reference,
 )
-from webhook.cluster.client.reflector import Reflector
+from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.desired import (
     MUTATING,
     NAME,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from certs.report import Report, Reporter
-from webhook.cluster.client.api import Object
-from webhook.cluster.client.events import shortened
+from webhook.cluster.client import Object
+from webhook.cluster.events import shortened
 from webhook.cluster.registration.desired import IGNORE, MUTATING, NAME, ConfigurationKind, Terms
 from webhook.cluster.registration.update import Change, Difference, keeps_out, other_writers
 

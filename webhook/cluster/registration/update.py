@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from certs.ca import by_der
-from webhook.cluster.client.api import FIELD_MANAGER, Object
-from webhook.cluster.client.events import shortened
+from webhook.cluster.client import FIELD_MANAGER, Object
+from webhook.cluster.events import shortened
 from webhook.cluster.registration.desired import (
     AUDIT_MODES,
     FAIL,

@@ -38,7 +38,7 @@ from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_ku
 from yarl import URL
 
 import webhook
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     Answer,
     Api,
     ConfigurationError,

@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, T
 import msgspec
 
 from webhook.bounded import Bounded, deep_size
-from webhook.cluster.client.mending import mended, split
+from webhook.cluster.mending import mended, split
 from webhook.pod import UNDECODABLE
 from webhook.quantity import MIB
 from webhook.text import shorten, without_middle

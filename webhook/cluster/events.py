@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff
 from webhook.bounded import Bounded
-from webhook.cluster.client.api import RETRY_PAUSES, Api, ApiError, is_temporary, read_as
+from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_as
 from webhook.quantity import MIB
 from webhook.text import shown
 

@@ -25,7 +25,7 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.report import Backoff
 from webhook.bounded import Bounded
-from webhook.cluster.client.api import (
+from webhook.cluster.client import (
     PAGE,
     Api,
     ObjectMetadata,
