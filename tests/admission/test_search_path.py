@@ -207,7 +207,6 @@ def answers(kubelet: Path, cases: Sequence[Case]) -> list[str]:
 
 
 @pytest.mark.controlplane
-@pytest.mark.timeout(600)
 @settings(deadline=None)
 @given(CASES)
 def test_references_expand_as_by_the_kubelet(kubelet: Path, cases: list[Case]) -> None:
@@ -220,7 +219,6 @@ def test_references_expand_as_by_the_kubelet(kubelet: Path, cases: list[Case]) -
 
 
 @pytest.mark.controlplane
-@pytest.mark.timeout(600)
 @settings(deadline=None)
 @given(CASES)
 def test_a_rewritten_path_means_the_same_to_the_kubelet(kubelet: Path, cases: list[Case]) -> None:

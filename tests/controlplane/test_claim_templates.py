@@ -28,7 +28,6 @@ from .test_doctor import examine
 
 pytestmark = [
     pytest.mark.controlplane,
-    pytest.mark.timeout(600),
     pytest.mark.kubernetes("1.36", why="older API servers drop the capacity of a claim"),
 ]
 

@@ -11,7 +11,7 @@ from webhook.request import ClaimTemplate, template_name
 from .cluster import Cluster, annotated, comparable, denial
 from .examples import Example
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 SHARE = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}
 CLAIM = {"claims": [{"name": "gpu", "request": "one"}]}

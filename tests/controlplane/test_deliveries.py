@@ -13,7 +13,7 @@ from .client import Answer, Object
 from .plane import ControlPlane
 from .product import Product, registered, serving
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 LEVELS = ("privileged", "baseline", "restricted")
 DELIVERIES = ("hostPath", "image", "emptyDir", "csi")

@@ -18,7 +18,6 @@ from webhook.cli import main
 
 pytestmark = [
     pytest.mark.controlplane,
-    pytest.mark.timeout(600),
     pytest.mark.kubernetes("1.36", why="older API servers drop the capacity of a claim"),
 ]
 

@@ -15,7 +15,7 @@ from .product import Product, registered, serving
 from .stand_in import called
 from .written import STATUS
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 PLACE = "beside-hami"
 SELECTOR: Object = {"matchLabels": {"kubernetes.io/metadata.name": PLACE}}

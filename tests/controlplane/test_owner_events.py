@@ -23,7 +23,7 @@ from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.pod import OwnerReference
 from webhook.quantity import MIB
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 OWN = "owner-events-webhook"
 TEAM = "owner-events"

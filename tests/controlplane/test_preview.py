@@ -15,7 +15,7 @@ from tests.controlplane.plane import ControlPlane
 from webhook.cli import main
 from webhook.cluster.configuration.config_maps import SETTINGS_NAME
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 TEAM = "preview-team"
 NODE = "preview-node"

@@ -10,7 +10,7 @@ from .examples import example
 from .objects import namespace
 from .plane import ControlPlane
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 PLACE = "with-a-quota"
 HARD = {"requests.nvidia.com/gpumem": "12k", "requests.iluvatar.ai/vcuda-memory": "1"}

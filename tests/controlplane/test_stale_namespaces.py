@@ -16,7 +16,7 @@ from .plane import ControlPlane
 from .processes import Process, free_ports
 from .test_cluster_mode import create, memory_of
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("loss")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.once("loss")]
 
 LABEL = "vgpu-webhook.io/inject"
 PLACES = [f"stale-{number}" for number in range(4)]

@@ -14,7 +14,7 @@ from webhook.cluster.registration.desired import MUTATING, NAME, VALIDATING
 from .break_glass import PAGES, break_glass, commands
 from .charts import INJECT, RELEASE, REQUIRED, Chart
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("loss")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.once("loss")]
 
 NAMESPACE = "gpu-broken-glass"
 TEAM = "broken-glass"

@@ -9,7 +9,7 @@ from tests.yaml_text import load_yaml_all
 from .charts import Chart, one, pod_of
 from .helm import HelmError
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 SHIM = ("--set", "shim.mode=plugin,settings.bareDevices=share")
 REPOSITORY = ("--set", "image.repository=registry.example/vgpu-webhook")

@@ -10,7 +10,7 @@ from tests.controlplane.plane import ControlPlane
 from .charts import INJECT, RELEASE, REQUIRED, Chart
 from .helm import HelmError
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("rights")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.once("rights")]
 
 NAMESPACE = "gpu-installed"
 OTHER = "kube-public"

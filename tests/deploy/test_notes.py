@@ -8,7 +8,7 @@ from webhook.mapping.load import builtin
 
 from .charts import REQUIRED, Chart
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 
 NO_SIZE = "without a size means what the mapping specifies there, because no size is filled in"

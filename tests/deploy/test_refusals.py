@@ -15,7 +15,7 @@ from webhook.cli import main
 from .charts import Chart, one
 from .helm import HelmError
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.controlplane
 
 NO_NAME = "which cannot be the name of a Service: write at most 63 lower-case letters, digits and hyphens"
 NO_NETWORK = "is not a network: write it in CIDR notation"

@@ -13,7 +13,7 @@ from tests.yaml_text import load_yaml_all
 from .charts import RELEASE, REQUIRED, STATIC, Chart
 from .helm import HelmError
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600), pytest.mark.once("rights")]
+pytestmark = [pytest.mark.controlplane, pytest.mark.once("rights")]
 
 BOTH = ["ClusterRoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
 NAMESPACE = "gpu-removal"
