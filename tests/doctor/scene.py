@@ -157,6 +157,25 @@ def daemon_set(name: str, *folders: str, ready: int = 1, wanted: int = 1, **labe
     return msgspec.convert(data, Workload)
 
 
+DEPLOYED = msgspec.convert({"metadata": {"name": "vgpu-webhook"}, "spec": {"replicas": 2}}, Item)
+
+
+def started_with(*options: str) -> Item:
+    """The webhook's Deployment with these options of `serve`."""
+    containers = [{"name": "webhook", "args": ["serve", *options]}]
+    return msgspec.structs.replace(DEPLOYED, spec={"replicas": 2, "template": {"spec": {"containers": containers}}})
+
+
+def replica(name: str, phase: str = "Running", *containers: Object, **conditions: str | Object) -> Item:
+    """A pod of the webhook, with statuses of its containers."""
+    stated = [
+        {"type": kind, **(state if isinstance(state, dict) else {"status": state})}
+        for kind, state in conditions.items()
+    ]
+    status = {"phase": phase, "conditions": stated, "containerStatuses": list(containers)}
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, Item)
+
+
 def bundle(*pairs: Pair) -> str:
     """A caBundle."""
     return base64.b64encode(b"".join(pair.certificate_pem for pair in pairs)).decode()
@@ -185,7 +204,8 @@ HEALTHY = ClusterFacts(
     nodes=[node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
     schedulers={"hami-scheduler": Scheduler(3, 0)},
     awaited=[],
-    deployed=True,
+    deployment=DEPLOYED,
+    replicas=[replica("one", Ready="True"), replica("two", Ready="True")],
     daemon_sets=[INSTALLER, PLUGIN],
     placed=PLACED,
     device_classes=[],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 
 from certs.ca import issue, make_ca
@@ -17,6 +18,7 @@ from tests.cluster.config_maps import vendor
 from tests.doctor.scene import (
     ADDRESS,
     AUTHORITY,
+    DEPLOYED,
     HEALTHY,
     INSTALLER,
     LEAF,
@@ -39,10 +41,12 @@ from tests.doctor.scene import (
     outcome,
     pod,
     registered,
+    replica,
     resource_slice,
     result_of,
     secret,
     space,
+    started_with,
 )
 from webhook import __version__
 from webhook.admission.decision import Namespace
@@ -264,12 +268,78 @@ def annotated(name: str, ours: dict[str, str]) -> Namespace:
 
 BY_HAND = registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}
 
+READY = replica("one", Ready="True")
+UNREADY = replica("a", "Running", {"name": "webhook", "ready": False, "state": {"running": {}}}, Ready="False")
+UNPULLED = replica(
+    "a",
+    "Pending",
+    {
+        "state": {
+            "waiting": {
+                "reason": "ImagePullBackOff",
+                "message": 'Back-off pulling image "example/vgpu-webhook:1": ErrImagePull: not found',
+            }
+        }
+    },
+)
+UNPLACED = replica(
+    "b",
+    "Pending",
+    PodScheduled={
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
+    },
+)
+CREATING = replica("c", "Pending", {"state": {"waiting": {"reason": "ContainerCreating"}}}, PodScheduled="True")
+CRASHING = replica(
+    "a",
+    "Running",
+    {
+        "state": {
+            "waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container=webhook"}
+        },
+        "lastState": {
+            "terminated": {"exitCode": 1, "reason": "Error", "message": "error: /certificates: no tls.crt\n"}
+        },
+    },
+)
+"""As a kubelet states them."""
+EVICTED = msgspec.structs.replace(
+    READY, status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+)
+UNREGISTERED: dict[str, Any] = {"configurations": [], "namespaces": [space("team"), Namespace("gpu")]}
+STATIC = started_with("--registration=static", "--service=gpu/vgpu-webhook")
+FORBIDDEN = msgspec.structs.replace(
+    DEPLOYED,
+    status={
+        "conditions": [
+            {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "reason": "FailedCreate",
+                "message": 'pods "vgpu-webhook-1" is forbidden: exceeded quota: cpu',
+            }
+        ]
+    },
+)
+
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
 CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
     ("api-server", WARNING, "could not be read", but(server=REFUSED)),
     ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
     ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
+    ("replicas", OK, "2 of 2 pods ready", HEALTHY),
+    ("replicas", OK, "it runs elsewhere", but(deployment=None)),
+    ("replicas", WARNING, "could not be read", but(deployment=REFUSED)),
+    ("replicas", WARNING, "could not be read", but(replicas=REFUSED)),
+    ("replicas", WARNING, "1 of 2 pods ready", but(replicas=[READY, CRASHING])),
+    ("replicas", WARNING, "2 of 2 pods ready, 1 not", but(replicas=[READY, READY, UNREADY])),
+    ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[UNPULLED, UNPLACED, CREATING])),
+    ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[EVICTED])),
+    ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[], deployment=FORBIDDEN)),
+    ("replicas", ERROR, "scaled to 0", but(replicas=[], deployment=msgspec.structs.replace(DEPLOYED, spec={"replicas": 0}))),
     ("mappings", OK, "1 document of gpu", HEALTHY),
     ("mappings", WARNING, "a count alone requests whole devices", lambda: but(outcome=policy_of([], {}, DocumentCache()))),
     ("mappings", WARNING, "could not be read", lambda: but(outcome=REFUSED)),
@@ -286,6 +356,9 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
     ("registration", WARNING, "was written for policy", lambda: but(outcome=NO_TARGET())),
     ("registration", ERROR, "there is no", but(configurations=[])),
+    ("registration", ERROR, "there is no 00", but(replicas=[UNPULLED], **UNREGISTERED)),
+    ("registration", ERROR, "there is no 00", but(deployment=STATIC, **UNREGISTERED)),
+    ("registration", ERROR, "there is no 00", but(deployment=None, **UNREGISTERED)),
     ("registration", ERROR, "has no webhook audit", but(configurations=amended(lambda webhooks: webhooks.pop()))),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -336,7 +409,8 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), handshakes=shown("untrusted"))),
     ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(None, service=True))),
     ("bundle", ERROR, "other than certificates", but(validations=[], configurations=bundles("bm9uZQ=="))),
-    ("bundle", ERROR, "is valid now", but(validations=[], configurations=bundles(bundle(GONE)), stored=None)),
+    ("bundle", ERROR, "has expired", but(validations=[], configurations=bundles(bundle(GONE)), stored=None)),
+    ("bundle", ERROR, "is valid now", but(now=NOW - 15 * DAY, validations=[], configurations=bundles(bundle(SHORT)))),
     ("served", OK, ADDRESS, HEALTHY),
     ("served", OK, ADDRESS, but(backend=Backend(2, 1), handshakes=[*shown("unreachable", None), *shown("verified")])),
     ("served", WARNING, "could not be read", but(configurations=REFUSED)),
@@ -573,14 +647,14 @@ NOTHING: dict[str, Any] = {
     "configurations": [configuration("later")],
     "outcome": policy_of([], {}, DocumentCache()),
     "stored": None,
-    "deployed": False,
+    "deployment": None,
     "namespaces": [space("team"), Namespace("gpu")],
 }
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"stored": REFUSED, "deployed": REFUSED, "outcome": REFUSED, "namespaces": [space("team")]}],
+    [{}, {"stored": REFUSED, "deployment": REFUSED, "outcome": REFUSED, "namespaces": [space("team")]}],
     ids=["empty namespace", "no namespace"],
 )
 def test_nothing_is_installed(changes: dict[str, Any]) -> None:
@@ -601,11 +675,13 @@ def test_nothing_is_installed(changes: dict[str, Any]) -> None:
         {"outcome": REFUSED},
         {"stored": HEALTHY.stored},
         {"stored": REFUSED},
-        {"deployed": True},
-        {"deployed": REFUSED},
+        {"deployment": DEPLOYED},
+        {"deployment": REFUSED},
     ],
     ids=[
-        f"{what} {how}" for what in ("configurations", "outcome", "stored", "deployed") for how in ("there", "refused")
+        f"{what} {how}"
+        for what in ("configurations", "outcome", "stored", "deployment")
+        for how in ("there", "refused")
     ],
 )
 def test_something_is_installed(changes: dict[str, Any]) -> None:

@@ -11,7 +11,8 @@ from webhook.cluster.registration.desired import KINDS, NAME, ServiceReference
 from webhook.cluster.registration.observed import bundle_of, webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import ClusterFacts, Handshake, address_of
-from webhook.doctor.registration import configurations, logs
+from webhook.doctor.registration import configurations
+from webhook.doctor.replicas import logs, where_none_acts
 from webhook.doctor.result import Missing, Result, counted, error, known, ok, warning
 from webhook.labels import WRITTEN_BY
 
@@ -34,19 +35,21 @@ def bundle(facts: ClusterFacts) -> Result:
     }
     if facts.registered is None or not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
-    running = f"is a replica running? {logs(facts)}"
+    act = where_none_acts(facts)
     trusted: list[x509.Certificate] = []
     for name, webhook in ours.items():
         pem = bundle_of(webhook)
         if not pem.strip():
-            return _without(name, webhook, facts, running)
+            return _without(name, webhook, facts, act)
         try:
             trusted += x509.load_pem_x509_certificates(pem)
         except (ValueError, x509.InvalidVersion):
-            return error(f"the caBundle of {name} holds something other than certificates", hint=running)
+            return error(f"the caBundle of {name} holds something other than certificates", hint=act)
     good = [ca for ca in trusted if _is_valid(ca, facts.now)]
     if not good:
-        return error("no CA of the caBundle is valid now", hint=running)
+        over = all(ca.not_valid_after_utc < facts.now for ca in trusted)
+        message = "every CA of the caBundle has expired" if over else "no CA of the caBundle is valid now"
+        return error(message, *dict.fromkeys(map(_span, trusted)), hint=act)
     stored = facts.stored.cas if not isinstance(facts.stored, Missing | None) else ()
     strange = [ca for ca in stored if ca not in trusted]
     if strange:
@@ -60,10 +63,10 @@ def bundle(facts: ClusterFacts) -> Result:
             hint="it is maintained by hand: add ca.crt of the Secret to each caBundle" if by_hand else adds,
         )
     if len(set(map(bundle_of, ours.values()))) > 1:
-        return warning(f"the webhooks of {NAME} trust different CAs", hint=running)
+        return warning(f"the webhooks of {NAME} trust different CAs", hint=act)
     left = max(ca.not_valid_after_utc for ca in good) - facts.now
     if left < CA_LEFT:
-        return warning(f"the last CA of the caBundle expires in {_days(left)}", hint=running)
+        return warning(f"the last CA of the caBundle expires in {_days(left)}", hint=act)
     return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(left)}")
 
 
@@ -76,7 +79,7 @@ def served(facts: ClusterFacts) -> Result:
     if backend is not None and not backend.ready:
         return error(
             f"the Service has no ready endpoint ({backend.others} not ready)",
-            hint=f"kubectl get pods --namespace {facts.release}",
+            hint=f"see replicas above; kubectl get pods --namespace {facts.release}",
         )
     if isinstance(facts.handshakes, Missing):
         return warning("no connection could be made", facts.handshakes.why, hint="see the dry run below")

@@ -9,7 +9,7 @@ from typing import Final
 
 from webhook.cluster.configuration.config_maps import NO_SETTINGS, config_map, overlooked
 from webhook.cluster.events import COMPONENT, MAX_MESSAGE, shortened
-from webhook.doctor import certificates, drivers, nodes, pods, registration
+from webhook.doctor import certificates, drivers, nodes, pods, registration, replicas
 from webhook.doctor.facts import ClusterFacts, ReportedEvent
 from webhook.doctor.result import Check, Missing, Result, counted, error, first_of, known, ok, unread, warning
 from webhook.mapping.document.schema import API_VERSION
@@ -109,6 +109,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     # First: where no node offers what pods get, nothing else that works helps them.
     Check("resources", "target", nodes.resources),
     Check("api-server", "cluster", server),
+    Check("replicas", "cluster", replicas.replicas),
     Check("mappings", "cluster", mappings),
     Check("events", "cluster", reported),
     Check(

@@ -105,7 +105,8 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> ClusterFact
         "validations": list_objects(api, VALIDATING.collection, Object),
         "stored": _if_present(read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", StoredCertificates)),
         "namespaces": _namespaces(api),
-        "deployed": _deployed(api, release),
+        "deployment": _deployment(api, release),
+        "replicas": _replicas(api, release),
         "reported": read_reported(api, release, now),
     }
     return await _read_dependent(api, ClusterFacts(now, release, server, **await _all({**readings, **_of_nodes(api)})))
@@ -241,9 +242,15 @@ async def _awaited(api: Api, policy: Policy) -> list[str]:
     return [name for name in schedulers_of(policy.vendors.values()) if name in named]
 
 
-async def _deployed(api: Api, release: str) -> bool:
+async def _deployment(api: Api, release: str) -> Item | None:
     path = f"/apis/apps/v1/namespaces/{release}/deployments"
-    return bool(await list_objects(api, path, Item, {"labelSelector": WEBHOOK_LABEL}))
+    return next(iter(await list_objects(api, path, Item, {"labelSelector": WEBHOOK_LABEL})), None)
+
+
+async def _replicas(api: Api, release: str) -> list[Item]:
+    path = f"/api/v1/namespaces/{release}/pods"
+    found = await list_objects(api, path, Item, {"labelSelector": WEBHOOK_LABEL})
+    return [each for each in found if each.metadata.deletion_timestamp is None]
 
 
 async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:

@@ -356,7 +356,8 @@ class ClusterFacts:
         nodes: every node.
         schedulers: of the targets, and those that pods are waiting for, by name.
         awaited: schedulers of the policy that are named by pods without a node, whatever the target.
-        deployed: whether the webhook's own namespace has its Deployment.
+        deployment: the webhook's, in its own namespace; None if there is none.
+        replicas: its pods, without those that are being deleted.
         daemon_sets: device plugins and installers of the shim.
         placed: the nodes of their pods, by the name of the DaemonSet.
         device_classes: all DeviceClasses; empty if the API server does not serve them.
@@ -381,7 +382,8 @@ class ClusterFacts:
     nodes: Sequence[Node] | Missing = NOT_TRIED
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
     awaited: Sequence[str] | Missing = NOT_TRIED
-    deployed: bool | Missing = NOT_TRIED
+    deployment: Item | Missing | None = NOT_TRIED
+    replicas: Sequence[Item] | Missing = NOT_TRIED
     daemon_sets: Sequence[Workload] | Missing = NOT_TRIED
     placed: Mapping[str, frozenset[str] | Missing] = field(default_factory=dict)
     device_classes: Sequence[Item] | Missing = NOT_TRIED
@@ -426,7 +428,7 @@ class ClusterFacts:
         if not isinstance(self.namespaces, Missing) and self.release not in {each.name for each in self.namespaces}:
             return True
         documents = isinstance(self.outcome, Missing) or bool(self.outcome.verdicts)
-        return self.stored is None and self.deployed is False and not documents
+        return self.stored is None and self.deployment is None and not documents
 
 
 def address_of(webhook: Object) -> ServiceReference | str | None:

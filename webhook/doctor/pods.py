@@ -18,7 +18,7 @@ from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
 from webhook.cluster.registration.match_conditions import MatchedNames, carries_name, matched_names_of
 from webhook.doctor.facts import ClusterFacts, Node, found_at
 from webhook.doctor.nodes import targets
-from webhook.doctor.registration import logs
+from webhook.doctor.replicas import logs, where_none_acts
 from webhook.doctor.result import NOT_TRIED, Missing, Result, counted, error, first_of, known, listed, ok, warning
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
@@ -174,7 +174,7 @@ def dry_run(facts: ClusterFacts) -> Result:
     # All denials have the same status; only their text shows who denies.
     if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT, PODS)):
         return error(
-            "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs(facts)}"
+            "the API server cannot call the webhook", trial.message, hint=f"is it reachable? {where_none_acts(facts)}"
         )
     if any(f'admission webhook "{name}" denied' in trial.message for name in (ENFORCE, PODS)):
         hint = "to see why: vgpu-webhook codes CODE"

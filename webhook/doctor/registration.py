@@ -11,7 +11,6 @@ from webhook.cluster.registration.desired import (
     NAME,
     VALIDATING,
     ConfigurationKind,
-    ServiceReference,
     Site,
     desired_from,
     selects,
@@ -19,7 +18,8 @@ from webhook.cluster.registration.desired import (
 from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
-from webhook.doctor.facts import ClusterFacts, address_of, moment
+from webhook.doctor.facts import ClusterFacts, moment
+from webhook.doctor.replicas import logs, printed, where_none_acts
 from webhook.doctor.result import Level, Missing, Result, UnansweredError, error, known, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
@@ -43,11 +43,6 @@ def configurations(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> S
     return known(found, f"the {kind.noun}s", f"list {kind.plural}.admissionregistration.k8s.io")
 
 
-def logs(facts: ClusterFacts) -> str:
-    """The command that prints the replicas' logs."""
-    return f"kubectl logs --namespace {facts.release} --selector app.kubernetes.io/component=webhook"
-
-
 def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
     """Does it exist with both webhooks, written for the current policy?"""
     configurations(facts, kind)
@@ -60,7 +55,7 @@ def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Resul
     if found is None:
         unsent = "no pod is sent to the webhook" if kind is MUTATING else "nothing is sent to it"
         absent = f"there is no {NAME}" if kind is MUTATING else f"there is no {kind.noun} {NAME}"
-        return error(f"{absent}: {unsent}", hint=f"is a replica running? {logs(facts)}")
+        return error(f"{absent}: {unsent}", hint=where_none_acts(facts))
     missing = [each.name for each in desired_from(facts.policy, kind).webhooks if each.name not in webhooks_of(found)]
     created = moment(found["metadata"].get("creationTimestamp"))
     if missing and kind is VALIDATING and created is not None and facts.now - created < GROWS_FOR:
@@ -111,7 +106,7 @@ def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result
     slight = [str(fault) for fault in faults if str(fault) not in serious]
     writers = ", ".join(other_writers(found))
     if serious:
-        hint = f"compare with {_printed(facts)}{f'; written by {writers}' if writers else ''}"
+        hint = f"compare with {printed(facts)}{f'; written by {writers}' if writers else ''}"
         return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
     read = read_observed(found, desired.opt_in, kind)
     foreign = read.foreign
@@ -243,15 +238,6 @@ def _services(configuration: Object) -> set[str]:
 
 def _name(configuration: Object) -> str:
     return str((configuration.get("metadata") or {}).get("name", ""))
-
-
-def _printed(facts: ClusterFacts) -> str:
-    """The command that prints the desired configuration for the current address."""
-    webhooks = [] if facts.registered is None else [*webhooks_of(facts.registered).values()]
-    address = address_of(webhooks[0]) if webhooks else None
-    if isinstance(address, ServiceReference):
-        return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
-    return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
 
 
 def _after_change(facts: ClusterFacts) -> str:
