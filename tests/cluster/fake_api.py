@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from webhook.cluster.client import Answer, Unread
+from webhook.cluster.client import Answer, Body, Unread
 
 END: Final = object()
 """In a watch: the server ends it in good order. Without it the watch continues, silent."""
@@ -54,7 +54,7 @@ class FakeApi:
         *,
         otherwise: int = 404,
     ) -> None:
-        self.unread: list[Unread] = []
+        self.unread: deque[Unread] = deque()
         self.requests: list[Request] = []
         self.objects: dict[str, dict[str, Any]] = {}
         self.before: Callable[[str, str], Answer | None] = lambda method, path: None
@@ -77,7 +77,7 @@ class FakeApi:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: Body = None,
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
@@ -127,8 +127,8 @@ class FakeApi:
             return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": answer[at : at + 1]})
         return _answer(201 if method == "POST" else 200, answer)
 
-    def _stored(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Answer:
-        written = json.loads(body or b"{}")
+    def _stored(self, method: str, path: str, query: Mapping[str, str] | None, body: Body) -> Answer:
+        written = json.loads(json.dumps(body or {}))
         stored = self.objects.get(path)
         if method == "POST" and self._otherwise == 404:
             path = f"{path}/{written['metadata']['name']}"

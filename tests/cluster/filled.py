@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -74,7 +75,7 @@ class Endless:
         self.changes = changes
         self.page = page
         self.over = asyncio.Event()
-        self.unread: list[Unread] = []
+        self.unread: deque[Unread] = deque()
 
     async def request(self, method: str, path: str, *, query: Any = None, **_: Any) -> Answer:
         """A page of a list, or silence."""

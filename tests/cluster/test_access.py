@@ -120,12 +120,12 @@ async def test_the_order(tmp_path: Path, authority: Pair) -> None:
     }
     found = []
     for kubeconfig, gone in ((named, ""), (None, "KUBECONFIG"), (None, "KUBERNETES_SERVICE_HOST"), (None, "")):
-        found.append((await load_access(kubeconfig, everything, account)).server)
+        found.append((await load_access(kubeconfig, everything, account)).configuration.host)
         everything.pop(gone, None)
-    assert [str(server) for server in found] == [
+    assert found == [
         "https://named:1",
         "https://variable:2",
-        "https://[fd00::1]",
+        "https://[fd00::1]:443",
         "https://home:3",
     ]
 
@@ -282,7 +282,13 @@ async def test_proxies(tmp_path: Path) -> None:
     """The kubeconfig's own proxy comes before that of the environment."""
     environment = {"HTTPS_PROXY": "http://proxy:1"}
     path = write_kubeconfig(tmp_path / "kubeconfig", "https://api.example:6443", {})
-    assert (await load_access(path, environment)).proxy == "http://proxy:1"
-    assert (await load_access(path, environment | {"NO_PROXY": "api.example"})).proxy is None
+
+    async def proxy(environment: dict[str, str]) -> str | None:
+        client = await load_access(path, environment)
+        found: str | None = client.rest_client.proxy
+        return found
+
+    assert await proxy(environment) == "http://proxy:1"
+    assert await proxy(environment | {"NO_PROXY": "api.example"}) is None
     write_kubeconfig(path, "https://api.example:6443", {}, **{"proxy-url": "http://own:2"})
-    assert (await load_access(path, environment)).proxy == "http://own:2"
+    assert await proxy(environment) == "http://own:2"

@@ -122,12 +122,12 @@ class Cluster(FakeApi):
             items = [found for found in kind.values() if CLAIM in found["metadata"].get("labels", {})]
             return Answer(200, json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode())
         if method == "DELETE":
-            self.bodies.append(json.loads(more["body"]))
+            self.bodies.append(more["body"])
         if method == "POST":
-            body = json.loads(more["body"])
+            body = more["body"]
             metadata = {**body["metadata"], "uid": f"uid of {body['metadata']['name']}", "creationTimestamp": stamp(0)}
             metadata["namespace"] = path.split("/")[-2]
-            more["body"] = json.dumps({**body, "metadata": metadata}).encode()
+            more["body"] = {**body, "metadata": metadata}
         return await super().request(method, path, **more)
 
     def template(self, what: ClaimTemplate, age: float = 2 * DAY, team: str = "team", **metadata: Any) -> str:

@@ -2,16 +2,16 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from yarl import URL
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
 
 import webhook
-from tests.waiting import PATIENCE, turns
+from tests.waiting import PATIENCE, running_ahead, turns
 from webhook.cluster import connection
 from webhook.cluster.client import (
     ConfigurationError,
@@ -21,10 +21,9 @@ from webhook.cluster.client import (
     UnreachableError,
     UnreadableError,
 )
-from webhook.cluster.connection import Access, Connection
+from webhook.cluster.connection import IDENTITY, Connection
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-TLS = ssl.create_default_context()
 
 
 @asynccontextmanager
@@ -37,11 +36,12 @@ async def served(handler: Handler, header: Callable[[], str | None] = lambda: No
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    server = URL(f"http://127.0.0.1:{site.port}/prefix/")
 
-    async def load() -> Access:
+    async def load() -> ApiClient:
         value = header()
-        return Access(server, TLS, None, None, lambda: value)
+        return ApiClient(
+            Configuration(f"http://127.0.0.1:{site.port}/prefix/", {} if value is None else {IDENTITY: value})
+        )
 
     opened = Connection(load, await load())
     try:
@@ -63,26 +63,36 @@ async def test_what_is_sent() -> None:
 
     async with served(handler, lambda: "Bearer secret") as api:
         answer = await api.request("GET", "/api/v1/pods", query={"continue": "a+/= b", "labelSelector": "x=true"})
-        patch = await api.request("PATCH", "/api/v1/pods/a", body=b"[]", content_type="application/json-patch+json")
+        patch = await api.request("PATCH", "/api/v1/pods/a", body=[], content_type="application/json-patch+json")
     assert (answer.status, answer.body, answer.retry_after) == (418, b"{}", 3.0)
     assert patch.status == 418
     get, patched = seen
     assert (get.path, dict(get.query)) == ("/prefix/api/v1/pods", {"continue": "a+/= b", "labelSelector": "x=true"})
     assert get.headers["Authorization"] == "Bearer secret"
     assert get.headers["User-Agent"] == f"vgpu-webhook/{webhook.__version__}"
-    assert "Content-Type" not in get.headers
+    assert get.headers["Accept-Encoding"] == "identity"
     assert (patched.method, patched.headers["Content-Type"]) == ("PATCH", "application/json-patch+json")
     assert bodies == [b"", b"[]"]
 
 
-async def test_redirects_are_not_followed() -> None:
-    """Nobody sends the credentials elsewhere."""
+async def test_credentials_stay_here() -> None:
+    """A redirect does not send them elsewhere."""
+    came: list[str | None] = []
+    elsewhere = ""
 
-    async def handler(request: web.Request) -> web.Response:
-        raise web.HTTPFound("/elsewhere")
+    async def there(request: web.Request) -> web.Response:
+        nonlocal elsewhere
+        came.append(request.headers.get("Authorization"))
+        elsewhere = str(request.url)
+        return web.Response()
 
-    async with served(handler) as api:
-        assert (await api.request("GET", "/api")).status == 302
+    async def here(request: web.Request) -> web.Response:
+        raise web.HTTPFound(elsewhere)
+
+    async with served(there, lambda: "Bearer secret") as other, served(here, lambda: "Bearer secret") as api:
+        await other.request("GET", "/api")
+        assert (await api.request("GET", "/api")).status == 200
+    assert came == ["Bearer secret", None]
 
 
 async def test_no_answer() -> None:
@@ -106,7 +116,7 @@ async def test_no_answer() -> None:
     async with served(breaks) as api:
         with pytest.raises(UnreachableError, match="GET /api: "):
             await api.request("GET", "/api")
-    with pytest.raises(UnreachableError, match="has been closed"):
+    with pytest.raises(UnreachableError, match="has been closed"):  # and no new one is made in secret
         await api.request("GET", "/api")
 
 
@@ -172,6 +182,21 @@ async def test_lines_that_do_not_end_well() -> None:
     async with served(sending(*[b"{}\n"] * 1_000_000)) as api:
         with pytest.raises(SilenceError, match=r"not ended after 0\.3 s"):
             await read(api, seconds=0.3)
+
+
+async def test_a_long_line_and_then_silence() -> None:
+    """The line is read at once, and the silence after it is noticed."""
+    line = b"x" * 10 * 1024 * 1024
+    later = running_ahead()
+    async with (
+        served(sending(line, b"\n", end=False)) as api,
+        api.lines("/api", query={}, seconds=3 * PATIENCE, silence=PATIENCE) as lines,
+    ):
+        assert await anext(lines) == line
+        waiting = asyncio.ensure_future(anext(lines))
+        await later(PATIENCE + 1)
+        with pytest.raises(SilenceError, match="nothing received in 60 s"):
+            await waiting
 
 
 async def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

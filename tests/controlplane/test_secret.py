@@ -108,7 +108,7 @@ async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     elsewhere = SecretStore(api, PLACE, "another", structlog.get_logger())
     with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to permit"):
         await elsewhere.read()
-    answer = await api.request("POST", f"/api/v1/namespaces/{PLACE}/secrets", body=b"{}")
+    answer = await api.request("POST", f"/api/v1/namespaces/{PLACE}/secrets", body={})
     assert answer.status == 403, "it may not create Secrets of any name"
 
 

@@ -375,7 +375,7 @@ class ClaimTemplates:
         path = _path(namespace)
         body = needed.manifest("", {CLAIM: "true"})
         async with self._free:
-            answer = await self._api.request("POST", path, query=AS_MANAGER, body=msgspec.json.encode(body))
+            answer = await self._api.request("POST", path, query=AS_MANAGER, body=body)
             existed = answer.status == HTTPStatus.CONFLICT
             if existed:
                 answer = await self._api.request("GET", f"{path}/{needed.name}")
@@ -508,9 +508,8 @@ class ClaimTemplates:
     async def _delete(self, namespace: str, found: ObjectMetadata) -> None:
         """Delete one, unless it is another by now, or was changed."""
         same = {"uid": found.uid, "resourceVersion": found.resource_version}
-        body = msgspec.json.encode({"preconditions": same})
         try:
-            answer = await self._api.request("DELETE", f"{_path(namespace)}/{found.name}", body=body)
+            answer = await self._api.request("DELETE", f"{_path(namespace)}/{found.name}", body={"preconditions": same})
             answer.accepted()
         except ApiError as error:
             if not isinstance(error, StatusError) or error.status != HTTPStatus.NOT_FOUND:

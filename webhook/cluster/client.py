@@ -1,4 +1,4 @@
-"""The interface of a Kubernetes API server, and its errors.
+"""What a Kubernetes API server is asked, and how its answers are read, whatever it stores; its errors.
 
 ApiError                    base of all errors of this package
 ├── ConfigurationError      no API server is configured, or the configuration cannot be used
@@ -13,6 +13,7 @@ ApiError                    base of all errors of this package
 import asyncio
 import itertools
 import math
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from webhook.text import shorten, without_middle
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""
+
+Body: TypeAlias = Object | list[Any] | None
+"""What is sent, as JSON; a list is a JSON Patch."""
 
 FIELD_MANAGER: Final = "vgpu-webhook"
 """The field manager of everything that we write."""
@@ -188,10 +192,10 @@ class Api(Protocol):
     """One API server.
 
     Attributes:
-        unread: what readers of lists have left out, in part or as a whole.
+        unread: what `object_pages` has left out, in part or as a whole; the last `MAX_UNREAD`.
     """
 
-    unread: "list[Unread]"
+    unread: "deque[Unread]"
 
     async def request(
         self,
@@ -199,7 +203,7 @@ class Api(Protocol):
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: Body = None,
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
@@ -209,7 +213,7 @@ class Api(Protocol):
             method: the HTTP method.
             path: from the root of the API: ``/api/v1/namespaces``.
             query: parameters, not yet quoted.
-            body: the encoded body.
+            body: of the request.
             content_type: of the body; it determines the kind of a patch.
             seconds: the time limit of the whole request.
 
@@ -241,6 +245,9 @@ class Api(Protocol):
         """Close all connections."""
         ...
 
+
+MAX_UNREAD: Final = 1024
+"""Objects that cannot be read and are remembered."""
 
 PAGE: Final = 500
 """Objects in one answer to a list, as kubectl requests them."""
@@ -305,21 +312,19 @@ class _Identity(msgspec.Struct):
 _decode_identity = msgspec.json.Decoder(_Identity).decode
 
 
+_WHY: Final = {
+    msgspec.DecodeError: "invalid JSON",
+    UnicodeError: "invalid UTF-8",
+    RecursionError: "nested too deeply",
+    MemoryError: "too large",
+}
+
+
 def why(error: Exception) -> str:
     """Return why something cannot be decoded, without a part of it."""
-    match error:
-        case msgspec.ValidationError():
-            return str(error)
-        case msgspec.DecodeError():
-            return "invalid JSON"
-        case UnicodeError():
-            return "invalid UTF-8"
-        case RecursionError():
-            return "nested too deeply"
-        case MemoryError():
-            return "too large"
-        case _:
-            return type(error).__name__
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    return next((text for kind, text in _WHY.items() if isinstance(error, kind)), type(error).__name__)
 
 
 def decode_stored(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Exception | None]:
@@ -479,13 +484,12 @@ async def apply_bare(api: Api, path: str, bare: Object) -> Answer:
 
     By a server-side apply, which is a PATCH of its name: unlike for other requests that create, a Role can permit just that.
     """
-    body = msgspec.json.encode(bare)
-    return await api.request("PATCH", path, query=AS_MANAGER, body=body, content_type="application/apply-patch+yaml")
+    return await api.request("PATCH", path, query=AS_MANAGER, body=bare, content_type="application/apply-patch+yaml")
 
 
 async def replace_object(api: Api, path: str, changed: Object) -> Answer:
     """Replace an object, if it still has the version in the metadata of what replaces it."""
-    return await api.request("PUT", path, query=AS_MANAGER, body=msgspec.json.encode(changed))
+    return await api.request("PUT", path, query=AS_MANAGER, body=changed)
 
 
 async def object_pages(

@@ -1,14 +1,7 @@
-"""Connects to a real API server: its address, our identity, a proxy, and aiohttp as transport.
-
-Loads the address of the API server and our credentials with ``kubernetes.aio``; importing this takes 0.3 s.
+"""Calls a real API server through ``kubernetes.aio``; importing this takes 0.3 s.
 
 The first of these is used, as by kubectl and controllers: a named file, ``KUBECONFIG``, the service account of the pod,
-``~/.kube/config``. Files are read in threads.
-
-The proxy for an address, from the environment as Go programs read it, so that all programs of a cluster agree.
-
-Python's standard library does not support networks in ``NO_PROXY``. In a cluster, the API server is called by its
-address, so it would be called through the proxy even with ``NO_PROXY=10.0.0.0/8``.
+``~/.kube/config``. Files are read in threads. Credentials and CAs are read again when either side refuses the other's.
 """
 
 import asyncio
@@ -17,21 +10,22 @@ import ipaddress
 import logging
 import math
 import os
+import re
 import socket
-import ssl
 import time
-import weakref
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import yaml
 from aiohttp.http_exceptions import LineTooLong
+from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME, InClusterConfigLoader
 from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
@@ -39,12 +33,13 @@ from yarl import URL
 
 import webhook
 from webhook.cluster.client import (
+    MAX_UNREAD,
     Answer,
     Api,
+    Body,
     ConfigurationError,
     OversizeError,
     SilenceError,
-    StatusError,
     UnreachableError,
     Unread,
     UnreadableError,
@@ -62,25 +57,20 @@ async def connect(
 ) -> Api:
     """Connect with the named file, or else with ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
 
-    With a context, the service account is not considered. No request is made yet. Credentials and CAs are read again when
-    they change.
+    With a context, the service account is not considered. No request is made yet.
 
     Raises:
         ConfigurationError: nothing is configured, or it cannot be used.
     """
 
-    async def load() -> Access:
+    async def load() -> ApiClient:
         return await load_access(kubeconfig, os.environ, service_account, context)
 
     return Connection(load, await load())
 
 
 def in_cluster_namespace(folder: Path = SERVICE_ACCOUNT) -> str | None:
-    """The namespace of the pod in which this process runs; None outside a cluster.
-
-    Args:
-        folder: the folder of the pod's service account.
-    """
+    """The namespace of the pod in which this process runs, from the folder of its service account; None outside a cluster."""
     try:
         return (folder / "namespace").read_text("utf-8").strip() or None
     except OSError:
@@ -92,68 +82,10 @@ def release_namespace_of(named: str | None) -> str:
     return named or in_cluster_namespace() or RELEASE_NAMESPACE
 
 
-def proxy_for(url: URL, environment: Mapping[str, str]) -> str | None:
-    """The proxy to use for a URL; None for none."""
-    name = f"{url.scheme}_proxy"
-    proxy = environment.get(name.upper()) or environment.get(name)
-    if not proxy or _excepted(url, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _excepted(url: URL, exceptions: str) -> bool:
-    host = (url.host or "").lower()
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost" or any(_names(entry, host, url.port) for entry in _entries(exceptions))
-    return address.is_loopback or any(_covers(entry, address, url.port) for entry in _entries(exceptions))
-
-
-def _entries(exceptions: str) -> list[str]:
-    return [entry for part in exceptions.split(",") if (entry := part.strip().lower())]
-
-
-def _names(entry: str, host: str, port: int | None) -> bool:
-    name, colon, number = entry.partition(":")
-    if colon and number != str(port):
-        return False
-    # Go's rule: an entry with a leading dot matches only names below it, one without also matches the name itself.
-    name = name.removeprefix("*") if name.startswith("*.") else name
-    return name in {"*", host} or host.endswith(name if name.startswith(".") else f".{name}")
-
-
-def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int | None) -> bool:
-    if entry == "*":
-        return True
-    try:
-        return address in ipaddress.ip_network(entry, strict=False)
-    except ValueError:
-        name, colon, number = entry.rpartition(":")
-        return bool(colon) and name.strip("[]") == str(address) and number == str(port)
-
-
-BEARER: Final = "BearerToken"
-"""The key under which kubernetes.aio stores the whole Authorization header."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How to connect to one API server.
-
-    Attributes:
-        server: its address, possibly with a path prefix.
-        tls: contains the trusted CA, and the client certificate if there is one.
-        server_name: the name that its certificate must have; None for the host of the address.
-        proxy: the proxy to use; None for none.
-        authorization: returns the current Authorization header, None for none; may read a file.
-    """
-
-    server: URL
-    tls: ssl.SSLContext
-    server_name: str | None
-    proxy: str | None
-    authorization: Callable[[], str | None]
+def current_context(kubeconfig: Path | None) -> str | None:
+    """The name of the context that `connect` uses where none is named; None for the pod's service account."""
+    files = _kubeconfigs(kubeconfig, os.environ, None)
+    return None if files is None else str(list_kube_config_contexts(files)[1]["name"])  # type: ignore[no-untyped-call]
 
 
 async def load_access(
@@ -161,8 +93,8 @@ async def load_access(
     environment: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
     context: str | None = None,
-) -> Access:
-    """Load the configured access.
+) -> ApiClient:
+    """Load the address of the API server, our identity, and the proxy.
 
     Args:
         kubeconfig: a named file; it takes precedence.
@@ -177,39 +109,27 @@ async def load_access(
     # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     configuration.disable_strict_ssl_verification = True
     files = _kubeconfigs(kubeconfig, environment, context)
-    if files is None:
-        place = str(service_account)
-        load = _from_service_account(configuration, environment, service_account)
-    else:
-        place = files
-        load = _from_files(configuration, place, context)
+    place = files or str(service_account)
     try:
-        await load
-        transport = await asyncio.to_thread(RESTClientObject, configuration)
-    except ConfigurationError:
-        raise
+        if files is None:
+            token, ca = (str(service_account / name) for name in ("token", "ca.crt"))
+            # It also installs a hook that reads the token again once a minute.
+            loader = InClusterConfigLoader(token, ca, environ=environment)  # type: ignore[no-untyped-call]
+            await asyncio.to_thread(loader.load_and_set, configuration)
+        else:
+            await _from_files(configuration, files, context)
+        server = URL(configuration.host)
+        client = await asyncio.to_thread(ApiClient, configuration)
     except (ConfigException, yaml.YAMLError, OSError, ValueError) as error:
         raise ConfigurationError(place, f"cannot be used: {str(error) or type(error).__name__}") from error
     except (TypeError, KeyError, AttributeError) as error:
         # kubernetes.aio raises Python's own errors for a file with a wrong structure.
         message = "cannot be used: it is no kubeconfig, or lacks what its context names (see `kubectl config view`)"
         raise ConfigurationError(place, message) from error
-    server = URL(configuration.host)
     if server.scheme not in {"https", "http"} or not server.host:
         raise ConfigurationError(place, "contains no https:// URL of a server")
-    return Access(
-        server=server,
-        tls=transport.ssl_context,
-        server_name=configuration.tls_server_name,
-        proxy=transport.proxy or proxy_for(server, environment),
-        authorization=lambda: _authorization(configuration),
-    )
-
-
-async def _from_service_account(configuration: Configuration, environment: Mapping[str, str], folder: Path) -> None:
-    loader = InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)  # type: ignore[no-untyped-call]
-    # It also installs a hook that reads the token again once a minute.
-    await asyncio.to_thread(loader.load_and_set, configuration)
+    client.rest_client.proxy = configuration.proxy or proxy_for(server, environment)
+    return client
 
 
 def _kubeconfigs(kubeconfig: Path | None, environment: Mapping[str, str], context: str | None) -> str | None:
@@ -220,54 +140,68 @@ def _kubeconfigs(kubeconfig: Path | None, environment: Mapping[str, str], contex
     return named or f"{environment.get('HOME', '~')}/.kube/config"
 
 
-def current_context(kubeconfig: Path | None) -> str | None:
-    """The name of the context that `connect` uses where none is named; None for the pod's service account."""
-    files = _kubeconfigs(kubeconfig, os.environ, None)
-    if files is None:
-        return None
-    _, active = list_kube_config_contexts(files)  # type: ignore[no-untyped-call]
-    return str(active["name"])
-
-
-async def _from_files(configuration: Configuration, place: str, context: str | None) -> None:
-    if not await asyncio.to_thread(_any_file, place):
+async def _from_files(configuration: Configuration, files: str, context: str | None) -> None:
+    if not await asyncio.to_thread(_any_file, files):
         raise ConfigurationError(
-            place, "does not exist: name a kubeconfig, or run in a pod with a service account token"
+            files, "does not exist: name a kubeconfig, or run in a pod with a service account token"
         )
-    # In a thread with its own event loop: it reads files synchronously, and may start a program that returns a token.
     loading = load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=place, context=context, client_configuration=configuration, persist_config=False
+        config_file=files, context=context, client_configuration=configuration, persist_config=False
     )
-    # If that program fails, kubernetes.aio only logs why, and goes on without credentials.
+    # It may start a program that returns a token; if that fails, kubernetes.aio only logs why, and goes on without.
     failures: list[str] = []
-    logger = logging.getLogger(load_kube_config.__module__)
 
     def keep(record: logging.LogRecord) -> bool:
-        if record.levelno < logging.ERROR:
-            return True
         failures.append(record.getMessage())
         return False
 
+    logger = logging.getLogger(load_kube_config.__module__)
     logger.addFilter(keep)
     try:
         await asyncio.to_thread(asyncio.run, loading)
     finally:
         logger.removeFilter(keep)
     if failures:
-        raise ConfigurationError(place, f"its program for credentials failed: {failures[-1]}")
+        raise ConfigurationError(files, f"its program for credentials failed: {failures[-1]}")
 
 
 def _any_file(paths: str) -> bool:
     return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
 
 
-def _authorization(configuration: Configuration) -> str | None:
-    if configuration.refresh_api_key_hook is not None:
-        configuration.refresh_api_key_hook(configuration)
-    header = configuration.api_key.get(BEARER)
-    # A token file often ends in a line break, which no header may contain.
-    return header.strip() if header else None
+_EXCEPTION: Final = re.compile(r"(.*?)(?::(\d+))?")
+"""An entry of ``NO_PROXY`` that is no network: a name or an address, and perhaps a port."""
 
+
+def proxy_for(url: URL, environment: Mapping[str, str]) -> str | None:
+    """The proxy to use for a URL, as Go programs choose it, so that all programs of a cluster agree; None for none.
+
+    Python's standard library does not support networks in ``NO_PROXY``. In a cluster, the API server is called by its
+    address, so it would be called through the proxy even with ``NO_PROXY=10.0.0.0/8``.
+    """
+    name = f"{url.scheme}_proxy"
+    proxy = environment.get(name.upper()) or environment.get(name)
+    exceptions = (environment.get("NO_PROXY") or environment.get("no_proxy") or "").lower().split(",")
+    # Loopback addresses never have one.
+    exceptions += ("localhost", "127.0.0.0/8", "::1")
+    if not proxy or any(_excepts(each.strip(), (url.host or "").lower(), url.port) for each in exceptions):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _excepts(entry: str, host: str, port: int | None) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    found = _EXCEPTION.fullmatch(entry)
+    if not entry or found is None or found[2] not in {None, str(port)}:
+        return False
+    # An entry with a leading dot matches only names below it, one without also matches the name itself.
+    name = found[1].removeprefix("*") if found[1].startswith("*.") else found[1].strip("[]")
+    return name in {"*", host} or host.endswith(name if name.startswith(".") else f".{name}")
+
+
+IDENTITY: Final = "BearerToken"
+"""The key under which kubernetes.aio stores the whole Authorization header."""
 
 CONNECT_SECONDS: Final = 5.0
 """The time limit for TCP and TLS: the API server is near; TCP repeats a lost packet after 1 s and 3 s."""
@@ -285,8 +219,12 @@ MAX_LINE: Final = 16 * 1024 * 1024
 """The most bytes of a line of a watch: the largest object that etcd can be configured for (8 MiB), with every second
 character escaped."""
 
-CLOSE_SECONDS: Final = 1.0
-"""The time limit for closing connections: the end of a TLS session requires an answer from the server."""
+HEADERS: Final = {
+    "Accept": "application/json",
+    # The server is near: compressing would take longer than sending.
+    "Accept-Encoding": "identity",
+    "User-Agent": f"vgpu-webhook/{webhook.__version__}",
+}
 
 KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 5}
 """A vanished peer is noticed within 45 s, as by the pings of Go's clients."""
@@ -299,7 +237,7 @@ class _Request:
     method: str
     path: str
     query: Mapping[str, str]
-    body: bytes | None = None
+    body: Body = None
     content_type: str = "application/json"
 
     def __str__(self) -> str:
@@ -309,75 +247,53 @@ class _Request:
 class _Session:
     """The connections with one set of credentials; closed once it is replaced and its last request has ended."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._base = str(access.server).rstrip("/")
-        self._retired = False
-        self._users = 0
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=access.tls, limit=MAX_CONNECTIONS, socket_factory=self._socket),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={
-                "Accept": "application/json",
-                # The server is near: compressing would take longer than sending.
-                "Accept-Encoding": "identity",
-                "User-Agent": f"vgpu-webhook/{webhook.__version__}",
-            },
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._connector = aiohttp.TCPConnector(
+            ssl=client.rest_client.ssl_context, limit=MAX_CONNECTIONS, socket_factory=_socket
         )
+        self._users = 1  # whoever may replace it
+        client.configuration.client_session_kwargs = {
+            "connector": self._connector,
+            "cookie_jar": aiohttp.DummyCookieJar(),
+            "headers": HEADERS,
+            "read_bufsize": 2**16,  # of each connection: a longer line is collected by its reader
+            "trust_env": False,  # `proxy_for` has looked there
+        }
 
     @property
     def closed(self) -> bool:
-        return self._http.closed
+        return self._connector.closed
 
     @contextlib.asynccontextmanager
     async def send(self, call: _Request, limit: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and return the response once its headers have arrived."""
-        if self._http.closed:
+        if self.closed:
             raise UnreachableError(f"{call}: the connection has been closed")
         self._users += 1
         try:
-            authorization = await asyncio.to_thread(self._access.authorization)
-            headers = {} if authorization is None else {"Authorization": authorization}
-            if call.body is not None:
-                headers["Content-Type"] = call.content_type
-            async with self._http.request(
-                call.method,
-                f"{self._base}{call.path}",
-                params=call.query,
-                data=call.body,
-                headers=headers,
-                timeout=limit,
-                allow_redirects=False,  # a redirect would send the token elsewhere
-                proxy=self._access.proxy,
-                server_hostname=self._access.server_name,
-            ) as response:
+            configuration = self._client.configuration
+            headers = {"Content-Type": call.content_type}
+            if identity := await configuration.get_api_key_with_prefix(IDENTITY):
+                # A token file often ends in a line break, which no header may contain.
+                headers["Authorization"] = identity.strip()
+            url = f"{configuration.host.rstrip('/')}{call.path}?{urlencode(call.query, quote_via=quote)}"
+            answer = await self._client.call_api(call.method, url, headers, call.body, _request_timeout=limit)
+            async with answer.response as response:
                 yield response
         finally:
-            self._users -= 1
-            await self._close_if_unused()
+            await self.leave()
 
-    async def retire(self) -> None:
-        """Close the connections once their last request has ended."""
-        self._retired = True
-        await self._close_if_unused()
+    async def leave(self) -> None:
+        """Note that one user less needs the connections."""
+        self._users -= 1
+        if not self._users:
+            await self.close()
 
     async def close(self) -> None:
         """Close the connections, and return when they have ended: a loop that ends earlier leaves them open."""
-        await self._http.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                while any(connection.fileno() >= 0 for connection in self._sockets):  # noqa: ASYNC110  (aiohttp has no event for it)
-                    await asyncio.sleep(0.005)
-
-    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        made = _socket(address)
-        self._sockets.add(made)
-        return made
-
-    async def _close_if_unused(self) -> None:
-        if self._retired and self._users == 0:
-            await self._http.close()
+        await self._client.close()
+        await self._connector.close()
 
 
 class Connection:
@@ -385,13 +301,13 @@ class Connection:
 
     Args:
         load: loads the access again.
-        access: the access to start with.
+        client: the access to start with.
     """
 
-    def __init__(self, load: Callable[[], Awaitable[Access]], access: Access) -> None:
-        self.unread: list[Unread] = []
+    def __init__(self, load: Callable[[], Awaitable[ApiClient]], client: ApiClient) -> None:
+        self.unread: deque[Unread] = deque(maxlen=MAX_UNREAD)
         self._load = load
-        self._session = _Session(access)
+        self._session = _Session(client)
         self._sessions = [self._session]
         self._renewal = asyncio.Lock()
         self._renewed_at = -math.inf
@@ -402,7 +318,7 @@ class Connection:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: Body = None,
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
@@ -410,8 +326,7 @@ class Connection:
         limit = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS)
         with _unreachable(call, f"no answer within {seconds:g} s"):
             async with asyncio.timeout(seconds), contextlib.AsyncExitStack() as stack:
-                response = await self._open(stack, call, limit)
-                return Answer(response.status, await _body(response), _retry_after(response))
+                return await _answer(await self._open(stack, call, limit))
 
     @contextlib.asynccontextmanager
     async def lines(
@@ -423,7 +338,7 @@ class Connection:
             with _unreachable(call, f"no answer within {CONNECT_SECONDS:g} s, or no header within {silence:g} s"):
                 response = await self._open(stack, call, limit)
                 if response.status != HTTPStatus.OK:
-                    raise StatusError.read(await _body(response), response.status, _retry_after(response))
+                    (await _answer(response)).accepted()
 
             async def whole_lines() -> AsyncGenerator[bytes, None]:
                 # Not around the yield below: errors of the reader must not be converted.
@@ -464,13 +379,12 @@ class Connection:
                 return False
             self._renewed_at = now
             try:
-                access = await self._load()
+                self._session = _Session(await self._load())
             except ConfigurationError:
                 # The file may be in the middle of a replacement: the session stays, and the caller gets the server's answer.
                 return False
-            self._session = _Session(access)
             self._sessions = [*(session for session in self._sessions if not session.closed), self._session]
-        await used.retire()
+        await used.leave()
         return True
 
 
@@ -486,19 +400,15 @@ def _unreachable(call: _Request, late: str, when_late: type[UnreachableError] = 
         raise UnreachableError(f"{call}: {str(error) or type(error).__name__}") from error
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
+async def _answer(response: aiohttp.ClientResponse) -> Answer:
     chunks, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > MAX_BODY:
             raise OversizeError(f"an answer of more than {MAX_BODY} bytes")
         chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    value = response.headers.get("Retry-After", "")
-    return float(value) if value.isdecimal() else None
+    pause = response.headers.get("Retry-After", "")
+    return Answer(response.status, b"".join(chunks), float(pause) if pause.isdecimal() else None)
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -85,7 +85,7 @@ async def write_event(api: Api, subject: Subject, type_: Type, reason: str, mess
     event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
     collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
     for _ in range(ATTEMPTS):
-        answer = await api.request("POST", collection, body=msgspec.json.encode(event))
+        answer = await api.request("POST", collection, body=event)
         if answer.status != HTTPStatus.CONFLICT:
             answer.accepted()
             return
@@ -106,7 +106,7 @@ async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
         return True
     whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}
     whole["count"] = seen.count + 1
-    answer = await api.request("PUT", path, body=msgspec.json.encode(whole))
+    answer = await api.request("PUT", path, body=whole)
     if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
         return False
     answer.accepted()

@@ -26,6 +26,7 @@ from structlog.typing import FilteringBoundLogger
 from certs.report import Backoff
 from webhook.bounded import Bounded
 from webhook.cluster.client import (
+    MAX_UNREAD,
     PAGE,
     Api,
     ObjectMetadata,
@@ -57,10 +58,6 @@ MOST: Final = 16 * MIB
 """Bytes of the stored parts of all objects of a kind; a list is read beside what it replaces."""
 
 AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-
-
-MAX_UNREAD: Final = 1024
-"""Objects that cannot be read and are not reported again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,7 @@ async def _template_trial(api: Api, seen: ClusterFacts) -> TemplateDryRun | None
 
 async def _as_dry_run(api: Api, path: str, manifest: Object, kind: type[T]) -> tuple[T | None, int, str]:
     """Create an object as a dry run: return what would be stored, the status, and why there is none."""
-    body = msgspec.json.encode(manifest)
-    answer = await api.request("POST", path, query={"dryRun": "All"}, body=body, seconds=LIST_SECONDS)
+    answer = await api.request("POST", path, query={"dryRun": "All"}, body=manifest, seconds=LIST_SECONDS)
     try:
         return (
             read_as("the answer to a dry run", answer.accepted(), msgspec.json.Decoder(kind).decode),
