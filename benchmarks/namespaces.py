@@ -6,7 +6,6 @@ and how long the news of one namespace is under way. Needs what the tests on the
 
 import asyncio
 import gc
-import json
 import statistics
 import subprocess
 import sys
@@ -48,7 +47,7 @@ async def fill(api: Api, count: int) -> None:
             }
             annotations = {"vgpu-webhook.io/default-memory": "4Gi", "example.com/applied": "x" * 600}
             metadata = {"name": name_of(count, number), "labels": labels, "annotations": annotations}
-            body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).encode()
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
             (await api.request("POST", PATH, body=body, seconds=30)).accepted()
 
     async with asyncio.TaskGroup() as group:
@@ -86,7 +85,7 @@ async def follow(kubeconfig: Path, count: int) -> None:
         fetched = []
         for number in range(NEWS):
             name = f"fetched-{count}-{number}"
-            body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             (await api.request("POST", PATH, body=body)).accepted()
             begun = time.perf_counter()
             await namespaces.request(name)
@@ -100,7 +99,7 @@ async def follow(kubeconfig: Path, count: int) -> None:
 async def news(api: Api, namespaces: Namespaces, name: str) -> float:
     """Seconds from the answer to a change until the change is known; 0 if it was known before."""
     value = "changed"
-    body = json.dumps({"metadata": {"labels": {INJECT: value}}}).encode()
+    body = {"metadata": {"labels": {INJECT: value}}}
     (await api.request("PATCH", f"{PATH}/{name}", body=body, content_type="application/merge-patch+json")).accepted()
     begun = time.perf_counter()
     while (view := namespaces.lookup(name)) is None or view.labels[INJECT] != value:  # noqa: ASYNC110  # to the turn of the loop
