@@ -312,7 +312,7 @@ class _Identity(msgspec.Struct):
 _decode_identity = msgspec.json.Decoder(_Identity).decode
 
 
-_WHY: Final = {
+_WHY: Final[Mapping[type[Exception], str]] = {
     msgspec.DecodeError: "invalid JSON",
     UnicodeError: "invalid UTF-8",
     RecursionError: "nested too deeply",

@@ -292,7 +292,7 @@ class _Session:
 
     async def close(self) -> None:
         """Close the connections, and return when they have ended: a loop that ends earlier leaves them open."""
-        await self._client.close()
+        await self._client.close()  # type: ignore[no-untyped-call]
         await self._connector.close()
 
 
