@@ -228,7 +228,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
             path = f"/apis/{GROUP}/{each['kind'].lower()}s/{NAME}"
             site.plane.client.call("PUT", path, each).accepted()
         site.plane.wait_until(replica.ready, "ready")
-        assert site.treated()
+        site.plane.wait_until(site.treated, "treated")
 
 
 def test_cert_manager_fills_the_bundle_in(site: Site) -> None:

@@ -190,6 +190,7 @@ def test_an_emptied_bundle(plane: ControlPlane, left: Path) -> None:
 def test_no_webhook_configuration(plane: ControlPlane, left: Path) -> None:
     """It is reported, and by the dry run."""
     plane.client.delete(GROUP, KIND, NAME).accepted()
+    plane.wait_until(lambda: plane.client.create(pod("probe"), TEAM, dry_run=True).status == 201, "called no more")
     gone = examine(plane.kubeconfig)
     assert gone.code == 2
     assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")

@@ -57,7 +57,7 @@ def test_uninstalled_alive(release: Release) -> None:
     assert not any(found)
     assert not pods.refused
     assert release.registration() is None
-    assert not touched(release.create(TEAM))
+    release.plane.wait_until(lambda: not touched(release.create(TEAM)), "unchanged")
     assert Path(release.plane.files / "usr/local/vgpu-shim/libvgpu.so").resolve().name
 
 
