@@ -25,7 +25,7 @@ from benchmarks.processes import Server, started
 from tests.controlplane.build import find
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.wanted import (
     API_VERSION,
     MUTATING,
     NAME,

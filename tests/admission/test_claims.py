@@ -12,7 +12,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.judge import judge_pod
-from webhook.cluster.registration.match_conditions import matched_names_of, sends
+from webhook.cluster.registration.names import matched_names_of, sends
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy

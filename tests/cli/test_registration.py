@@ -9,7 +9,7 @@ import yaml
 
 from tests.cli.conftest import Run
 from tests.cluster.gpu_pods import DOCUMENTS
-from webhook.cluster.registration.desired import KINDS, ServiceReference, Site, desired_from, registration
+from webhook.cluster.registration.wanted import KINDS, ServiceReference, Site, registration, wanted_by
 from webhook.mapping.load import load_policy
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -27,7 +27,7 @@ def test_it_is_what_the_webhook_would_write(run: Run, tmp_path: Path) -> None:
     result = run("registration", "--service", "gpu/webhook", "--ca-file", str(authority))
     assert result.exit_code == 0
     site = Site(ServiceReference("gpu", "webhook"), PEM.encode(), "gpu")
-    expected = [registration(desired_from(load_policy(), kind), site) for kind in KINDS]
+    expected = [registration(wanted_by(load_policy(), kind), site) for kind in KINDS]
     assert list(yaml.safe_load_all(result.stdout)) == expected
     for configuration in expected:
         assert base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]) == PEM.encode()

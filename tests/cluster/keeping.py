@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.cluster.fake_api import FakeApi
 from webhook.cluster.client import CLUSTER_ROLES, Answer
-from webhook.cluster.registration.desired import COLLECTION, MUTATING, NAME, ConfigurationKind
+from webhook.cluster.registration.wanted import COLLECTION, MUTATING, NAME, ConfigurationKind
 
 CONFIGURATION = f"{COLLECTION}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"

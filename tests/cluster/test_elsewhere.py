@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import ACME, policy
-from webhook.cluster.registration.desired import Site, desired_from, registration
-from webhook.cluster.registration.match_conditions import matched_names_of
-from webhook.cluster.registration.observed import Observed, Version, read_observed
-from webhook.cluster.registration.reconciler import known_to_peers
+from webhook.cluster.registration.names import matched_names_of
+from webhook.cluster.registration.stored import Stored, known_to_peers, read_stored
+from webhook.cluster.registration.wanted import Site, registration, wanted_by
 from webhook.mapping.load import load_policy
 
 BEHIND = load_policy()
@@ -16,10 +15,10 @@ AHEAD = policy(
     ACME + "known: [acme.com/other]\n", "extends: nvidia\nkeys: {more: {resource: nvidia.com/gpumore, is: other}}\n"
 )
 SITE = Site("https://gpu.example/mutate")
-OBSERVED = read_observed(registration(desired_from(AHEAD), SITE, version="0.1.0"))
+OBSERVED = read_stored(registration(wanted_by(AHEAD), SITE, version="0.1.0"))
 
 
-def elsewhere(*resources: str, keys: tuple[str, ...] = (), observed: Observed | None = OBSERVED) -> bool:
+def elsewhere(*resources: str, keys: tuple[str, ...] = (), observed: Stored | None = OBSERVED) -> bool:
     """Whether a replica behind has to leave such a pod to another one."""
     return known_to_peers(resources, keys, BEHIND, matched_names_of(BEHIND), observed)
 
@@ -50,11 +49,11 @@ def test_not_under_the_own_digest() -> None:
 def test_not_without_a_digest() -> None:
     """Before the first read, and with a static webhook configuration, no other replica is assumed."""
     assert not elsewhere("acme.com/gpu", observed=None)
-    assert not elsewhere("acme.com/gpu", observed=Observed())
+    assert not elsewhere("acme.com/gpu", observed=Stored())
 
 
 def test_where_the_registration_cannot_be_read() -> None:
     """Another version wrote it: it may know the key of a pod that our own match conditions would not send."""
-    observed = Observed(Version("9"), "f" * 12)
+    observed = Stored(None, "9", "f" * 12)
     assert elsewhere("acme.com/gpu", observed=observed)
     assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", observed=observed)

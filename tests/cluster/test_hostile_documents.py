@@ -12,7 +12,7 @@ from tests.generators.documents import BROKEN, SETTINGS, mappings, named, text_o
 from webhook.cluster.configuration import compatibility as fitting
 from webhook.cluster.configuration import policies as force
 from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.cluster.registration.match_conditions import conditions, matched_names_of
+from webhook.cluster.registration.names import conditions, matched_names_of
 from webhook.mapping import load
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings

@@ -4,19 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from webhook import labels
 from webhook.cluster.client import Answer, StatusError
 from webhook.cluster.events import MAX_MESSAGE, shortened
-from webhook.cluster.registration.desired import Desired, ServiceReference, Site, registration
-from webhook.cluster.registration.match_conditions import (
-    MAX_EXPRESSION,
-    MatchedNames,
-    fits,
-    match_expression,
-    names_set,
-)
-from webhook.cluster.registration.observed import Version, read_observed
-from webhook.cluster.registration.update import Writer, update_for
+from webhook.cluster.registration.names import MAX_EXPRESSION, MatchedNames, fits, match_expression, names_set
+from webhook.cluster.registration.stored import read_stored
+from webhook.cluster.registration.update import Pass
+from webhook.cluster.registration.wanted import ServiceReference, Site, Wanted, registration
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
 
@@ -26,7 +19,7 @@ def long(domain: str) -> MatchedNames:
     return names_set(keys=[f"{domain}/{'k' * 40}{number:04}" for number in range(1200)])
 
 
-OLD, NEW = Desired("0" * 12, long("old.example")), Desired("1" * 12, long("new.example"))
+OLD, NEW = Wanted("0" * 12, long("old.example")), Wanted("1" * 12, long("new.example"))
 
 
 def test_alone_each_fits() -> None:
@@ -41,25 +34,23 @@ def test_alone_each_fits() -> None:
 def test_a_new_policy_is_written_alone(*, quiet: bool) -> None:
     """What was let through before goes at once, for the two cannot stand beside each other."""
     found = registration(OLD, SITE, version="1.0.0")
-    change = update_for(found, read_observed(found, labels.INJECT), Writer(Version("1.0.0"), NEW, SITE), quiet=quiet)
+    change = Pass(read_stored(found), NEW, SITE, "1.0.0", quiet=quiet).update()
     assert change is not None
-    assert read_observed(change.configuration, labels.INJECT).desired == NEW
+    assert read_stored(change[0]).made_from == NEW
 
 
 def test_a_replica_behind_leaves_the_newer_policy_alone() -> None:
     """It does not write its own over it, nor something that would be refused."""
     found = registration(NEW, SITE, version="1.0.0")
-    writer = Writer(Version("1.0.0"), OLD, SITE, announced=True)
-    assert update_for(found, read_observed(found, labels.INJECT), writer, quiet=False) is None
+    assert Pass(read_stored(found), OLD, SITE, "1.0.0", announced=True).update() is None
 
 
 def test_the_same_policy_is_narrowed_to_itself() -> None:
     """One digest with the names of a policy before: what cannot be added to is replaced."""
     found = registration(replace(OLD, digest=NEW.digest), SITE, version="1.0.0")
-    writer = Writer(Version("1.0.0"), NEW, SITE, announced=True)
-    change = update_for(found, read_observed(found, labels.INJECT), writer, quiet=False)
+    change = Pass(read_stored(found), NEW, SITE, "1.0.0", announced=True).update()
     assert change is not None
-    assert read_observed(change.configuration, labels.INJECT).desired == NEW
+    assert read_stored(change[0]).made_from == NEW
 
 
 def test_a_refusal_is_reported_with_its_reason() -> None:

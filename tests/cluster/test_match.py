@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.gpu_pods import many_vendors
 from webhook.cluster.client import Object
-from webhook.cluster.registration.desired import MUTATING, Desired, ServiceReference, Site, registration
-from webhook.cluster.registration.match_conditions import (
+from webhook.cluster.registration.names import (
     GPU_KEYS,
     MatchedNames,
     conditions,
@@ -16,7 +15,8 @@ from webhook.cluster.registration.match_conditions import (
     names_set,
     parse_names,
 )
-from webhook.cluster.registration.observed import matched_names_in
+from webhook.cluster.registration.stored import matched_names_in
+from webhook.cluster.registration.wanted import MUTATING, ServiceReference, Site, Wanted, registration
 from webhook.labels import MATCHED_NAMES
 
 SITE = Site(ServiceReference("gpu", "webhook"))
@@ -47,7 +47,7 @@ def read(configuration: Object) -> MatchedNames | None:
 
 def made(let_through: MatchedNames) -> Object:
     """A configuration for these names."""
-    return registration(Desired("0" * 12, let_through), SITE)
+    return registration(Wanted("0" * 12, let_through), SITE)
 
 
 def with_words(text: str) -> Object:
@@ -64,7 +64,7 @@ def with_words(text: str) -> Object:
 
 def test_the_same_policy_gives_the_same_text() -> None:
     """Byte for byte, in whatever order names came."""
-    again = names_set(prefixes=sorted(f"{domain}/" for domain in REACH.domains)[::-1], keys=sorted(REACH.keys)[::-1])
+    again = names_set(prefixes=sorted(REACH.prefixes)[::-1], keys=sorted(REACH.keys)[::-1])
     assert match_expression(again | REACH) == match_expression(REACH)
 
 

@@ -1,4 +1,4 @@
-"""The reconciler: what it writes and when, beside other replicas, other versions and other writers."""
+"""The writer: what it writes and when, beside other replicas, other versions and other writers."""
 
 import base64
 import itertools
@@ -12,25 +12,24 @@ import pytest
 from tests.cluster.keeping import CONFIGURATION, Keeping
 from tests.waiting import alongside, turns, until
 from webhook.cluster.client import Answer, UnreachableError
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.names import names_set
+from webhook.cluster.registration.stored import read_stored
+from webhook.cluster.registration.update import Change
+from webhook.cluster.registration.wanted import (
     ENFORCE,
     NAMESPACE_NAME,
-    Desired,
     RegistrationMode,
     ServiceReference,
     Site,
+    Wanted,
     registration,
 )
-from webhook.cluster.registration.match_conditions import names_set
-from webhook.cluster.registration.observed import read_observed
-from webhook.cluster.registration.reconciler import QUIET, Reconciler, RepairPace
-from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
-from webhook.cluster.registration.update import Change
+from webhook.cluster.registration.writer import QUIET, Matter, RegistrationReport, RepairPace, Writer
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
-OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
-NEW = Desired("1" * 12, names_set(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
+OLD = Wanted("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
+NEW = Wanted("1" * 12, names_set(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
 BOTH = OLD.matched_names | NEW.matched_names
 
 
@@ -45,18 +44,18 @@ class Clock:
 
 
 class Replica:
-    """A reconciler and its reports."""
+    """A writer and its reports."""
 
-    def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
+    def __init__(self, api: Keeping, clock: Clock, want: Wanted = OLD, **options: Any) -> None:
         self.reports: list[RegistrationReport] = []
-        self.reconciler = Reconciler(api, options.pop("site", SITE), want, self.reports.append, clock=clock, **options)
+        self.writer = Writer(api, options.pop("site", SITE), want, self.reports.append, clock=clock, **options)
 
     async def look(self) -> float:
         """One look; seconds until the next."""
-        return await self.reconciler.reconcile()
+        return await self.writer.reconcile()
 
     @property
-    def kinds(self) -> list[RegistrationEvent]:
+    def kinds(self) -> list[Matter]:
         """What was reported, without its keys."""
         return [notice.kind for notice in self.reports]
 
@@ -73,10 +72,10 @@ def clock() -> Clock:
     return Clock()
 
 
-def standing(api: Keeping) -> Desired:
+def standing(api: Keeping) -> Wanted:
     """What stands in the cluster was made from."""
     assert api.stored is not None
-    found = read_observed(api.stored).desired
+    found = read_stored(api.stored).made_from
     assert found is not None
     return found
 
@@ -92,7 +91,7 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
     assert api.metadata["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
     assert replica.reports == [
-        RegistrationReport(RegistrationEvent.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")
+        RegistrationReport(Matter.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")
     ]
     assert 480 <= rest <= 600
 
@@ -137,10 +136,10 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
     for _ in range(3):
         await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN]
+    assert replica.kinds == [Matter.WRITTEN, Matter.FOREIGN]
     assert not replica.reports[-1].kind.warning
     assert "control-plane DoesNotExist" in replica.reports[-1].message
-    replica.reconciler.adopt(NEW)
+    replica.writer.adopt(NEW)
     await replica.look()
     terms = [webhook["namespaceSelector"]["matchExpressions"] for webhook in api.webhooks]
     assert [each[-1] == term for each in terms] == [True, False]
@@ -151,7 +150,7 @@ async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: C
     replica = Replica(api, clock)
     await replica.look()
     clock.now += 500
-    replica.reconciler.adopt(NEW)
+    replica.writer.adopt(NEW)
     rest = await replica.look()
     assert standing(api) == replace(NEW, matched_names=BOTH)
     assert rest == QUIET
@@ -213,7 +212,7 @@ async def test_replicas_that_disagree_forever_end_wide(api: Keeping, clock: Cloc
     assert standing(api).matched_names == BOTH
     # Within 40 minutes each narrows after 1, 2, 4, 8 and 16 of them, the other widens, and both take the name over.
     assert api.writes <= 30
-    assert any(RegistrationEvent.CONTESTED in replica.kinds for replica in replicas)
+    assert any(Matter.CONTESTED in replica.kinds for replica in replicas)
 
 
 async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Clock) -> None:
@@ -222,12 +221,12 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
     await older.look()
     await newer.look()
     assert api.metadata["annotations"][WRITTEN_BY] == f"1.10.0 {NEW.digest}"
-    older.reconciler.adopt(replace(OLD, matched_names=names_set(prefixes=["d.com/"])))
+    older.writer.adopt(replace(OLD, matched_names=names_set(prefixes=["d.com/"])))
     for _ in range(3):
         await older.look()
         clock.now += QUIET
     assert api.writes == 2
-    assert older.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.NEWER]
+    assert older.kinds == [Matter.WRITTEN, Matter.NEWER]
     assert older.reports[-1].kind.warning
     assert "d.com/" in older.reports[-1].message
     api.stored = None
@@ -247,7 +246,7 @@ async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
         api.change(lambda found: found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append(term))
 
     api.before_write = interfere
-    replica.reconciler.adopt(NEW)
+    replica.writer.adopt(NEW)
     await replica.look()
     assert api.webhooks[0]["namespaceSelector"]["matchExpressions"][-1] == term
     assert standing(api) == replace(NEW, matched_names=BOTH)
@@ -272,7 +271,7 @@ async def test_races_that_are_lost_again_and_again_end(api: Keeping, clock: Cloc
     replica = Replica(api, clock)
     await replica.look()
     api.before_write = lambda: api.change(lambda _: None)
-    replica.reconciler.adopt(NEW)
+    replica.writer.adopt(NEW)
     assert 0 < await replica.look() <= 1
     assert api.writes == 1 + 5
 
@@ -299,12 +298,12 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     assert max(pauses) <= 61
     assert min(pauses[8:]) >= 59
     assert replica.kinds[:3] == [
-        RegistrationEvent.WRITTEN,
-        RegistrationEvent.REPAIRED,
-        RegistrationEvent.WRITTEN,
+        Matter.WRITTEN,
+        Matter.REPAIRED,
+        Matter.WRITTEN,
     ]
-    assert replica.kinds.count(RegistrationEvent.REPAIRED) == replica.kinds.count(RegistrationEvent.CONTESTED) == 1
-    assert sum(replica.reconciler.repairs.values()) in {len(repaired) - 1, len(repaired)}
+    assert replica.kinds.count(Matter.REPAIRED) == replica.kinds.count(Matter.CONTESTED) == 1
+    assert sum(replica.writer.repairs.values()) in {len(repaired) - 1, len(repaired)}
 
 
 def by_an_older_version(configuration: dict[str, Any]) -> None:
@@ -323,8 +322,8 @@ async def test_what_an_older_version_wrote_is_no_reason_to_wait(api: Keeping, cl
             await replica.look()
             clock.now += 60
         assert api.webhooks == registration(OLD, SITE)["webhooks"]
-    assert RegistrationEvent.REPAIRED in replica.kinds
-    assert replica.reconciler.repairs[Change.REPAIRED] == 12
+    assert Matter.REPAIRED in replica.kinds
+    assert replica.writer.repairs[Change.REPAIRED] == 12
 
 
 async def test_names_that_stay_for_an_hour_hold_up_no_repair(api: Keeping, clock: Clock) -> None:
@@ -338,7 +337,7 @@ async def test_names_that_stay_for_an_hour_hold_up_no_repair(api: Keeping, clock
             clock.now += QUIET
     assert standing(api).matched_names == BOTH
     await left.look()
-    assert left.reconciler.as_desired
+    assert left.writer.as_desired
     api.change(ignoring)
     await left.look()
     assert api.webhooks[0]["failurePolicy"] == "Fail"
@@ -347,16 +346,16 @@ async def test_names_that_stay_for_an_hour_hold_up_no_repair(api: Keeping, clock
 async def test_as_desired_says_whether_pods_are_treated(api: Keeping, clock: Clock) -> None:
     """Not while somebody's change waits for its repair."""
     replica = Replica(api, clock)
-    assert replica.reconciler.as_desired is None
+    assert replica.writer.as_desired is None
     await replica.look()
-    assert replica.reconciler.as_desired
+    assert replica.writer.as_desired
     for _ in range(2):
         api.stored = None
         await replica.look()
-    assert replica.reconciler.as_desired is False
+    assert replica.writer.as_desired is False
     clock.now += 1
     await replica.look()
-    assert replica.reconciler.as_desired
+    assert replica.writer.as_desired
 
 
 def selecting(term: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
@@ -438,14 +437,14 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     api.change(change)
     static = Replica(api, clock, mode=RegistrationMode.STATIC, opted_in=lambda: [TEAM])
     await static.look()
-    assert static.reconciler.as_desired is False
-    assert static.kinds == [RegistrationEvent.LACKING]
+    assert static.writer.as_desired is False
+    assert static.kinds == [Matter.LACKING]
     await replica.look()
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
-    assert RegistrationEvent.REPAIRED in replica.kinds
-    assert ENFORCE in next(report.message for report in replica.reports if report.kind is RegistrationEvent.REPAIRED)
+    assert Matter.REPAIRED in replica.kinds
+    assert ENFORCE in next(report.message for report in replica.reports if report.kind is Matter.REPAIRED)
     await static.look()
-    assert static.reconciler.as_desired
+    assert static.writer.as_desired
 
 
 async def test_a_term_that_keeps_a_new_namespace_out_is_taken_out(api: Keeping, clock: Clock) -> None:
@@ -453,12 +452,12 @@ async def test_a_term_that_keeps_a_new_namespace_out_is_taken_out(api: Keeping, 
     spaces: list[dict[str, str]] = []
     replica = Replica(api, clock, opted_in=lambda: spaces)
     await replica.look()
-    replica.reconciler.namespaces_changed()
+    replica.writer.namespaces_changed()
     api.change(selecting({"key": "zone", "operator": "DoesNotExist"}))
     await replica.look()
     assert api.writes == 1
     spaces.append(TEAM)
-    replica.reconciler.namespaces_changed()
+    replica.writer.namespaces_changed()
     await replica.look()
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
 
@@ -471,18 +470,18 @@ async def test_terms_that_an_administrator_wants_are_kept(api: Keeping, clock: C
     api.change(lambda found: found["metadata"]["annotations"].update({KEEP_SELECTORS: "true"}))
     await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.FOREIGN]
-    assert replica.reconciler.as_desired
+    assert replica.kinds == [Matter.WRITTEN, Matter.FOREIGN]
+    assert replica.writer.as_desired
 
 
 async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
     """A hundred changes of policy are written, however quick."""
     replica = Replica(api, clock)
     for number in range(100):
-        replica.reconciler.adopt((OLD, NEW)[number % 2])
+        replica.writer.adopt((OLD, NEW)[number % 2])
         await replica.look()
     assert api.writes == 100
-    assert RegistrationEvent.CONTESTED not in replica.kinds
+    assert Matter.CONTESTED not in replica.kinds
 
 
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
@@ -513,12 +512,12 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     # The role may only be replaced.
     assert await replica.look() <= 60
     assert api.stored is None
-    assert replica.reconciler.as_desired is False
-    assert replica.kinds == [RegistrationEvent.WRITTEN, RegistrationEvent.REMOVED]
+    assert replica.writer.as_desired is False
+    assert replica.kinds == [Matter.WRITTEN, Matter.REMOVED]
     assert not replica.reports[-1].kind.warning
     api.role = "uid-2"
     await replica.look()
-    assert replica.kinds[-1] is RegistrationEvent.WRITTEN
+    assert replica.kinds[-1] is Matter.WRITTEN
     assert api.metadata["ownerReferences"][0]["uid"] == "uid-2"
 
 
@@ -528,7 +527,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
     api.trouble = Answer(403, body)
     rests = [await replica.look() for _ in range(12)]
-    assert replica.kinds == [RegistrationEvent.FAILED]
+    assert replica.kinds == [Matter.FAILED]
     assert "403 Forbidden: may not" in replica.reports[0].message
     assert 0.5 <= rests[0] <= 2
     assert 30 <= rests[-1] <= 60
@@ -538,9 +537,9 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     api.trouble = None
     await replica.look()
     assert replica.kinds == [
-        RegistrationEvent.FAILED,
-        RegistrationEvent.FAILED,
-        RegistrationEvent.WRITTEN,
+        Matter.FAILED,
+        Matter.FAILED,
+        Matter.WRITTEN,
     ]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
@@ -557,31 +556,31 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     ]
     api.stored = registration(OLD, SITE)
     await replica.look()
-    assert replica.kinds == [RegistrationEvent.LACKING]
-    replica.reconciler.adopt(NEW)
+    assert replica.kinds == [Matter.LACKING]
+    replica.writer.adopt(NEW)
     await replica.look()
     assert "does not let pods through for c.com/, c.com/y" in replica.reports[-1].message
     assert ENFORCE in replica.reports[-1].message
     assert api.writes == 0
-    assert replica.reconciler.registered is None
+    assert replica.writer.registered is None
 
 
 async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
     """By what was read or written last, for those who decide whether another replica knows better."""
     replica = Replica(api, clock)
-    assert replica.reconciler.registered is None
+    assert replica.writer.registered is None
     await replica.look()
-    assert replica.reconciler.registered is not None
-    assert replica.reconciler.registered.digest == OLD.digest
+    assert replica.writer.registered is not None
+    assert replica.writer.registered.digest == OLD.digest
     await Replica(api, clock, NEW).look()
     await replica.look()
-    assert replica.reconciler.registered.digest == NEW.digest
+    assert replica.writer.registered.digest == NEW.digest
 
 
 async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
     """At once, at every check, and not in between."""
-    reconciler = Reconciler(api, SITE, OLD, lambda _: None)
-    async with alongside(reconciler.run()):
+    writer = Writer(api, SITE, OLD, lambda _: None)
+    async with alongside(writer.run()):
         await until(lambda: api.writes == 1)
         await turns()
         seen = len(api.calls)
@@ -589,9 +588,9 @@ async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
         assert len(api.calls) == seen
         api.stored = None
         for _ in range(10):
-            reconciler.check()
+            writer.check()
         await until(lambda: api.writes == 2)
-        reconciler.adopt(NEW)
+        writer.adopt(NEW)
         await until(lambda: api.writes == 3)
     assert standing(api) == replace(NEW, matched_names=BOTH)
     assert api.writes == 3
@@ -626,7 +625,7 @@ async def test_a_new_ca_is_added_at_once_and_the_old_one_goes_after_quiet(api: K
     replica = Replica(api, clock, site=site)
     await replica.look()
     clock.now += 500
-    replica.reconciler.adopt(OLD, replace(site, ca_bundle=B))
+    replica.writer.adopt(OLD, replace(site, ca_bundle=B))
     rest = await replica.look()
     assert bundles(api) == [B + A, B + A]
     assert rest <= QUIET
@@ -712,11 +711,11 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
     other = Replica(api, clock, NEW, site=replace(SITE, ca_bundle=A))
     await other.look()
     for number in range(5):
-        replica.reconciler.adopt(OLD, replace(SITE, ca_bundle=pem(str(number))))
+        replica.writer.adopt(OLD, replace(SITE, ca_bundle=pem(str(number))))
         await replica.look()
         assert pem(str(number)) in bundles(api)[0]
     assert standing(api).digest == NEW.digest
-    assert RegistrationEvent.CONTESTED not in replica.kinds
+    assert Matter.CONTESTED not in replica.kinds
 
 
 def test_the_pace_of_repairs() -> None:

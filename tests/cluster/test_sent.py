@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.cel import evaluated
 from tests.cluster.gpu_pods import Pod, many_vendors, ordinary_pods, pod, requesting_pods
-from webhook.cluster.registration.match_conditions import (
+from webhook.cluster.registration.names import (
     MAX_CHARACTERS,
     MAX_KEYS,
     MAX_NAMES,

@@ -8,8 +8,7 @@ import pytest
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
-from webhook.cluster.registration.reconciler import QUIET
-from webhook.cluster.registration.reporter import RegistrationEvent
+from webhook.cluster.registration.writer import QUIET, Matter
 
 
 class Answering:
@@ -57,14 +56,14 @@ async def test_nothing_waits_before_somebody_serves(
         clock.now += QUIET
     assert policies(api) == ["Ignore", "Ignore"]
     assert bundles(api) == [pem("A"), pem("A")]
-    assert replica.reconciler.as_desired is False
-    assert replica.kinds.count(RegistrationEvent.FAILING_OPEN) == 1
+    assert replica.writer.as_desired is False
+    assert replica.kinds.count(Matter.FAILING_OPEN) == 1
     answering.serving = True
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
-    assert replica.reconciler.as_desired is True
-    assert RegistrationEvent.REPAIRED not in replica.kinds, "nobody else has done anything"
-    assert not any(replica.reconciler.repairs.values())
+    assert replica.writer.as_desired is True
+    assert Matter.REPAIRED not in replica.kinds, "nobody else has done anything"
+    assert not any(replica.writer.repairs.values())
 
 
 async def test_what_waits_goes_on_waiting(clock_and_api: tuple[Clock, Keeping]) -> None:
@@ -76,7 +75,7 @@ async def test_what_waits_goes_on_waiting(clock_and_api: tuple[Clock, Keeping]) 
         await replica.look()
         clock.now += QUIET
     assert policies(api) == ["Fail", "Ignore"]
-    assert replica.reconciler.as_desired is True
+    assert replica.writer.as_desired is True
 
 
 async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_and_api: tuple[Clock, Keeping]) -> None:
@@ -88,7 +87,7 @@ async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_
     api.change(put_bundle(pem("C")))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
-    assert RegistrationEvent.REPAIRED not in replica.kinds
+    assert Matter.REPAIRED not in replica.kinds
     api.change(put_bundle(b""))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"], "nothing is opened"

@@ -11,7 +11,10 @@ import structlog
 from tests.cluster.fake_api import FakeApi
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import Clock
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.names import names_set
+from webhook.cluster.registration.stored import Severity, differences, keeps_out, read_stored
+from webhook.cluster.registration.update import Pass, fails_open
+from webhook.cluster.registration.wanted import (
     CONFIG_MAPS,
     EPHEMERAL,
     EPHEMERAL_HIDDEN,
@@ -21,29 +24,25 @@ from webhook.cluster.registration.desired import (
     PODS,
     VALIDATING,
     WORKLOADS,
-    Desired,
     ServiceReference,
     Site,
-    desired_from,
+    Wanted,
     judged,
     registration,
+    wanted_by,
 )
-from webhook.cluster.registration.match_conditions import names_set
-from webhook.cluster.registration.observed import Version, read_observed
-from webhook.cluster.registration.reconciler import LEAD, Reconciler
-from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
-from webhook.cluster.registration.update import Severity, Writer, differences, fails_open, keeps_out, update_for
+from webhook.cluster.registration.writer import LEAD, Matter, RegistrationReport, Writer
 from webhook.cluster.served import served_everywhere, watch_replicas
 from webhook.labels import PATHS
 from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
-WANT = desired_from(load_policy(), VALIDATING)
+WANT = wanted_by(load_policy(), VALIDATING)
 ALL = [frozenset(some) for number in range(len(SUBJECTS) + 1) for some in combinations(SUBJECTS, number)]
 
 
-def made(desired: Desired = WANT, **changes: Any) -> dict[str, Any]:
+def made(desired: Wanted = WANT, **changes: Any) -> dict[str, Any]:
     """The configuration, with changes in each webhook."""
     found = registration(desired, SITE, version="1.2.0")
     return found | {"webhooks": [webhook | changes for webhook in found["webhooks"]]}
@@ -68,20 +67,20 @@ def test_it_is_read_as_it_was_made(subjects: frozenset[str]) -> None:
     """Whichever are on: nothing differs, and nothing is written."""
     desired = replace(WANT, subjects=subjects)
     found = made(desired)
-    read = read_observed(found, kind=VALIDATING)
-    assert read.desired is not None
-    assert (read.desired.subjects, read.desired.matched_names) == (subjects, desired.matched_names)
+    read = read_stored(found, kind=VALIDATING)
+    assert read.made_from is not None
+    assert (read.made_from.subjects, read.made_from.matched_names) == (subjects, desired.matched_names)
     assert differences(found, desired, SITE, []) == []
-    assert update_for(found, read, Writer(Version("1.2.0"), desired, SITE, announced=True), quiet=True) is None
+    assert Pass(read, desired, SITE, "1.2.0", announced=True, quiet=True).update() is None
     assert fails_open(found, desired) is False
     if not subjects:
         del found["webhooks"]  # as an API server returns it
-        assert update_for(found, read, Writer(Version("1.2.0"), desired, SITE, announced=True), quiet=True) is None
+        assert Pass(replace(read, object=found), desired, SITE, "1.2.0", announced=True, quiet=True).update() is None
 
 
 def test_hidden_devices() -> None:
     """Every other pod is sent, by a webhook of its own that holds up none; off by default."""
-    off = desired_from(load_policy())
+    off = wanted_by(load_policy())
     assert HIDE not in {each["name"] for each in registration(off, SITE)["webhooks"]}
     desired = replace(off, subjects=frozenset({"hide"}))
     found = registration(desired, SITE, version="1.2.0")
@@ -89,8 +88,8 @@ def test_hidden_devices() -> None:
     assert (hide["failurePolicy"], hide["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
     enforce = found["webhooks"][0]
     assert hide["namespaceSelector"] == enforce["namespaceSelector"]
-    read = read_observed(found, kind=MUTATING)
-    assert read.desired == desired
+    read = read_stored(found, kind=MUTATING)
+    assert read.made_from == desired
     assert differences(found, desired, SITE, []) == []
     assert [each.webhook for each in differences(registration(off, SITE), desired, SITE, [])] == [HIDE]
 
@@ -100,28 +99,23 @@ def test_ephemeral_containers_where_devices_are_hidden(validation: list[str]) ->
     """Those of all other pods, by a webhook of its own; none if they are not to be judged."""
     policy = load_policy()
     settings = policy.settings.model_copy(update={"hide_devices": True, "validation": validation})
-    names = [
-        webhook["name"] for webhook in made(desired_from(replace(policy, settings=settings), VALIDATING))["webhooks"]
-    ]
+    names = [webhook["name"] for webhook in made(wanted_by(replace(policy, settings=settings), VALIDATING))["webhooks"]]
     assert names == ([EPHEMERAL, EPHEMERAL_HIDDEN] if validation else [])
 
 
 def test_further_kinds() -> None:
     """A replica that does not know them yet leaves them; one that knows them adds them at once, with their group."""
-    further = replace(WANT, digest="1" * 12, kinds=WANT.kinds | {"example.com/TrainJob"})
+    further = replace(WANT, digest="1" * 12, workloads=WANT.workloads | {"example.com/TrainJob"})
     configuration = made(further)
-    read = read_observed(configuration, kind=VALIDATING)
-    assert read.desired is not None
-    assert read.desired.kinds == further.kinds
-    behind = Writer(Version("1.2.0"), replace(WANT, digest="0" * 12), SITE, announced=True)
-    assert update_for(configuration, read, behind, quiet=False) is None
-    update = update_for(made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further), quiet=False)
-    assert update is None  # announced, and not quiet: the other policy may be the newer one
-    update = update_for(
-        made(), read_observed(made(), kind=VALIDATING), replace(behind, desired=further, announced=False), quiet=False
-    )
+    read = read_stored(configuration, kind=VALIDATING)
+    assert read.made_from is not None
+    assert read.made_from.workloads == further.workloads
+    assert Pass(read, replace(WANT, digest="0" * 12), SITE, "1.2.0", announced=True).update() is None
+    ahead = Pass(read_stored(made(), kind=VALIDATING), further, SITE, "1.2.0")
+    assert replace(ahead, announced=True).update() is None  # not quiet: the other policy may be the newer one
+    update = ahead.update()
     assert update is not None
-    written = {each["name"]: each for each in update.configuration["webhooks"]}[WORKLOADS]
+    written = {each["name"]: each for each in update[0]["webhooks"]}[WORKLOADS]
     assert "example.com" in written["rules"][-1]["apiGroups"]
     assert "'example.com/TrainJob'" in written["matchConditions"][0]["expression"]
     assert [fault.webhook for fault in differences(made(), further, SITE, [])] == [WORKLOADS, WORKLOADS]
@@ -137,10 +131,10 @@ def test_switched_on_and_off() -> None:
     assert (missing.webhook, missing.severity) == (PODS, Severity.KEEPS_OUT)
     for found, desired, names in ((none, pods, [PODS]), (pods, none, [])):
         configuration = made(found)
-        read = read_observed(configuration, kind=VALIDATING)
-        update = update_for(configuration, read, Writer(Version("1.2.0"), desired, SITE), quiet=False)
+        read = read_stored(configuration, kind=VALIDATING)
+        update = Pass(read, desired, SITE, "1.2.0").update()
         assert update is not None
-        assert [webhook["name"] for webhook in update.configuration["webhooks"]] == names
+        assert [webhook["name"] for webhook in update[0]["webhooks"]] == names
 
 
 @pytest.mark.parametrize(
@@ -194,14 +188,14 @@ NOT_PODS = WANT.subjects - {"pods", "ephemeralContainers"}
     ],
 )
 def test_what_is_judged_is_sent_to_be_changed(
-    wanted: Desired, sent: Desired | None, present: Desired | None, expected: Desired, *, steady: bool
+    wanted: Wanted, sent: Wanted | None, present: Wanted | None, expected: Wanted, *, steady: bool
 ) -> None:
     """Every transition: it grows after the mutating configuration, and shrinks before it."""
     assert judged(wanted, sent, present, steady=steady) == expected
 
 
 async def test_the_two_configurations_change_in_order() -> None:
-    """As two reconcilers write them: the new name is judged five seconds after it is sent; the old one no longer at once."""
+    """As two writers write them: the new name is judged five seconds after it is sent; the old one no longer at once."""
     mutating_api, validating_api, clock = Keeping(), Keeping(VALIDATING), Clock()
     old, new = (
         {
@@ -210,16 +204,16 @@ async def test_the_two_configurations_change_in_order() -> None:
         }
         for digest, prefixes in (("0", ["a/", "b/"]), ("1", ["b/", "c/"]))
     )
-    first = Reconciler(mutating_api, SITE, old[MUTATING], lambda _: None, clock=clock)
-    second = Reconciler(validating_api, SITE, old[VALIDATING], lambda _: None, clock=clock, follows=first)
-    reconcilers = first, second
+    first = Writer(mutating_api, SITE, old[MUTATING], lambda _: None, clock=clock)
+    second = Writer(validating_api, SITE, old[VALIDATING], lambda _: None, clock=clock, follows=first)
+    writers = first, second
 
     async def names() -> list[list[str]]:
         for _ in range(2):
-            for each in reversed(reconcilers):
+            for each in reversed(writers):
                 await each.reconcile()
-        found = [read_observed(api.stored or {}, kind=kind).desired for api, kind in zip(apis, KINDS, strict=True)]
-        return [sorted(each.matched_names.domains) for each in found if each]
+        found = [read_stored(api.stored or {}, kind=kind).made_from for api, kind in zip(apis, KINDS, strict=True)]
+        return [sorted(prefix[:-1] for prefix in each.matched_names.prefixes) for each in found if each]
 
     apis = mutating_api, validating_api
     assert await names() == [["a", "b"], ["a", "b"]]
@@ -227,8 +221,8 @@ async def test_the_two_configurations_change_in_order() -> None:
     clock.now += LEAD
     assert await names() == [["a", "b"], ["a", "b"]]
     assert PODS in str(validating_api.stored)
-    for each in reconcilers:
-        each.adopt(new[each.desired.kind])
+    for each in writers:
+        each.adopt(new[each.required.kind])
     assert await names() == [["a", "b", "c"], ["b"]]
     clock.now += LEAD
     assert await names() == [["a", "b", "c"], ["b", "c"]]
@@ -240,17 +234,17 @@ async def test_the_two_configurations_change_in_order() -> None:
 async def test_repairs_are_paced_before_pods_are_judged_too() -> None:
     """Who undoes what is written waits longer and longer, as at any other time."""
     api, clock = Keeping(VALIDATING), Clock()
-    mutating = Reconciler(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
-    reconciler = Reconciler(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating)
+    mutating = Writer(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
+    writer = Writer(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating)
     await mutating.reconcile()
-    await reconciler.reconcile()
+    await writer.reconcile()
     writes = api.writes
     for _ in range(9):
         api.change(lambda found: found["webhooks"][0].update(objectSelector={"matchLabels": {"x": "y"}}))
-        await reconciler.reconcile()
+        await writer.reconcile()
     assert PODS not in str(api.stored)
     assert api.writes == writes + 1
-    assert sum(reconciler.repairs.values()) == 1
+    assert sum(writer.repairs.values()) == 1
 
 
 @pytest.mark.parametrize("namespaces", ["aa", "ab"], ids=["replicas", "installations"])
@@ -259,7 +253,7 @@ async def test_only_one_of_two_judges(namespaces: str) -> None:
     api, clock = Keeping(VALIDATING), Clock()
     reports: list[RegistrationReport] = []
     first, second = (
-        Reconciler(
+        Writer(
             api,
             Site(ServiceReference(namespace, "webhook"), b"", namespace),
             replace(WANT, digest=digit * 12, subjects=frozenset(subjects)),
@@ -269,7 +263,7 @@ async def test_only_one_of_two_judges(namespaces: str) -> None:
         for namespace, digit, subjects in zip(namespaces, "01", ((), {"pods"}), strict=True)
     )
 
-    async def judging(*those: Reconciler) -> list[bool]:
+    async def judging(*those: Writer) -> list[bool]:
         found: list[bool] = []
         for _ in range(200):
             for each in those:
@@ -285,7 +279,7 @@ async def test_only_one_of_two_judges(namespaces: str) -> None:
     await judging(first)
     assert PODS not in str(api.stored)
     assert (await judging(second))[-1]
-    assert RegistrationEvent.FAILING_OPEN in {each.kind for each in reports}
+    assert Matter.FAILING_OPEN in {each.kind for each in reports}
 
 
 def replica_pod(name: str, *, paths: str = "", args: str = "serve", phase: str = "Running") -> dict[str, Any]:
@@ -325,27 +319,25 @@ async def test_replicas_of_another_version(pods: list[dict[str, Any]], *, expect
 async def test_no_pod_waits_for_a_replica_of_an_older_version() -> None:
     """As long as there is one, in an upgrade as in a rollback; made again, it waits at once."""
     api, clock, everywhere = Keeping(VALIDATING), Clock(), [False]
-    mutating = Reconciler(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
-    reconciler = Reconciler(
-        api, SITE, WANT, lambda _: None, clock=clock, follows=mutating, everywhere=lambda: everywhere[0]
-    )
+    mutating = Writer(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
+    writer = Writer(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating, everywhere=lambda: everywhere[0])
 
     async def policy() -> str:
-        await reconciler.reconcile()
+        await writer.reconcile()
         assert api.stored is not None
         return next(str(each["failurePolicy"]) for each in api.stored["webhooks"] if each["name"] == PODS)
 
     await mutating.reconcile()
     clock.now += LEAD
     assert await policy() == "Ignore"
-    assert reconciler.as_desired is False
+    assert writer.as_desired is False
     everywhere[0] = True
     assert await policy() == "Fail"
     everywhere[0] = False
     assert await policy() == "Ignore"
     everywhere[0] = True
     assert await policy() == "Fail"
-    assert not any(reconciler.repairs.values())
+    assert not any(writer.repairs.values())
     api.stored = None
     assert await policy() == "Fail"
 

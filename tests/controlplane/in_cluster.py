@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from webhook.cluster.configuration.config_maps import SETTINGS_NAME
-from webhook.cluster.registration.desired import API_VERSION, COLLECTION, MUTATING, NAME, VALIDATING
+from webhook.cluster.registration.wanted import API_VERSION, COLLECTION, MUTATING, NAME, VALIDATING
 
 from .client import Answer
 from .objects import namespace, settings
@@ -17,8 +17,8 @@ from .processes import Process, free_ports
 BRISK = """
 from certs import store
 from webhook.cli import main
-from webhook.cluster.registration import reconciler
-reconciler.LEAD = 1.0
+from webhook.cluster.registration import writer
+writer.LEAD = 1.0
 store.CLAIM_TIME = 3.0
 main(prog_name="vgpu-webhook")
 """

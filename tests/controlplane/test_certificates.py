@@ -16,7 +16,7 @@ from cryptography import x509
 from certs.state import State, decode
 from tests.faults.stream import Fate, Stream
 from tests.waiting import PATIENCE
-from webhook.cluster.registration.desired import VALIDATING
+from webhook.cluster.registration.wanted import VALIDATING
 
 from .client import Answer
 from .in_cluster import serve_command, stop_validating, unregister

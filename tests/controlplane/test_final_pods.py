@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.others.pod import Json, copied
-from webhook.cluster.registration.desired import API_VERSION, COLLECTION, NAME, VALIDATING
+from webhook.cluster.registration.wanted import API_VERSION, COLLECTION, NAME, VALIDATING
 
 from .beside import beside
 from .client import Answer

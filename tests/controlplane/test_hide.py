@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.others.pod import Json, StandIn, copied
-from webhook.cluster.registration.desired import COLLECTION, HIDE, NAME
+from webhook.cluster.registration.wanted import COLLECTION, HIDE, NAME
 
 from .client import Answer
 from .in_cluster import installed, set_settings

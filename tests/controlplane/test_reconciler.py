@@ -13,11 +13,10 @@ from tests.waiting import alongside
 from tests.waiting import until_there as until
 from webhook.cluster.client import Api
 from webhook.cluster.connection import connect
-from webhook.cluster.registration.desired import API_VERSION, NAME, Desired, Site, registration
-from webhook.cluster.registration.match_conditions import matched_names_of, names_set
-from webhook.cluster.registration.observed import Observed, read_observed
-from webhook.cluster.registration.reconciler import Reconciler, watch_registration
-from webhook.cluster.registration.reporter import RegistrationEvent, RegistrationReport
+from webhook.cluster.registration.names import matched_names_of, names_set
+from webhook.cluster.registration.stored import Stored, read_stored
+from webhook.cluster.registration.wanted import API_VERSION, NAME, Site, Wanted, registration
+from webhook.cluster.registration.writer import Matter, RegistrationReport, Writer, watch_registration
 from webhook.mapping.load import load_policy
 
 from .client import Object
@@ -28,8 +27,8 @@ from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("loss")]
 
 SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "reconciler-own")
-OLD = Desired("0" * 12, matched_names_of(load_policy()), OWN_LABEL)
-NEW = Desired("1" * 12, names_set(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
+OLD = Wanted("0" * 12, matched_names_of(load_policy()), OWN_LABEL)
+NEW = Wanted("1" * 12, names_set(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
 QUIET = 1.0
 ROLE = "reconciler-release"
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -37,9 +36,9 @@ RBAC = "rbac.authorization.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A running reconciler, and its reports."""
+    """A running writer, and its reports."""
 
-    reconciler: Reconciler
+    writer: Writer
     reports: list[RegistrationReport]
 
 
@@ -55,9 +54,9 @@ class Cluster:
         found = None if answer.status == 404 else answer.accepted()
         return found if found is not None and found.get("webhooks") else None
 
-    def read(self) -> Observed:
+    def read(self) -> Stored:
         """What was read from it."""
-        return read_observed(self.found() or {}, OWN_LABEL)
+        return read_stored(self.found() or {}, OWN_LABEL)
 
     def delete(self) -> None:
         """By hand."""
@@ -96,32 +95,32 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def running(api: Api, want: Desired, owner: str | None = None) -> AsyncIterator[Replica]:
-    """A replica: a reconciler, and the watch that wakes it."""
+async def running(api: Api, want: Wanted, owner: str | None = None) -> AsyncIterator[Replica]:
+    """A replica: a writer, and the watch that wakes it."""
     reports: list[RegistrationReport] = []
-    with patch.multiple("webhook.cluster.registration.reconciler", QUIET=QUIET, REPAIR_PAUSES=(0.1, 60.0)):
-        reconciler = Reconciler(api, SITE, want, reports.append, owner=owner)
-        watch = watch_registration(api, reconciler.check, structlog.get_logger())
-        async with alongside(reconciler.run(), watch.run()):
+    with patch.multiple("webhook.cluster.registration.writer", QUIET=QUIET, REPAIR_PAUSES=(0.1, 60.0)):
+        writer = Writer(api, SITE, want, reports.append, owner=owner)
+        watch = watch_registration(api, writer.check, structlog.get_logger())
+        async with alongside(writer.run(), watch.run()):
             await watch.synced.wait()
-            yield Replica(reconciler, reports)
+            yield Replica(writer, reports)
 
 
 async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
     """Both policies are served at once; when both replicas hold the new one and all is quiet, it stands alone."""
     async with running(api, OLD) as first, running(api, OLD) as other:
-        await until(lambda: cluster.read().desired == OLD, "created")
-        first.reconciler.adopt(NEW)
+        await until(lambda: cluster.read().made_from == OLD, "created")
+        first.writer.adopt(NEW)
         await until(
-            lambda: cluster.read().desired == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
+            lambda: cluster.read().made_from == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
             "widened",
         )
         await until(lambda: len([*first.reports, *other.reports]) == 2, "told of both")
-        other.reconciler.adopt(NEW)
-        await until(lambda: cluster.read().desired == NEW, "narrowed")
+        other.writer.adopt(NEW)
+        await until(lambda: cluster.read().made_from == NEW, "narrowed")
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len([*first.reports, *other.reports]) == 3, "told")
-    assert {notice.kind for notice in (*first.reports, *other.reports)} == {RegistrationEvent.WRITTEN}
+    assert {notice.kind for notice in (*first.reports, *other.reports)} == {Matter.WRITTEN}
 
 
 async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> None:
@@ -141,7 +140,7 @@ async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> Non
         await until(right, f"repaired: {[str(report) for report in replica.reports]}")
         await asyncio.to_thread(cluster.delete)
         await until(right, "made again")
-        message, *_ = [each.message for each in replica.reports if each.kind is RegistrationEvent.REPAIRED]
+        message, *_ = [each.message for each in replica.reports if each.kind is Matter.REPAIRED]
     assert "foreign match condition, never" in message
     assert "changed by " in message
 

@@ -7,18 +7,9 @@ from typing import TypeAlias
 import pytest
 
 from tests.cluster.gpu_pods import keys_of, many_vendors, ordinary_pods, pod, requesting_pods, resources_of
-from webhook.cluster.registration.desired import (
-    API_VERSION,
-    AUDIT,
-    ENFORCE,
-    NAME,
-    Desired,
-    Site,
-    desired_from,
-    registration,
-)
-from webhook.cluster.registration.match_conditions import GPU_KEYS as CONDITION
-from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, conditions, names_set
+from webhook.cluster.registration.names import GPU_KEYS as CONDITION
+from webhook.cluster.registration.names import MAX_EXPRESSION, conditions, names_set
+from webhook.cluster.registration.wanted import API_VERSION, AUDIT, ENFORCE, NAME, Site, Wanted, registration, wanted_by
 from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough
 
@@ -63,13 +54,13 @@ def replace_registration(client: Client, configuration: Object) -> None:
 
 
 @pytest.fixture(scope="module")
-def many() -> Desired:
+def many() -> Wanted:
     """What a policy of many vendors wants."""
-    return replace(desired_from(many_vendors()), opt_in=OWN_LABEL, timeout=1)
+    return replace(wanted_by(many_vendors()), opt_in=OWN_LABEL, timeout=1)
 
 
 @pytest.fixture(scope="module")
-def create(control_plane: ControlPlane, many: Desired) -> Iterator[Create]:
+def create(control_plane: ControlPlane, many: Wanted) -> Iterator[Create]:
     """Creates pods (as dry runs) in an enforcing namespace, while the webhook configuration calls nobody."""
     where = namespace(control_plane, "dead-enforce")
     client = control_plane.client
@@ -118,7 +109,7 @@ def test_every_key_of_every_vendor_is_held_back(create: Create) -> None:
         *("nvidia.com", "gpu-memory", "gpu-memory-x", "tensor-fusion.ai/vram-limit", "tensor-fusion.ai/x"),
     ],
 )
-def test_the_api_server_reads_the_reach_as_we_do(create: Create, many: Desired, key: str) -> None:
+def test_the_api_server_reads_the_reach_as_we_do(create: Create, many: Wanted, key: str) -> None:
     """What the expression lets through is what the reach says, for labels, annotations and resources."""
     for manifest in (pod(labels={key: "1"}), pod(annotations={key: "1"})):
         assert (refused_by(create(manifest)) == ENFORCE) is many.matched_names.has_pod([], keys_of(manifest))
@@ -191,7 +182,7 @@ def test_only_new_pods_reach_the_webhook(create: Create, control_plane: ControlP
     client.delete("v1", "pods", "running", where).accepted()
 
 
-def test_what_is_stored_is_what_was_written(create: Create, control_plane: ControlPlane, many: Desired) -> None:
+def test_what_is_stored_is_what_was_written(create: Create, control_plane: ControlPlane, many: Wanted) -> None:
     """The API server fills nothing in, so that what is read back can be compared."""
     site = Site(DEAD, own_namespace="dead-own")
     stored = control_plane.client.get(API_VERSION, CONFIGURATIONS, NAME).accepted()
@@ -207,7 +198,7 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     assert room.take(LetsThrough(prefixes=tuple(prefixes), keys=tuple(patterns))) == ""
     while not room.take(LetsThrough(keys=(f"vendor-{len(names):04}.example/word",))):
         names.append(f"vendor-{len(names):04}.example/word")
-    want = Desired("0" * 12, names_set(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
+    want = Wanted("0" * 12, names_set(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
     (text,) = (
         condition["expression"] for condition in conditions(want.matched_names) if condition["name"] == CONDITION
     )

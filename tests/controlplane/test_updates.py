@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from webhook.cluster.registration.desired import NAME, VALIDATING
+from webhook.cluster.registration.wanted import NAME, VALIDATING
 
 from .client import Answer
 from .in_cluster import calls, installed, set_settings

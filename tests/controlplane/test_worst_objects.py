@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.names import names_set
+from webhook.cluster.registration.wanted import (
     API_VERSION,
     ENFORCE,
     EPHEMERAL,
@@ -18,11 +19,10 @@ from webhook.cluster.registration.desired import (
     KINDS,
     PODS,
     UPDATES,
-    Desired,
     Site,
+    Wanted,
     registration,
 )
-from webhook.cluster.registration.match_conditions import names_set
 from webhook.mapping.model.match_names import MOST
 
 from .client import Answer, Object
@@ -105,7 +105,7 @@ def webhook(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[str
     name: str = request.param
     kind = next(each for each in KINDS if name in {each.name for each in each.webhooks})
     subjects = frozenset(each.subject for each in kind.webhooks if each.name == name and each.subject)
-    made = registration(Desired("0" * 12, NAMES, LABEL, 1, kind, subjects), Site(DEAD))
+    made = registration(Wanted("0" * 12, NAMES, LABEL, 1, kind, subjects), Site(DEAD))
     made["webhooks"] = [{**each, "failurePolicy": "Fail"} for each in made["webhooks"] if each["name"] == name]
     made["metadata"]["name"] = "00-worst"
     plane.client.create(made).accepted()

@@ -9,7 +9,7 @@ from tests.controlplane import in_cluster, objects
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.written import STATUS
-from webhook.cluster.registration.desired import MUTATING, NAME, VALIDATING
+from webhook.cluster.registration.wanted import MUTATING, NAME, VALIDATING
 
 from .break_glass import PAGES, break_glass, commands
 from .charts import INJECT, RELEASE, REQUIRED, Chart

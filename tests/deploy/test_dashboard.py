@@ -22,7 +22,7 @@ from tests.controlplane.objects import namespace, settings
 from tests.controlplane.plane import ControlPlane
 from tests.faults.witnesses import Samples, api_server_samples, samples
 from tests.waiting import PATIENCE
-from webhook.cluster.registration.desired import ENFORCE
+from webhook.cluster.registration.wanted import ENFORCE
 
 from .grafana import dashboard_schema
 from .promtool import Found, evaluated, promtool

@@ -16,14 +16,14 @@ from webhook.cluster.client import Object
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import ConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.wanted import (
     MUTATING,
     VALIDATING,
     ConfigurationKind,
     ServiceReference,
     Site,
-    desired_from,
     registration,
+    wanted_by,
 )
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
@@ -74,7 +74,7 @@ def registered(
     """The webhook configuration as the webhook writes it."""
     address = ServiceReference("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
-    return registration(desired_from(made.policy, kind), site, version=__version__)
+    return registration(wanted_by(made.policy, kind), site, version=__version__)
 
 
 def configuration(name: str, **changes: Any) -> Object:

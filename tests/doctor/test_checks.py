@@ -55,7 +55,7 @@ from webhook.cluster.client import ObjectMetadata
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import policy_of
-from webhook.cluster.registration.desired import ENFORCE, PODS, VALIDATING
+from webhook.cluster.registration.wanted import ENFORCE, PODS, VALIDATING
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import (
     Backend,

@@ -8,7 +8,7 @@ import pytest
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.objects import config_map
 from tests.ways_out import CONFIG_MAP, DENIED, NAME, UNSEEN, WAYS_OUT
-from webhook.cluster.registration.desired import VALIDATING
+from webhook.cluster.registration.wanted import VALIDATING
 
 from .pods import Pods, share
 from .releases import REGISTRATION, Release, namespace, remove_namespaces

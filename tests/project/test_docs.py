@@ -51,7 +51,7 @@ from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claim_templates
 from webhook.cluster.configuration.config_maps import DocumentKind
-from webhook.cluster.registration.desired import KINDS, Site
+from webhook.cluster.registration.wanted import KINDS, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
 from webhook.mapping.document import schema

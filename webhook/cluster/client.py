@@ -492,6 +492,42 @@ async def replace_object(api: Api, path: str, changed: Object) -> Answer:
     return await api.request("PUT", path, query=AS_MANAGER, body=changed)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """An object of a known name that several replicas write, without a leader.
+
+    A Role can permit to read it, to make it without content and to replace it, and no other. All methods raise `StatusError`
+    if the server answers with an error, and `UnreachableError` if there is no answer.
+
+    Attributes:
+        api: the API server.
+        path: of the object.
+        bare: the object without content.
+    """
+
+    api: Api
+    path: str
+    bare: Object
+
+    async def read(self) -> Object | None:
+        """Read it; None if there is none."""
+        answer = await self.api.request("GET", self.path)
+        return None if answer.status == HTTPStatus.NOT_FOUND else answer.object()
+
+    async def create(self) -> Object | None:
+        """Make it without content and return it, or what another replica has made; None if that was at the same moment.
+
+        It is filled afterwards, by `replace`: an apply would overwrite what another replica has just written.
+        """
+        answer = await apply_bare(self.api, self.path, self.bare)
+        return None if answer.status == HTTPStatus.CONFLICT else answer.object()
+
+    async def replace(self, changed: Object) -> Object | None:
+        """Replace it, if it still has the version in the metadata of what replaces it; None if it has not, or is gone."""
+        answer = await replace_object(self.api, self.path, changed)
+        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else answer.object()
+
+
 async def object_pages(
     api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None
 ) -> AsyncGenerator[list[T], None]:

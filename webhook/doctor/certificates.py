@@ -7,8 +7,8 @@ from typing import Final
 from cryptography import x509
 
 from webhook.cluster.client import Object
-from webhook.cluster.registration.desired import KINDS, NAME, ServiceReference
-from webhook.cluster.registration.observed import bundle_of, webhooks_of
+from webhook.cluster.registration.stored import bundle_of, webhooks_of
+from webhook.cluster.registration.wanted import KINDS, NAME, ServiceReference
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import ClusterFacts, Handshake, address_of
 from webhook.doctor.registration import configurations

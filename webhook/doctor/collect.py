@@ -31,8 +31,8 @@ from webhook.cluster.client import (
 )
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
-from webhook.cluster.registration.desired import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
-from webhook.cluster.registration.observed import bundle_of, webhooks_of
+from webhook.cluster.registration.stored import bundle_of, webhooks_of
+from webhook.cluster.registration.wanted import AUDIT, COLLECTION, ENFORCE, VALIDATING, ServiceReference
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.checks import CLUSTER_WIDE, RECENT, SELECTOR
 from webhook.doctor.drivers import claiming, trial_manifest, trial_template

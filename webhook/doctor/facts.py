@@ -19,7 +19,7 @@ from webhook.admission.eligibility import opted_in
 from webhook.cluster.client import ApiError, Object, ObjectMetadata, StatusError
 from webhook.cluster.configuration.config_maps import StoredConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.cluster.registration.desired import MUTATING, NAME, ConfigurationKind, ServiceReference
+from webhook.cluster.registration.wanted import MUTATING, NAME, ConfigurationKind, ServiceReference
 from webhook.doctor.result import NOT_TRIED, Missing, T
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy

@@ -14,8 +14,8 @@ from webhook.admission.guard import invalid_action
 from webhook.admission.overrides import overrides_of, target_of
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client import Object
-from webhook.cluster.registration.desired import AUDIT, ENFORCE, PODS
-from webhook.cluster.registration.match_conditions import MatchedNames, carries_name, matched_names_of
+from webhook.cluster.registration.names import MatchedNames, carries_name, matched_names_of
+from webhook.cluster.registration.wanted import AUDIT, ENFORCE, PODS
 from webhook.doctor.facts import ClusterFacts, Node, found_at
 from webhook.doctor.nodes import targets
 from webhook.doctor.replicas import logs, where_none_acts

@@ -6,18 +6,27 @@ from typing import Final
 
 from webhook import __version__
 from webhook.cluster.client import Object
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.names import GPU_KEYS
+from webhook.cluster.registration.stored import (
+    Severity,
+    creates_pods,
+    differences,
+    keeps_selectors,
+    matched_names_in,
+    other_writers,
+    read_stored,
+    webhooks_of,
+)
+from webhook.cluster.registration.wanted import (
     MUTATING,
     NAME,
     VALIDATING,
     ConfigurationKind,
     Site,
-    desired_from,
     selects,
+    terms_text,
+    wanted_by,
 )
-from webhook.cluster.registration.match_conditions import GPU_KEYS
-from webhook.cluster.registration.observed import keeps_selectors, matched_names_in, read_observed, webhooks_of
-from webhook.cluster.registration.update import Severity, creates_pods, differences, other_writers
 from webhook.doctor.facts import ClusterFacts, moment
 from webhook.doctor.replicas import logs, printed, where_none_acts
 from webhook.doctor.result import Level, Missing, Result, UnansweredError, error, known, listed, ok, warning
@@ -56,7 +65,7 @@ def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Resul
         unsent = "no pod is sent to the webhook" if kind is MUTATING else "nothing is sent to it"
         absent = f"there is no {NAME}" if kind is MUTATING else f"there is no {kind.noun} {NAME}"
         return error(f"{absent}: {unsent}", hint=where_none_acts(facts))
-    missing = [each.name for each in desired_from(facts.policy, kind).webhooks if each.name not in webhooks_of(found)]
+    missing = [each.name for each in wanted_by(facts.policy, kind).webhooks if each.name not in webhooks_of(found)]
     created = moment(found["metadata"].get("creationTimestamp"))
     if missing and kind is VALIDATING and created is not None and facts.now - created < GROWS_FOR:
         return warning(
@@ -68,7 +77,7 @@ def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Resul
             f"{NAME} has no webhook {' and none '.join(missing)}",
             hint=f"kubectl delete {kind.kind.lower()} {NAME}: a replica creates it again",
         )
-    read = read_observed(found, facts.policy.settings.opt_in_label, kind)
+    read = read_stored(found, facts.policy.settings.opt_in_label, kind)
     if read.version is None:
         return ok(f"{NAME} exists, maintained by hand")
     if read.digest != facts.policy.digest and not isinstance(facts.outcome, Missing):
@@ -76,13 +85,13 @@ def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Resul
             f"{NAME} was written for policy {read.digest}, but the ConfigMaps make policy {facts.policy.digest}",
             hint=_after_change(facts),
         )
-    other = "" if read.version.text == __version__ else f" (this program is {__version__})"
-    return ok(f"{NAME} exists, written by version {read.version.text}{other} for policy {read.digest}")
+    other = "" if read.version == __version__ else f" (this program is {__version__})"
+    return ok(f"{NAME} exists, written by version {read.version}{other} for policy {read.digest}")
 
 
 def validation(facts: ClusterFacts) -> Result:
     """Is the validating webhook configuration, checked in the same three ways, as the setting `validation` requires?"""
-    if not desired_from(facts.policy, VALIDATING).webhooks:
+    if not wanted_by(facts.policy, VALIDATING).webhooks:
         return ok("switched off by the setting validation")
     exists = registered(facts, VALIDATING)
     if exists.level is not Level.OK:
@@ -94,7 +103,7 @@ def validation(facts: ClusterFacts) -> Result:
 def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
     """Does it select opted-in namespaces, but not the cluster's own and the webhook's?"""
     found = _complete(facts, kind)
-    desired = desired_from(facts.policy, kind)
+    desired = wanted_by(facts.policy, kind)
     site = Site("", own_namespace=facts.release)
     faults = [fault for fault in differences(found, desired, site, _labels(facts)) if fault.field != GPU_KEYS]
     # Without one of our terms, more pods are sent to the webhook than should be.
@@ -108,11 +117,13 @@ def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result
     if serious:
         hint = f"compare with {printed(facts)}{f'; written by {writers}' if writers else ''}"
         return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
-    read = read_observed(found, desired.opt_in, kind)
+    read = read_stored(found, desired.opt_in, kind)
     foreign = read.foreign
     if slight or foreign:
         why = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
-        narrowed = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
+        narrowed = [
+            f"{name}: others narrow its namespaces: {terms_text(terms)}{why}" for name, terms in foreign.items()
+        ]
         title = f"it was changed by {writers or 'others'}"
         if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
             title = "it was written for another policy"
@@ -127,7 +138,7 @@ def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result
 def matched_names(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
     """Do match conditions send every pod with a name of the policy?"""
     found = _complete(facts, kind)
-    desired, ours = desired_from(facts.policy, kind), webhooks_of(found)
+    desired, ours = wanted_by(facts.policy, kind), webhooks_of(found)
     lacking, more = [], []
     strange = f"its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
     for webhook in desired.webhooks:
@@ -209,7 +220,7 @@ def _complete(facts: ClusterFacts, kind: ConfigurationKind) -> Object:
     """
     configurations(facts, kind)
     found = facts.configuration_of(kind)
-    required = {each.name for each in desired_from(facts.policy, kind).webhooks}
+    required = {each.name for each in wanted_by(facts.policy, kind).webhooks}
     if found is None or not required <= webhooks_of(found).keys():
         missing = warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
         raise UnansweredError(missing)

@@ -4,8 +4,8 @@ from typing import Final
 
 from webhook.cluster.client import Object
 from webhook.cluster.events import MAX_MESSAGE, shortened
-from webhook.cluster.registration.desired import ServiceReference
-from webhook.cluster.registration.observed import webhooks_of
+from webhook.cluster.registration.stored import webhooks_of
+from webhook.cluster.registration.wanted import ServiceReference
 from webhook.doctor.facts import ClusterFacts, Item, address_of, each_at, found_at
 from webhook.doctor.result import Missing, Result, counted, error, first_of, known, ok, warning
 

@@ -43,7 +43,9 @@ from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.reflector import Reflector
-from webhook.cluster.registration.desired import (
+from webhook.cluster.registration.names import MatchedNames, matched_names_of
+from webhook.cluster.registration.stored import known_to_peers
+from webhook.cluster.registration.wanted import (
     KINDS,
     MUTATING,
     NAME,
@@ -53,17 +55,10 @@ from webhook.cluster.registration.desired import (
     RegistrationMode,
     ServiceReference,
     Site,
-    desired_from,
     is_address,
+    wanted_by,
 )
-from webhook.cluster.registration.match_conditions import MatchedNames, matched_names_of
-from webhook.cluster.registration.reconciler import (
-    Reconciler,
-    bundles_in,
-    known_to_peers,
-    watch_registration,
-)
-from webhook.cluster.registration.reporter import RegistrationReport
+from webhook.cluster.registration.writer import RegistrationReport, Writer, bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.cluster.served import ImageVolumes, served_everywhere, watch_replicas
@@ -112,9 +107,9 @@ def policy_metrics(outcome: PolicyOutcome | None, faults: PolicyFaults) -> Itera
     yield GaugeMetricFamily("vgpu_webhook_last_good_invalid", what, value=len(faults.invalid))
 
 
-def registration_metrics(reconcilers: Iterable[Reconciler]) -> Iterator[Metric]:
+def registration_metrics(writers: Iterable[Writer]) -> Iterator[Metric]:
     """The repairs of the webhook configurations, and whether they are as desired."""
-    named = [(each.desired.kind.kind.removesuffix("WebhookConfiguration").lower(), each) for each in reconcilers]
+    named = [(each.required.kind.kind.removesuffix("WebhookConfiguration").lower(), each) for each in writers]
     what = "How often a webhook configuration was repaired after others had changed or deleted it."
     repairs = (((kind, change.name.lower()), count) for kind, each in named for change, count in each.repairs.items())
     yield counter("vgpu_webhook_configuration_repairs", what, ("kind", "change"), repairs)
@@ -221,23 +216,23 @@ class InCluster:
         # A directory may have been read already.
         self._site = replace(site, ca_bundle=certificates.bundle or site.ca_bundle)
 
-        def reconciler(kind: ConfigurationKind, follows: Reconciler | None) -> Reconciler:
-            return Reconciler(
+        def writer(kind: ConfigurationKind, follows: Writer | None) -> Writer:
+            return Writer(
                 api,
                 self._site,
-                desired_from(builtin, kind),
+                wanted_by(builtin, kind),
                 partial(self._report_registration, _subject(kind)),
                 mode=mode,
                 owner=WEBHOOK,
                 is_current=certificates.is_current,
-                opted_in=lambda: self._namespaces.opted_in(self._mutating.desired.opt_in),
+                opted_in=lambda: self._namespaces.opted_in(self._mutating.required.opt_in),
                 serving=lambda: certificates.failure() is None,
                 everywhere=lambda: served_everywhere(self._replicas, kind.path),
                 follows=follows,
             )
 
-        self._mutating = reconciler(MUTATING, None)
-        self._validating = reconciler(VALIDATING, self._mutating)
+        self._mutating = writer(MUTATING, None)
+        self._validating = writer(VALIDATING, self._mutating)
         self._replicas = watch_replicas(api, release_namespace, self._validating.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
@@ -271,11 +266,11 @@ class InCluster:
         await self.synced()
         await self._certificates.published.wait()
         async with asyncio.TaskGroup() as tasks:
-            for reconciler in self._reconcilers:
-                tasks.create_task(background.keep(f"registration of {reconciler.desired.kind.kind}", reconciler.run))
+            for writer in self._writers:
+                tasks.create_task(background.keep(f"registration of {writer.required.kind.kind}", writer.run))
             await self._certificates.served()
-            for reconciler in self._reconcilers:
-                reconciler.check()
+            for writer in self._writers:
+                writer.check()
 
     async def synced(self) -> None:
         """Return once every namespace, the policy of the cluster and what it serves are known."""
@@ -426,13 +421,13 @@ class InCluster:
         yield from policy_metrics(self._live.outcome, self._live.faults)
         what = "Calls for namespaces that were known as not opted in, by what the API server reported then."
         yield counter("vgpu_webhook_namespace_rechecks", what, ("result",), self._rechecks.counts.items())
-        yield from registration_metrics(self._reconcilers)
+        yield from registration_metrics(self._writers)
         if self._claim_templates is not None:
             what = "Templates of resource claims, by what became of a request for one."
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
 
     @property
-    def _reconcilers(self) -> tuple[Reconciler, Reconciler]:
+    def _writers(self) -> tuple[Writer, Writer]:
         return self._mutating, self._validating
 
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
@@ -462,14 +457,14 @@ class InCluster:
         return sum(reflector.bugs for _, reflector in self._reflectors()) + (0 if templates is None else templates.bugs)
 
     def _namespaces_changed(self) -> None:
-        for reconciler in self._reconcilers:
-            reconciler.namespaces_changed()
+        for writer in self._writers:
+            writer.namespaces_changed()
 
     def _registration_changed(self) -> None:
         if self._registrations.synced.is_set():
             self._observe_bundles()
-        for reconciler in self._reconcilers:
-            reconciler.check()
+        for writer in self._writers:
+            writer.check()
 
     def _observe_bundles(self) -> None:
         """Note what callers trust: the CAs in both webhook configurations, of which others may maintain only one."""
@@ -483,8 +478,8 @@ class InCluster:
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        for reconciler in self._reconcilers:
-            reconciler.adopt(reconciler.desired, self._site)
+        for writer in self._writers:
+            writer.adopt(writer.required, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         """The seconds since the API server was last heard of each kind; None: not yet."""
@@ -498,8 +493,8 @@ class InCluster:
             self._replaced.append((time.monotonic(), self.current.policy))
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
-        for reconciler in self._reconcilers:
-            reconciler.adopt(desired_from(policy, reconciler.desired.kind))
+        for writer in self._writers:
+            writer.adopt(wanted_by(policy, writer.required.kind))
 
     def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.kind.warning else self._log.info

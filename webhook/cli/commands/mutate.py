@@ -11,7 +11,7 @@ from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.terminal import json_text
-from webhook.cluster.registration.match_conditions import sent_names
+from webhook.cluster.registration.names import sent_names
 
 
 @click.command()

@@ -9,7 +9,7 @@ from webhook.cli.options import configured, configured_policy
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
-    from webhook.cluster.registration.desired import ServiceReference
+    from webhook.cluster.registration.wanted import ServiceReference
 
 _PEM: Final = b"-----BEGIN CERTIFICATE-----"
 
@@ -43,18 +43,18 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     same policy gives the same bytes.
     """
     from webhook.cli.manifests.files import yaml_text
-    from webhook.cluster.registration.desired import KINDS, ServiceReference, Site, desired_from
-    from webhook.cluster.registration.desired import registration as make
+    from webhook.cluster.registration.wanted import KINDS, ServiceReference, Site, wanted_by
+    from webhook.cluster.registration.wanted import registration as make
 
     address = _address(service, url)
     own = release_namespace or (address.namespace if isinstance(address, ServiceReference) else None)
     policy = configured_policy(mappings, settings)
     site = Site(address, _bundle(ca_file), own)
-    click.echo("---\n".join(yaml_text(make(desired_from(policy, kind), site)) for kind in KINDS), nl=False)
+    click.echo("---\n".join(yaml_text(make(wanted_by(policy, kind), site)) for kind in KINDS), nl=False)
 
 
 def _address(service: str | None, url: str | None) -> "ServiceReference | str":
-    from webhook.cluster.registration.desired import PATH, ServiceReference, is_address
+    from webhook.cluster.registration.wanted import PATH, ServiceReference, is_address
 
     if (service is None) == (url is None):
         raise click.UsageError("exactly one of --service NS/NAME and --url URL is required")

@@ -25,7 +25,7 @@ from webhook.cluster.configuration.config_maps import (
     DocumentKind,
     overlooked,
 )
-from webhook.cluster.registration.match_conditions import sent_names
+from webhook.cluster.registration.names import sent_names
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema

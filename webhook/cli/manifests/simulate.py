@@ -35,7 +35,7 @@ from webhook.cli.manifests.workloads import (
     unjudged,
 )
 from webhook.cli.terminal import Failure
-from webhook.cluster.registration.match_conditions import NOT_SENT, MatchedNames, sends, sent_names
+from webhook.cluster.registration.names import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy

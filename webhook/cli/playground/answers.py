@@ -23,7 +23,7 @@ from webhook import labels
 from webhook.cli.manifests.files import difference, read_stream, yaml_stream, yaml_text
 from webhook.cli.manifests.simulate import SimulatedObject, explain_objects, simulate
 from webhook.cli.policy_source import SourcedPolicy
-from webhook.cluster.registration.match_conditions import sent_names
+from webhook.cluster.registration.names import sent_names
 from webhook.doctor.result import Level
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse

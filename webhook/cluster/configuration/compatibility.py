@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from webhook import __version__
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.registration.match_conditions import match_expression, matched_names_of
+from webhook.cluster.registration.names import match_expression, matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse

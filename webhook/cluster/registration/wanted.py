@@ -1,4 +1,4 @@
-"""The desired webhook configurations: what the API server sends here, as a pure function of policy and site.
+"""What is wanted: the webhook configurations as a pure function of policy and site.
 
 The mutating one contains two webhooks, which differ in the effect of an outage. In a namespace that enforces, a pod that needs
 the webhook is not created without it (``Fail``); in a namespace that only audits or warns, it is (``Ignore``).
@@ -11,12 +11,12 @@ import base64
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from webhook.cluster.client import Object
-from webhook.cluster.registration.match_conditions import (
+from webhook.cluster.registration.names import (
     DOCUMENT_CONDITIONS,
     POD_CONDITIONS,
     WORKLOAD_CONDITIONS,
@@ -72,13 +72,21 @@ INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 PATH: Final = "/mutate"
 PORT: Final = 443
 
-NEW_PODS: Final[Object] = {
-    "apiGroups": [""],
-    "apiVersions": ["v1"],
-    "operations": ["CREATE"],
-    "resources": ["pods"],
-    "scope": "Namespaced",
-}
+Labels: TypeAlias = Mapping[str, str]
+
+
+def _sent(resources: str, *operations: str) -> Object:
+    """The rule for resources of the core group, separated by spaces."""
+    return {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": resources.split(),
+        "scope": "Namespaced",
+    }
+
+
+NEW_PODS: Final = _sent("pods", "CREATE")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,73 +99,22 @@ class Webhook:
         modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
             all namespaces.
         subject: what switches it on: an entry of the setting `validation`, `hide`, or both; None: it is always on.
-        rules: returns what is sent.
+        rules: what is sent; None: workloads of the kinds that are wanted.
         expression: the match condition of matched names; None if it has none.
-        conditions: returns the other match conditions, by name.
+        conditions: the other match conditions, by name.
     """
 
     name: str
     failure_policy: str
     modes: Literal["enforcing", "auditing", "any"] | None
     subject: str | None = None
-    rules: "Callable[[Desired], tuple[Object, ...]]" = lambda _: (NEW_PODS,)
+    rules: tuple[Object, ...] | None = (NEW_PODS,)
     expression: Callable[[MatchedNames], str] | None = match_expression
-    conditions: "Callable[[Desired], tuple[tuple[str, str], ...]]" = lambda _: POD_CONDITIONS
+    conditions: tuple[tuple[str, str], ...] = POD_CONDITIONS
 
     def is_for(self, mode: str | None) -> bool:
         """Whether it is for namespaces with a value of the label for the mode."""
         return self.modes in {"any", None} or (mode in AUDIT_MODES) == (self.modes == "auditing")
-
-
-_OF_KUBERNETES: Final = {
-    "": ["podtemplates", "replicationcontrollers"],
-    "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
-    "batch": ["cronjobs", "jobs"],
-}
-"""The resources of the workloads in each API group of Kubernetes."""
-
-
-def _workload_rules(desired: "Desired") -> tuple[Object, ...]:
-    """The workloads of Kubernetes, and in the groups of other known kinds, whose plurals are not known, everything."""
-    common = {"operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}
-    others = {kind.partition("/")[0] for kind in desired.kinds} - _OF_KUBERNETES.keys() - {"extensions"}
-    return (
-        *(
-            {"apiGroups": [group], "apiVersions": ["v1"], "resources": list(resources), **common}
-            for group, resources in _OF_KUBERNETES.items()
-        ),
-        *([{"apiGroups": sorted(others), "apiVersions": ["*"], "resources": ["*"], **common}] if others else []),
-    )
-
-
-def _workload_conditions(desired: "Desired") -> tuple[tuple[str, str], ...]:
-    kinds = ",".join(f"\n  '{kind}'" for kind in sorted(desired.kinds))
-    known = f"request.kind.group + '/' + request.kind.kind in [{kinds}\n]"
-    return (KNOWN_KIND, known), *WORKLOAD_CONDITIONS
-
-
-KNOWN_KIND: Final = "known-kind"
-"""The name of the condition that lists the kinds."""
-
-_LISTED: Final = re.compile("^  '(.+)'", re.MULTILINE)
-
-
-def kinds_in(expression: str) -> frozenset[str]:
-    """The kinds that such a condition lists."""
-    return frozenset(_LISTED.findall(expression))
-
-
-def _update_rules(_: "Desired") -> tuple[Object, ...]:
-    # An update of the status can change labels and annotations, too.
-    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods", "pods/status"]},)
-
-
-def _ephemeral_rules(_: "Desired") -> tuple[Object, ...]:
-    return ({**NEW_PODS, "operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]},)
-
-
-def _document_rules(_: "Desired") -> tuple[Object, ...]:
-    return ({**NEW_PODS, "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]},)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,6 +149,11 @@ class ConfigurationKind:
 _HIDDEN: Final = "ephemeralContainers of pods without devices"
 """What is judged with the setting `hideDevices`, too."""
 
+_EPHEMERAL_CONTAINERS: Final = (_sent("pods/ephemeralcontainers", "UPDATE"),)
+# An update of the status can change labels and annotations, too.
+_UPDATES: Final = (_sent("pods pods/status", "UPDATE"),)
+_DOCUMENTS: Final = (_sent("configmaps", "CREATE", "UPDATE"),)
+
 MUTATING: Final = ConfigurationKind(
     "MutatingWebhookConfiguration",
     PATH,
@@ -208,11 +170,11 @@ VALIDATING: Final = ConfigurationKind(
     "/validate",
     (
         Webhook(PODS, FAIL, "enforcing", "pods"),
-        Webhook(EPHEMERAL, FAIL, "enforcing", "ephemeralContainers", _ephemeral_rules, devices_expression),
-        Webhook(EPHEMERAL_HIDDEN, FAIL, "enforcing", _HIDDEN, _ephemeral_rules, no_devices_expression),
-        Webhook(WORKLOADS, IGNORE, "any", "workloads", _workload_rules, template_expression, _workload_conditions),
-        Webhook(UPDATES, IGNORE, "enforcing", "updates", _update_rules, change_expression),
-        Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _document_rules, None, lambda _: DOCUMENT_CONDITIONS),
+        Webhook(EPHEMERAL, FAIL, "enforcing", "ephemeralContainers", _EPHEMERAL_CONTAINERS, devices_expression),
+        Webhook(EPHEMERAL_HIDDEN, FAIL, "enforcing", _HIDDEN, _EPHEMERAL_CONTAINERS, no_devices_expression),
+        Webhook(WORKLOADS, IGNORE, "any", "workloads", None, template_expression, WORKLOAD_CONDITIONS),
+        Webhook(UPDATES, IGNORE, "enforcing", "updates", _UPDATES, change_expression),
+        Webhook(CONFIG_MAPS, IGNORE, None, "configMaps", _DOCUMENTS, None, DOCUMENT_CONDITIONS),
     ),
     {},
     "validating webhook configuration",
@@ -249,7 +211,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
+class Wanted:
     """What a policy and its settings require of a webhook configuration.
 
     Attributes:
@@ -259,7 +221,7 @@ class Desired:
         timeout: seconds that the API server waits for an answer, from 1 to 30.
         kind: which webhook configuration.
         subjects: what the optional webhooks are for.
-        kinds: the kinds of workloads among that, each ``GROUP/KIND``.
+        workloads: the kinds of workloads among that, each ``GROUP/KIND``.
     """
 
     digest: str
@@ -268,7 +230,7 @@ class Desired:
     timeout: int = TIMEOUT
     kind: ConfigurationKind = MUTATING
     subjects: frozenset[str] = frozenset()
-    kinds: frozenset[str] = frozenset()
+    workloads: frozenset[str] = frozenset()
 
     @property
     def webhooks(self) -> tuple[Webhook, ...]:
@@ -276,49 +238,28 @@ class Desired:
         return tuple(each for each in self.kind.webhooks if each.subject is None or each.subject in self.subjects)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Terms of a label selector. All of them must hold, so each term narrows the selection."""
-
-    labels: Mapping[str, str] = field(default_factory=dict)
-    expressions: Sequence[Object] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.labels or self.expressions)
-
-    def __str__(self) -> str:
-        labels = [f"{key}={value}" for key, value in sorted(self.labels.items())]
-        return " and ".join([*labels, *map(_term_text, self.expressions)])
-
-
-def _term_text(term: Object) -> str:
-    values = ", ".join(term.get("values") or ())
-    return f"{term.get('key')} {term.get('operator')}" + (f" ({values})" if values else "")
-
-
-def desired_from(policy: Policy, kind: ConfigurationKind = MUTATING) -> Desired:
+def wanted_by(policy: Policy, kind: ConfigurationKind = MUTATING) -> Wanted:
     """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
     chosen = {*settings.validation, *(["hide"] if settings.hide_devices else ())}
     chosen |= {_HIDDEN} if chosen >= {"hide", "ephemeralContainers"} else set()
-    subjects = {each.subject for each in kind.webhooks if each.subject is not None}.intersection(chosen)
-    return Desired(
+    return Wanted(
         policy.digest,
         matched_names_of(policy),
         settings.opt_in_label,
         settings.timeout_seconds,
         kind,
-        frozenset(subjects),
-        _kinds_with_pods(settings) if kind is VALIDATING else frozenset(),
+        frozenset(each.subject for each in kind.webhooks if each.subject and each.subject in chosen),
+        _workloads_with_pods(settings) if kind is VALIDATING else frozenset(),
     )
 
 
-def _kinds_with_pods(settings: Settings) -> frozenset[str]:
+def _workloads_with_pods(settings: Settings) -> frozenset[str]:
     kinds = workloads_of(settings).items()
     return frozenset(f"{group}/{kind}" for (group, kind), known in kinds if known.pods or known.objects)
 
 
-def judged(wanted: Desired, sent: Desired | None, present: Desired | None, *, steady: bool) -> Desired:
+def judged(wanted: Wanted, sent: Wanted | None, present: Wanted | None, *, steady: bool) -> Wanted:
     """What the validating configuration may have now: what is not sent to ``/mutate`` must not wait for a judgment.
 
     API servers learn of each configuration at a time of its own. So it follows the mutating one when that grows, and shrinks
@@ -330,9 +271,9 @@ def judged(wanted: Desired, sent: Desired | None, present: Desired | None, *, st
         present: what the validating one was made from; likewise.
         steady: whether all API servers know the mutating one.
     """
-    if sent is not None and steady:
-        return replace(wanted, matched_names=wanted.matched_names.within(sent.matched_names), opt_in=sent.opt_in)
     names = wanted.matched_names if sent is None else wanted.matched_names.within(sent.matched_names)
+    if sent is not None and steady:
+        return replace(wanted, matched_names=names, opt_in=sent.opt_in)
     blocking = {each.subject for each in wanted.kind.webhooks if each.failure_policy == FAIL and each.subject}
     if present is None:
         return replace(wanted, matched_names=names, subjects=wanted.subjects - blocking)
@@ -345,48 +286,82 @@ def judged(wanted: Desired, sent: Desired | None, present: Desired | None, *, st
 
 
 def registration(
-    desired: Desired, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
+    wanted: Wanted, site: Site, *, version: str | None = None, foreign: Mapping[str, Sequence[Object]] | None = None
 ) -> Object:
     """Make the configuration, with all fields that the API server would fill in, so that it can be compared.
 
     Args:
-        desired: what the policy requires.
+        wanted: what the policy requires.
         site: where the webhook is.
         version: of the program that writes it; None for a configuration that is maintained by hand.
         foreign: foreign terms to keep in the namespace selectors, by the name of the webhook.
     """
-    annotations = {MATCHED_NAMES: desired.matched_names.as_json}
+    annotations = {MATCHED_NAMES: wanted.matched_names.as_json}
     if version is not None:
-        annotations[WRITTEN_BY] = f"{version} {desired.digest}"
+        annotations[WRITTEN_BY] = f"{version} {wanted.digest}"
     if site.inject_ca_from is not None:
         annotations[INJECT_CA_FROM] = site.inject_ca_from
-    foreign = foreign or {}
     return {
         "apiVersion": API_VERSION,
-        "kind": desired.kind.kind,
+        "kind": wanted.kind.kind,
         "metadata": {"name": NAME, "annotations": annotations},
-        "webhooks": [
-            _webhook(webhook, desired, site, foreign.get(webhook.name, Terms())) for webhook in desired.webhooks
-        ],
+        "webhooks": [_webhook(each, wanted, site, (foreign or {}).get(each.name, ())) for each in wanted.webhooks],
     }
 
 
-def _webhook(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
+def _webhook(webhook: Webhook, wanted: Wanted, site: Site, foreign: Sequence[Object]) -> Object:
+    rules, others = webhook.rules, webhook.conditions
+    if rules is None:
+        rules, others = _workload_rules(wanted), (_known_workload(wanted), *others)
     return {
         "name": webhook.name,
         "failurePolicy": webhook.failure_policy,
-        "namespaceSelector": _selector(webhook, desired, site, foreign),
+        "namespaceSelector": {} if webhook.modes is None else _selector(webhook.modes, wanted, site, foreign),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": _client_config(site, desired.kind),
-        "matchConditions": conditions(desired.matched_names, webhook.expression, webhook.conditions(desired)),
+        "clientConfig": _client_config(site, wanted.kind),
+        "matchConditions": conditions(wanted.matched_names, webhook.expression, others),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
-        **desired.kind.fields,
-        "rules": [dict(rule) for rule in webhook.rules(desired)],
+        **wanted.kind.fields,
+        "rules": [dict(rule) for rule in rules],
         # Events about workloads are none of a dry run.
         "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": desired.timeout,
+        "timeoutSeconds": wanted.timeout,
     }
+
+
+_OF_KUBERNETES: Final = {
+    "": ["podtemplates", "replicationcontrollers"],
+    "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+    "batch": ["cronjobs", "jobs"],
+}
+"""The resources of the workloads in each API group of Kubernetes."""
+
+
+def _workload_rules(wanted: Wanted) -> tuple[Object, ...]:
+    """The workloads of Kubernetes, and in the groups of other known kinds, whose plurals are not known, everything."""
+    common = _sent("*", "CREATE", "UPDATE")
+    others = {kind.partition("/")[0] for kind in wanted.workloads} - _OF_KUBERNETES.keys() - {"extensions"}
+    return (
+        *({**common, "apiGroups": [group], "resources": list(known)} for group, known in _OF_KUBERNETES.items()),
+        *([{**common, "apiGroups": sorted(others), "apiVersions": ["*"]}] if others else []),
+    )
+
+
+KNOWN_WORKLOAD: Final = "known-kind"
+"""The name of the condition that lists the kinds."""
+
+_LISTED: Final = re.compile("^  '(.+)'", re.MULTILINE)
+
+
+def _known_workload(wanted: Wanted) -> tuple[str, str]:
+    kinds = ",".join(f"\n  '{kind}'" for kind in sorted(wanted.workloads))
+    return KNOWN_WORKLOAD, f"request.kind.group + '/' + request.kind.kind in [{kinds}\n]"
+
+
+def workloads_in(expression: str) -> frozenset[str]:
+    """The kinds that such a condition lists."""
+    return frozenset(_LISTED.findall(expression))
 
 
 def is_address(url: str) -> bool:
@@ -410,50 +385,54 @@ def address_for(address: ServiceReference | str, kind: ConfigurationKind) -> Ser
 
 def _client_config(site: Site, kind: ConfigurationKind) -> Object:
     address = address_for(site.address, kind)
+    config: Object = {"url": address}
     if isinstance(address, ServiceReference):
         service = {"namespace": address.namespace, "name": address.name, "path": address.path, "port": address.port}
-        config: Object = {"service": service}
-    else:
-        config = {"url": address}
+        config = {"service": service}
     if site.ca_bundle and site.inject_ca_from is None:
         config["caBundle"] = base64.b64encode(site.ca_bundle).decode()
     return config
 
 
-def _selector(webhook: Webhook, desired: Desired, site: Site, foreign: Terms) -> Object:
-    if webhook.modes is None:
-        return {}
+def _selector(modes: str, wanted: Wanted, site: Site, foreign: Sequence[Object]) -> Object:
     own = {site.own_namespace} if site.own_namespace else set()
     # `NotIn` also selects namespaces without the label.
-    modes = {"enforcing": "NotIn", "auditing": "In", "any": None}[webhook.modes]
-    selector: Object = {
+    operator = {"enforcing": "NotIn", "auditing": "In"}.get(modes)
+    labels = {term["key"]: term["values"][0] for term in foreign if term.get("operator") == EQUALS}
+    return {
         "matchExpressions": [
-            # `observed.py` recognizes the opt-in label of another policy by this operator and value.
-            {"key": desired.opt_in, "operator": "In", "values": [ENABLED]},
+            # `stored.py` recognizes the opt-in label of another policy by this operator and value.
+            {"key": wanted.opt_in, "operator": "In", "values": [ENABLED]},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(CLUSTER_NAMESPACES | own)},
-            *([] if modes is None else [{"key": MODE, "operator": modes, "values": list(AUDIT_MODES)}]),
-            *foreign.expressions,
-        ]
+            *([] if operator is None else [{"key": MODE, "operator": operator, "values": list(AUDIT_MODES)}]),
+            *(term for term in foreign if term.get("operator") != EQUALS),
+        ],
+        **({"matchLabels": labels} if labels else {}),
     }
-    if foreign.labels:
-        selector["matchLabels"] = dict(sorted(foreign.labels.items()))
-    return selector
 
 
-def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a selector matches labels; an empty one matches everything.
-
-    A term that cannot be parsed matches: the API server would not have stored it.
-    """
-    equal = selector.get("matchLabels") or {}
-    terms = selector.get("matchExpressions") or ()
-    return all(labels.get(key) == value for key, value in equal.items()) and all(_holds(term, labels) for term in terms)
+EQUALS: Final = "="
+"""The operator of a label in a selector, which has none in the API."""
 
 
-def _holds(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = str(term.get("key")), term.get("values") or ()
+def terms_of(selector: Any) -> list[Object]:
+    """The terms of a label selector; all of them must hold."""
+    found = dict_of(selector)
+    labels = sorted(dict_of(found.get("matchLabels")).items())
+    equal = [{"key": key, "operator": EQUALS, "values": [value]} for key, value in labels]
+    return [*equal, *map(dict_of, list_of(found.get("matchExpressions")))]
+
+
+def selects(selector: Any, labels: Labels) -> bool:
+    """Whether a selector matches labels; an empty one matches everything."""
+    return all(holds(term, labels) for term in terms_of(selector))
+
+
+def holds(term: Object, labels: Labels) -> bool:
+    """Whether a term of a selector holds; one that cannot be parsed does: the API server would not have stored it."""
+    key, values = str(term.get("key")), list_of(term.get("values"))
     match term.get("operator"):
-        case "In":
+        case "In" | "=":
             return key in labels and labels[key] in values
         case "NotIn":
             return key not in labels or labels[key] not in values
@@ -463,3 +442,25 @@ def _holds(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
             return key not in labels
         case _:
             return True
+
+
+def terms_text(terms: Sequence[Object]) -> str:
+    """The terms for messages: ``a=1 and zone NotIn (edge)``."""
+    return " and ".join(map(_term_text, terms))
+
+
+def _term_text(term: Object) -> str:
+    values = ", ".join(map(str, list_of(term.get("values"))))
+    if term.get("operator") == EQUALS:
+        return f"{term.get('key')}={values}"
+    return f"{term.get('key')} {term.get('operator')}" + (f" ({values})" if values else "")
+
+
+def dict_of(value: Any) -> Object:
+    """A part of an object that others may have changed; empty if it is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """A list in such an object; empty if it is none."""
+    return value if isinstance(value, list) else []

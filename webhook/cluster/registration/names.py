@@ -10,7 +10,7 @@ match by whole keys or patterns, never by a domain alone: half of the domains of
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -34,43 +34,30 @@ _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 @dataclass(frozen=True)
 class MatchedNames:
-    """The names that let a pod through. Made only by `names_set`, so no name covers another.
+    """The names that let a pod through; ``*`` matches anything. Made only by `names_set`, so no prefix covers another name.
 
     Attributes:
-        domains: of resource names, without the slash.
-        prefixes: of resource names whose domain would match too much.
-        names: resource names below none of these domains and prefixes.
-        name_patterns: resource names whose domain varies; ``*`` matches anything.
+        prefixes: of resource names; one whose only slash is at its end is a whole domain.
+        names: resource names below none of these.
         keys: of labels and annotations.
-        key_patterns: of labels and annotations; ``*`` matches anything.
     """
 
-    domains: frozenset[str] = frozenset()
     prefixes: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
-    name_patterns: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
-    key_patterns: frozenset[str] = frozenset()
 
     def __or__(self, other: "MatchedNames") -> "MatchedNames":
         return names_set(
-            prefixes=[*self._prefixes(), *other._prefixes()],
-            names=self.names | other.names | self.name_patterns | other.name_patterns,
-            keys=self.keys | other.keys | self.key_patterns | other.key_patterns,
+            prefixes=self.prefixes | other.prefixes, names=self.names | other.names, keys=self.keys | other.keys
         )
 
     def within(self, other: "MatchedNames") -> "MatchedNames":
         """Those of these names of which `other` lets every pod through, too."""
-        if self == other:
-            return self
-        prefixes = (*(f"{domain}/" for domain in other.domains), *other.prefixes)
         return names_set(
-            prefixes=[prefix for prefix in self._prefixes() if prefix.startswith(prefixes)],
-            names=[
-                *(name for name in self.names if other.has_resource(name)),
-                *(name for name in self.name_patterns if name in other.name_patterns or name.startswith(prefixes)),
-            ],
-            keys=[*(key for key in self.keys if other.has_key(key)), *(self.key_patterns & other.key_patterns)],
+            prefixes=[prefix for prefix in self.prefixes if _is_below(prefix, other.prefixes)],
+            # What a pattern matches, another one matches if it matches the text of the pattern.
+            names=filter(other.has_resource, self.names),
+            keys=filter(other.has_key, self.keys),
         )
 
     def covers(self, other: "MatchedNames") -> bool:
@@ -80,23 +67,12 @@ class MatchedNames:
     def lacks(self, other: "MatchedNames") -> list[str]:
         """The names that only `other` has, for messages: a domain ends in a slash, a prefix in ``*``."""
         union = self | other
-        return sorted(
-            [
-                *(f"{domain}/" for domain in union.domains - self.domains),
-                *(f"{prefix}*" for prefix in union.prefixes - self.prefixes),
-                *(union.names - self.names | union.name_patterns - self.name_patterns),
-                *(union.keys - self.keys | union.key_patterns - self.key_patterns),
-            ]
-        )
+        prefixes = [prefix if _is_domain(prefix) else f"{prefix}*" for prefix in union.prefixes - self.prefixes]
+        return sorted([*prefixes, *(union.names - self.names), *(union.keys - self.keys)])
 
     def has_resource(self, name: str) -> bool:
         """Whether a resource of this name lets a pod through."""
-        return (
-            name.partition("/")[0] in self.domains
-            or name in self.names
-            or name.startswith(tuple(self.prefixes))
-            or _found(self._name_pattern, name)
-        )
+        return name in self.names or _is_below(name, self.prefixes) or _found(self._name_pattern, name)
 
     def has_key(self, key: str) -> bool:
         """Whether a label or annotation of this key lets a pod through."""
@@ -109,32 +85,34 @@ class MatchedNames:
     @cached_property
     def as_json(self) -> str:
         """The names as JSON; the same names make the same text, which `parse_names` reads."""
-        data = {
-            "prefixes": sorted(self._prefixes()),
-            "names": sorted(self.names | self.name_patterns),
-            "keys": sorted(self.keys | self.key_patterns),
-        }
+        data = {"prefixes": sorted(self.prefixes), "names": sorted(self.names), "keys": sorted(self.keys)}
         return json.dumps(data, indent=1)  # one name per line, as in the match conditions
-
-    def _prefixes(self) -> Iterator[str]:
-        yield from (f"{domain}/" for domain in self.domains)
-        yield from self.prefixes
 
     @cached_property
     def _name_pattern(self) -> re.Pattern[str] | None:
-        return _compiled(self.name_patterns)
+        return _compiled(self.names)
 
     @cached_property
     def _key_pattern(self) -> re.Pattern[str] | None:
-        return _compiled(self.key_patterns)
+        return _compiled(self.keys)
 
 
-def _compiled(patterns: frozenset[str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(map(glob_pattern, sorted(patterns))), re.DOTALL) if patterns else None
+def _compiled(names: frozenset[str]) -> re.Pattern[str] | None:
+    patterns = sorted(name for name in names if "*" in name)
+    return re.compile("|".join(map(glob_pattern, patterns)), re.DOTALL) if patterns else None
 
 
 def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
     return pattern is not None and pattern.fullmatch(text) is not None
+
+
+def _is_domain(prefix: str) -> bool:
+    return prefix.find("/") == len(prefix) - 1
+
+
+def _is_below(name: str, prefixes: Collection[str]) -> bool:
+    """Whether a resource name begins with one of the prefixes; conditions read a name without a slash as a domain, too."""
+    return f"{name.partition('/')[0]}/" in prefixes or name.startswith(tuple(prefixes))
 
 
 def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> MatchedNames:
@@ -145,26 +123,12 @@ def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: 
         names: resource names; ``*`` matches anything.
         keys: of labels and annotations; ``*`` matches anything.
     """
-    shortest_first = sorted({prefix for prefix in prefixes if _legal(prefix) and "*" not in prefix}, key=len)
-    domains = {prefix[:-1] for prefix in shortest_first if prefix.find("/") == len(prefix) - 1}
-    narrow: set[str] = set()
-    for prefix in shortest_first:
-        if prefix.partition("/")[0] not in domains and not prefix.startswith(tuple(narrow)):
-            narrow.add(prefix)
-    uncovered = {
-        name
-        for name in names
-        if _legal(name) and name.partition("/")[0] not in domains and not name.startswith(tuple(narrow))
-    }
-    legal_keys = {key for key in keys if _legal(key)}
-    return MatchedNames(
-        domains=frozenset(domains),
-        prefixes=frozenset(narrow),
-        names=frozenset(name for name in uncovered if "*" not in name),
-        name_patterns=frozenset(name for name in uncovered if "*" in name),
-        keys=frozenset(key for key in legal_keys if "*" not in key),
-        key_patterns=frozenset(key for key in legal_keys if "*" in key),
-    )
+    kept: set[str] = set()
+    for prefix in sorted(filter(_legal, set(prefixes)), key=len):
+        if "*" not in prefix and not _is_below(prefix, kept):
+            kept.add(prefix)
+    below = frozenset(name for name in filter(_legal, names) if not _is_below(name, kept))
+    return MatchedNames(frozenset(kept), below, frozenset(filter(_legal, keys)))
 
 
 def parse_names(text: Any) -> MatchedNames | None:
@@ -321,16 +285,16 @@ _OR: Final = "\n  || "
 
 def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
     """Whether a pod has one of the names, or so many that nobody looks, as `match_expression` says it to the API server."""
-    maps = [list(each or ()) for each in (pod.metadata.labels, pod.metadata.annotations)]
-    lists = [pod.spec.containers, pod.spec.init_containers or []]
-    names = [_resource_names(containers) for containers in lists]
-    return (
-        any(_exceeds(keys, MAX_KEYS) for keys in maps)
-        or any(len(containers) > MAX_NAMES for containers in lists)
-        or any(_exceeds(each, MAX_NAMES) for each in names)
-        or any(map(_of_ours, pod.spec.resource_claims or ()))
-        or let_through.has_pod(itertools.chain(*names), itertools.chain(*maps))
-    )
+    keys = [list(each or ()) for each in (pod.metadata.labels, pod.metadata.annotations)]
+    containers = [pod.spec.containers, pod.spec.init_containers or []]
+    names = [_resource_names(each) for each in containers]
+    large = [
+        *(_exceeds(each, MAX_KEYS) for each in keys),
+        *(len(each) > MAX_NAMES for each in containers),
+        *(_exceeds(each, MAX_NAMES) for each in names),
+    ]
+    claimed = any(map(_of_ours, pod.spec.resource_claims or ()))
+    return any(large) or claimed or let_through.has_pod(itertools.chain(*names), itertools.chain(*keys))
 
 
 def _of_ours(claim: PodClaim) -> bool:
@@ -436,14 +400,16 @@ def conditions(
 
 
 def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
-    if let_through.domains:
-        yield f"name.split('/')[0] in {_list_text(let_through.domains)}"
-    if let_through.names:
-        yield f"name in {_list_text(let_through.names)}"
-    if let_through.prefixes:
-        yield f"{_list_text(let_through.prefixes)}.exists(prefix, name.startsWith(prefix))"
-    if let_through.name_patterns:
-        yield f"name{_pattern_text(let_through.name_patterns)}"
+    domains = set(filter(_is_domain, let_through.prefixes))
+    if domains:
+        yield f"name.split('/')[0] in {_list_text(domain[:-1] for domain in domains)}"
+    names, patterns = _split(let_through.names)
+    if names:
+        yield f"name in {_list_text(names)}"
+    if prefixes := let_through.prefixes - domains:
+        yield f"{_list_text(prefixes)}.exists(prefix, name.startsWith(prefix))"
+    if patterns:
+        yield f"name{_pattern_text(patterns)}"
 
 
 def _key_test(names: MatchedNames) -> str:
@@ -451,16 +417,23 @@ def _key_test(names: MatchedNames) -> str:
 
 
 def _key_tests(let_through: MatchedNames) -> Iterator[str]:
-    if let_through.keys:
-        yield f"key in {_list_text(let_through.keys)}"
+    keys, patterns = _split(let_through.keys)
+    if keys:
+        yield f"key in {_list_text(keys)}"
     # A pattern costs its length for every key, and most patterns are only needed below a few domains.
-    domains = {glob: glob.partition("/")[0] for glob in let_through.key_patterns}
+    domains = {glob: glob.partition("/")[0] for glob in patterns}
     below = {glob for glob, domain in domains.items() if domain != glob and "*" not in domain}
     if below:
         listed = _list_text({domains[glob] for glob in below})
         yield f"key.split('/')[0] in {listed} && key{_pattern_text(below)}"
-    if let_through.key_patterns - below:
-        yield f"key{_pattern_text(let_through.key_patterns - below)}"
+    if patterns - below:
+        yield f"key{_pattern_text(patterns - below)}"
+
+
+def _split(names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The whole names, and the patterns."""
+    patterns = {name for name in names if "*" in name}
+    return {*names} - patterns, patterns
 
 
 def _list_text(values: Iterable[str]) -> str:

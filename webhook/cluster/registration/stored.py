@@ -1,0 +1,457 @@
+"""What is stored: who wrote the webhook configuration of a cluster, what it was made from, and how it differs.
+
+Only the content is compared, whoever wrote it, and anything that keeps pods of an opted-in namespace from the webhook is a
+fault, intended or not.
+"""
+
+import base64
+import binascii
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from certs.ca import by_der
+from webhook.cluster.client import FIELD_MANAGER, Object
+from webhook.cluster.events import shortened
+from webhook.cluster.registration.names import GPU_KEYS, MatchedNames, parse_names
+from webhook.cluster.registration.wanted import (
+    AUDIT_MODES,
+    KNOWN_WORKLOAD,
+    MUTATING,
+    NAMESPACE_NAME,
+    NEW_PODS,
+    PORT,
+    WORKLOADS,
+    ConfigurationKind,
+    Labels,
+    Site,
+    Wanted,
+    Webhook,
+    dict_of,
+    holds,
+    list_of,
+    registration,
+    selects,
+    terms_of,
+    terms_text,
+    workloads_in,
+)
+from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
+from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
+
+INJECTED: Final = "cert-manager.io/inject-"
+"""The prefix of the annotations that make cert-manager fill in ``caBundle``."""
+
+_STAMP: Final = re.compile(r"(\S+) (\S+)")
+_VERSION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(.*)")
+_PRE_RELEASE: Final = re.compile(r"[-._]?(?:a|b|c|rc|alpha|beta|pre|dev)")
+
+
+def age_of(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """What sorts versions of the program by age; one that cannot be parsed is older than all others."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return (), False, version
+    numbers = [int(number) for number in re.sub(r"(\.0+)+$", "", found[1]).split(".")]
+    return (*numbers, 0), _PRE_RELEASE.match(found[2]) is None, found[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A webhook configuration that was read.
+
+    Attributes:
+        object: the configuration; None if there is none.
+        version, digest: of the writer; None without its annotation.
+        made_from: what it was made from; None if this program did not make it, or so much was changed that it is unknown.
+        foreign: foreign terms in the namespace selectors, by the name of the webhook.
+        bundles: the CAs (DER) in the bundle of each of our webhooks.
+    """
+
+    object: Object | None = field(default=None, compare=False)
+    version: str | None = None
+    digest: str | None = None
+    made_from: Wanted | None = None
+    foreign: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    bundles: tuple[frozenset[bytes], ...] = ()
+
+    def is_newer(self, version: str) -> bool:
+        """Whether a newer version of the program wrote it."""
+        return self.version is not None and age_of(self.version) > age_of(version)
+
+
+def read_stored(configuration: Object | None, opt_in: str = INJECT, kind: ConfigurationKind = MUTATING) -> Stored:
+    """Read a configuration, even if others have changed it.
+
+    Args:
+        configuration: from the API server; None if there is none.
+        opt_in: the reader's own opt-in label; the writer's may be another.
+        kind: of the configuration.
+    """
+    if configuration is None:
+        return Stored()
+    found = webhooks_of(configuration)
+    ours = {each.name: found[each.name] for each in kind.webhooks if each.name in found}
+    foreign = {name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))}
+    bundles = tuple(frozenset(by_der(bundle_of(webhook))) for webhook in ours.values())
+    stored = Stored(configuration, foreign=foreign, bundles=bundles)
+    stamp = _STAMP.fullmatch(str(annotations_of(configuration).get(WRITTEN_BY, "")))
+    if stamp is None:
+        return stored
+    made_from = _made_from(configuration, ours, Wanted(stamp[2], MatchedNames(), opt_in, kind=kind))
+    return replace(stored, version=stamp[1], digest=stamp[2], made_from=made_from)
+
+
+def _made_from(configuration: Object, ours: Mapping[str, Object], unknown: Wanted) -> Wanted | None:
+    """What leads to these webhooks, by the names in the annotation; None if that does not."""
+    names = parse_names(annotations_of(configuration).get(MATCHED_NAMES))
+    if names is None:
+        return None
+    webhooks = [each for each in unknown.kind.webhooks if each.name in ours]
+    marks = {
+        (matched_names_in(configuration, each), _opt_in(ours[each.name], unknown.opt_in), _timeout(ours[each.name]))
+        for each in webhooks
+        if each.expression is not None
+    }
+    (named, opt_in, timeout), *others = marks or {(names, unknown.opt_in, unknown.timeout)}
+    if others or named != names or opt_in is None or timeout is None:
+        return None
+    subjects = frozenset(each.subject for each in webhooks if each.subject is not None)
+    workloads = workloads_in(str(_conditions(ours.get(WORKLOADS, {})).get(KNOWN_WORKLOAD)))
+    found = replace(
+        unknown, matched_names=names, opt_in=opt_in, timeout=timeout, subjects=subjects, workloads=workloads
+    )
+    return found if len(found.webhooks) == len(webhooks) else None
+
+
+def _timeout(webhook: Object) -> int | None:
+    seconds = webhook.get("timeoutSeconds")
+    return seconds if isinstance(seconds, int) else None
+
+
+def dict_at(value: Object, *path: str) -> Object:
+    """The object at a path of an object; empty if there is none."""
+    for key in path:
+        value = dict_of(value.get(key))
+    return value
+
+
+def annotations_of(configuration: Object) -> Object:
+    """The annotations of a configuration."""
+    return dict_at(configuration, "metadata", "annotations")
+
+
+def webhooks_of(configuration: Object) -> dict[str, Object]:
+    """The webhooks of a configuration by name."""
+    return {str(webhook.get("name")): webhook for webhook in map(dict_of, list_of(configuration.get("webhooks")))}
+
+
+def bundle_of(webhook: Object) -> bytes:
+    """The bundle of one webhook; empty if it has none that can be decoded."""
+    encoded = dict_at(webhook, "clientConfig").get("caBundle")
+    try:
+        return base64.b64decode(encoded) if isinstance(encoded, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def is_injected(configuration: Object) -> bool:
+    """Whether cert-manager fills in the bundles of a configuration."""
+    return any(str(key).startswith(INJECTED) for key in annotations_of(configuration))
+
+
+def keeps_selectors(configuration: Object) -> bool:
+    """Whether the configuration has the annotation that keeps foreign terms in its namespace selectors."""
+    return annotations_of(configuration).get(KEEP_SELECTORS) == "true"
+
+
+def _conditions(webhook: Object) -> dict[Any, Any]:
+    """The match conditions of a webhook, by name."""
+    found = map(dict_of, list_of(webhook.get("matchConditions")))
+    return {each.get("name"): each.get("expression") for each in found}
+
+
+def matched_names_in(
+    configuration: Object, webhook: Webhook, expected: MatchedNames | None = None
+) -> MatchedNames | None:
+    """The names in the match conditions of a webhook: those in the annotation, if the conditions are made from them.
+
+    Args:
+        configuration: from the API server.
+        webhook: one of ours.
+        expected: names that are recognized without the annotation.
+
+    Returns:
+        None if the annotation is missing, or it or the conditions were changed.
+    """
+    if webhook.expression is None:
+        return expected
+    expression = _conditions(webhooks_of(configuration).get(webhook.name, {})).get(GPU_KEYS)
+    for names in (parse_names(annotations_of(configuration).get(MATCHED_NAMES)), expected):
+        if names is not None and webhook.expression(names) == expression:
+            return names
+    return None
+
+
+def _opt_in(webhook: Object, expected: str) -> str | None:
+    """The opt-in label that a webhook was made with: the expected one if it is there, or else the one in its place."""
+    like = ("In", [ENABLED])
+    terms = terms_of(webhook.get("namespaceSelector"))
+    keys = [str(term["key"]) for term in terms if (term.get("operator"), term.get("values")) == like]
+    return expected if expected in keys else next(iter(keys), None)
+
+
+def foreign_terms(webhook: Object, opt_in: str) -> list[Object]:
+    """The foreign terms of a webhook's namespace selector, except those for our own labels, which could only contradict."""
+    own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
+    terms = [term for term in terms_of(webhook.get("namespaceSelector")) if term.get("key") not in own_keys]
+    exemption = next(filter(_exempts_cluster_namespaces, terms), None)
+    return [term for term in terms if term is not exemption]
+
+
+def _exempts_cluster_namespaces(term: Object) -> bool:
+    """Whether a term is our own exemption of system namespaces; one with more names than that is foreign."""
+    names = set(list_of(term.get("values")))
+    ours = (term.get("key"), term.get("operator")) == (NAMESPACE_NAME, "NotIn")
+    return ours and names >= CLUSTER_NAMESPACES and len(names - CLUSTER_NAMESPACES) <= 1
+
+
+def other_writers(configuration: Object) -> list[str]:
+    """The other managers of fields of the webhooks, except for those that only fill in bundles.
+
+    Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
+    """
+    entries = map(dict_of, list_of(dict_at(configuration, "metadata").get("managedFields")))
+    others = [entry for entry in entries if entry.get("manager") != FIELD_MANAGER]
+    return sorted({str(entry.get("manager")) for entry in others if _owns_more_than_bundles(entry)})
+
+
+def _owns_more_than_bundles(entry: Object) -> bool:
+    return any(
+        fields.keys() - {"f:clientConfig", "f:name", "."}
+        or dict_at(fields, "f:clientConfig").keys() - {"f:caBundle", "."}
+        for fields in map(dict_of, dict_at(entry, "fieldsV1", "f:webhooks").values())
+    )
+
+
+MAX_VALUE: Final = 200
+"""The most bytes of a value that a message quotes."""
+
+MOST_NAMES: Final = 10
+"""The most names that a message lists of those that let no pod through."""
+
+_Fault: TypeAlias = "tuple[str, str, Severity]"
+
+
+class Severity(enum.IntEnum):
+    """The effect of a difference."""
+
+    SLIGHT = 1
+    """Pods are sent to the webhook nevertheless."""
+    KEEPS_OUT = 2
+    """Pods of opted-in namespaces are not sent to the webhook."""
+    NO_VERSION_WRITES = 3
+    """Like `KEEPS_OUT`, and no version of this program writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between a configuration and the wanted one.
+
+    Attributes:
+        webhook: the webhook's name; empty for the whole configuration.
+        field: the field of the webhook; for the match condition that depends on the policy, the name of the condition.
+        what: the difference, as the end of a sentence about the webhook.
+        severity: its effect.
+    """
+
+    webhook: str
+    field: str
+    what: str
+    severity: Severity
+
+    def __str__(self) -> str:
+        return f"{self.webhook} {self.what}" if self.webhook else self.what
+
+
+def sentences(faults: Iterable[Difference]) -> str:
+    """The differences for messages."""
+    return "; ".join(map(str, faults))
+
+
+def keeps_out(faults: Iterable[Difference]) -> bool:
+    """Whether any of these keeps pods out."""
+    return any(fault.severity is not Severity.SLIGHT for fault in faults)
+
+
+def differences(
+    configuration: Object | None, wanted: Wanted, site: Site, opted_in: Sequence[Labels]
+) -> list[Difference]:
+    """Compare a configuration with the wanted one.
+
+    Args:
+        configuration: the configuration in the API server; None if there is none.
+        wanted: what the policy requires.
+        site: where the webhook is; an empty address is not compared.
+        opted_in: the labels of each namespace that has opted in.
+    """
+    if configuration is None:
+        return [Difference("", "", "there is none", Severity.NO_VERSION_WRITES)]
+    made = webhooks_of(registration(wanted, site))
+    return [
+        Difference(each.name, *fault)
+        for each in wanted.webhooks
+        for fault in _of_webhook(configuration, each, made[each.name], wanted, site, opted_in=opted_in)
+    ]
+
+
+def opted_in_as(webhook: Webhook, wanted: Wanted, opted_in: Iterable[Labels]) -> list[Labels]:
+    """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
+    mode = {MODE: AUDIT_MODES[0]} if webhook.modes == "auditing" else {}
+    bare = {NAMESPACE_NAME: ""} if webhook.modes is None else {wanted.opt_in: ENABLED, NAMESPACE_NAME: "", **mode}
+    return [bare, *(labels for labels in opted_in if webhook.is_for(labels.get(MODE)))]
+
+
+def harmless(terms: Iterable[Object], namespaces: Sequence[Labels]) -> list[Object]:
+    """The terms that keep none of the namespaces out."""
+    return [term for term in terms if all(holds(term, labels) for labels in namespaces)]
+
+
+def _of_webhook(
+    configuration: Object, webhook: Webhook, made: Object, wanted: Wanted, site: Site, *, opted_in: Sequence[Labels]
+) -> Iterator[_Fault]:
+    found = webhooks_of(configuration).get(webhook.name)
+    if found is None:
+        # Another policy of the same version writes a configuration without a webhook that a setting switches on.
+        yield "", "is missing", Severity.NO_VERSION_WRITES if webhook.subject is None else Severity.KEEPS_OUT
+        return
+    yield from _of_what_is_sent(found, made)
+    namespaces = () if keeps_selectors(configuration) else opted_in_as(webhook, wanted, opted_in)
+    yield from _of_selector(found, made, wanted, namespaces)
+    yield from _of_address(found, made, site)
+    for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
+        if found.get(key) != made.get(key, found.get(key)):
+            yield key, f"has {key} {shortened(str(found.get(key)), MAX_VALUE)}, not {made[key]}", Severity.SLIGHT
+    if _conditions(found):
+        yield from _of_conditions(configuration, webhook, _conditions(made), wanted)
+
+
+def _of_what_is_sent(found: Object, made: Object) -> Iterator[_Fault]:
+    for rule in made["rules"]:
+        if not any(includes_rule(theirs, rule) for theirs in list_of(found.get("rules"))):
+            yield "rules", f"has no rule for {_rule_text(rule)}", Severity.NO_VERSION_WRITES
+    if found.get("objectSelector"):
+        yield "objectSelector", "has an objectSelector, which keeps pods out", Severity.NO_VERSION_WRITES
+    if "v1" not in list_of(found.get("admissionReviewVersions")):
+        yield "admissionReviewVersions", "has no v1 among its admissionReviewVersions", Severity.NO_VERSION_WRITES
+
+
+def _of_address(found: Object, made: Object, site: Site) -> Iterator[_Fault]:
+    if site.address and _address(found) != _address(made):
+        yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
+    if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
+        yield "caBundle", "has a caBundle that does not contain this webhook's CA", Severity.KEEPS_OUT
+
+
+def _of_selector(found: Object, made: Object, wanted: Wanted, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
+    """Find missing terms of our own, and any terms that keep out namespaces which ours select."""
+    terms = terms_of(found.get("namespaceSelector"))
+    for ours in terms_of(made["namespaceSelector"]):
+        key, operator = ours["key"], ours["operator"]
+        same = [term for term in terms if (term.get("key"), term.get("operator")) == (key, operator)]
+        # What additional values keep out is found below.
+        absent = sorted(set(ours["values"]).difference(*(list_of(term.get("values")) for term in same)))
+        if absent:
+            what = f"has a namespaceSelector without {key} {operator} ({', '.join(absent)})"
+            yield "namespaceSelector", what, Severity.SLIGHT
+    kept = harmless(terms, [labels for labels in namespaces if selects(made["namespaceSelector"], labels)])
+    if harmful := [term for term in terms if term not in kept]:
+        # Terms with the keys that this program uses may be those of another version or policy.
+        foreign = any(term in harmful for term in foreign_terms(found, wanted.opt_in))
+        text = shortened(terms_text(harmful), MAX_VALUE)
+        yield (
+            "namespaceSelector",
+            f"has a namespaceSelector that keeps opted-in namespaces out: {text}",
+            Severity.NO_VERSION_WRITES if foreign else Severity.KEEPS_OUT,
+        )
+
+
+def _of_conditions(
+    configuration: Object, webhook: Webhook, made: Mapping[str, str], wanted: Wanted
+) -> Iterator[_Fault]:
+    for name, expression in _conditions(webhooks_of(configuration)[webhook.name]).items():
+        if name not in made:
+            what = f"has a foreign match condition, {shortened(str(name), MAX_VALUE)}"
+            yield "matchConditions", what, Severity.KEEPS_OUT
+        elif name != GPU_KEYS and expression != made[name]:
+            what = f"has a match condition {name} that differs from what this version writes"
+            yield "matchConditions", what, Severity.KEEPS_OUT
+    let_through = matched_names_in(configuration, webhook, wanted.matched_names)
+    if let_through is None:
+        what = f"has a match condition {GPU_KEYS!r} that is not made from the names in the annotation {MATCHED_NAMES}"
+        yield GPU_KEYS, what, Severity.KEEPS_OUT
+    elif missing := let_through.lacks(wanted.matched_names):
+        more = f" and {len(missing) - MOST_NAMES} more" if len(missing) > MOST_NAMES else ""
+        yield GPU_KEYS, f"does not let pods through for {', '.join(missing[:MOST_NAMES])}{more}", Severity.KEEPS_OUT
+
+
+def includes_rule(rule: Any, other: Object) -> bool:
+    """Whether a rule of a webhook matches everything that another one of ours does."""
+    rule = dict_of(rule)
+    any_of = {"apiGroups": {"*"}, "apiVersions": {"*"}, "operations": {"*"}, "resources": {"*", "*/*"}}
+    return rule.get("scope") in {None, "*", other["scope"]} and all(
+        wildcards.intersection(given) or set(other[key]) <= given
+        for key, wildcards in any_of.items()
+        for given in [set(list_of(rule.get(key)))]
+    )
+
+
+def creates_pods(rule: Any) -> bool:
+    """Whether a rule of a webhook matches new pods."""
+    return includes_rule(rule, NEW_PODS)
+
+
+def _rule_text(rule: Object) -> str:
+    if rule == NEW_PODS:
+        return "new pods"
+    return f"{', '.join(rule['operations'])} of {', '.join(rule['resources'])}"
+
+
+def _address(webhook: Object) -> str:
+    config = dict_at(webhook, "clientConfig")
+    if service := dict_of(config.get("service")):
+        path, port = service.get("path") or "/", service.get("port") or PORT
+        return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
+    return str(config.get("url") or "nothing")
+
+
+def known_to_peers(
+    resources: Iterable[str], keys: Iterable[str], policy: Policy, own: MatchedNames, registered: Stored | None
+) -> bool:
+    """Whether a pod has a name that the webhook configuration lets through and this replica's policy does not know.
+
+    The answer is then 503 with ``Retry-After: 1``, and the API server retries within the same call. A configuration with this
+    replica's own digest, or without one (because it is maintained by hand), never has such a name.
+
+    Args:
+        resources: all resource names of the pod's containers.
+        keys: all keys of its labels and annotations.
+        policy: the replica's own policy.
+        own: the matched names of that policy.
+        registered: the webhook configuration, as last seen.
+    """
+    if registered is None or registered.digest is None or registered.digest == policy.digest:
+        return False
+    if registered.made_from is None:
+        return not own.has_pod(resources, keys)
+    theirs = registered.made_from.matched_names
+    return any(theirs.has_resource(name) and not _known(name, policy) for name in resources) or any(
+        theirs.has_key(key) and not own.has_key(key) for key in keys
+    )
+
+
+def _known(name: str, policy: Policy) -> bool:
+    """Whether a policy knows a resource name as a key, as one of an inactive vendor, or as one of another system."""
+    return bool(policy.resources.owners(name)) or name in policy.inactive or name in policy.near.known
