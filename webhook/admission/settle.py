@@ -810,11 +810,11 @@ class _Settler:
         converted = for_device_size(request, device.memory)
         if converted is None:
             excess = too_large(request.memory, device)
-            raise failure if excess is None else NoEquivalent((excess, *failure.reasons))
+            raise failure if excess is None else NoEquivalent(excess, *failure.reasons)
         try:
             written = write(target, converted, defaults, largest, name)
         except NoEquivalent as error:
-            raise NoEquivalent((*error.reasons, *failure.reasons)) from None
+            raise NoEquivalent(*error.reasons, *failure.reasons) from None
         message = (
             f"memory {request.memory} per device was written as {converted.memory}: "
             f"{device.names} ({device.place} {device.label}) has {bytes_text(device.memory)} by the setting `cards`"

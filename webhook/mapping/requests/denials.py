@@ -18,7 +18,7 @@ from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
 from webhook.quantity import GIB, KIB, MIB, Number, ceil_to, exact_text, number_text, simplest
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
-from webhook.request import ALL
+from webhook.request import ALL, Dimension
 
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
 VALUES: Final = frozenset({"value", "below", "above"})
@@ -86,36 +86,40 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
         name = match[1]
         if name in vendor.keys:
             return _spelled(vendor, name, key_values)
-        if entry is None:
-            return match[0]
-        if name == "value":
-            return entry.text
-        if name == "below":
-            return _nearest([numbers.floor(entry.number) for numbers in legal], max_first=True)
-        return _nearest([numbers.ceil(entry.number) for numbers in legal], max_first=False)
+        if entry is None or name == "value":
+            return match[0] if entry is None else entry.text
+        below = name == "below"
+        near = [numbers.floor(entry.number) if below else numbers.ceil(entry.number) for numbers in legal]
+        present = [number for number in near if number is not None]
+        return exact_text(max(present) if below else min(present)) if present else "another number"
 
     text = form.document.deny or ""
-    instead: list[Instead] = []
-    if entry is not None and "{above}" in text:  # else no number is too small
-        instead += [instead_of(entry.key, *_above(vendor, entry))]
-    for name in vendor.by_dimension["devices"]:
-        if any(name in each.keys and each.absent and not each.present for each in form.when):
-            names = _spellings(vendor, name, key_values)
-            instead += [instead_of(names[0], 1)] if len(names) == 1 else []
-    instead += [
-        (((key_values[name].key, None),),)
-        for condition in form.when
-        for name in condition.keys
-        if condition.present and name in key_values
-    ]
+    above = [] if entry is None or "{above}" not in text else _above(vendor, entry)  # else no number is too small
     return deny(
         Reason.UNSUPPORTED_BY_VENDOR,
         PLACEHOLDER.sub(fill, text),
         container=container,
-        field=entry.key if entry is not None else None,
-        value=entry.text if entry is not None else None,
-        instead=tuple(itertools.chain.from_iterable(instead)),
+        field=None if entry is None else entry.key,
+        value=None if entry is None else entry.text,
+        instead=(
+            *(() if entry is None else instead_of(entry.key, *above)),
+            *itertools.chain.from_iterable(_counts_missing(vendor, form, key_values)),
+            *(
+                ((key_values[name].key, None),)
+                for condition in form.when
+                for name in condition.keys
+                if condition.present and name in key_values
+            ),
+        ),
     )
+
+
+def _counts_missing(vendor: Vendor, form: Form, key_values: KeyValues) -> Iterator[Instead]:
+    """Yield one device in each key of counts that the form denies to be absent, if its name is known."""
+    for name in vendor.by_dimension["devices"]:
+        names = _spellings(vendor, name, key_values)
+        if len(names) == 1 and any(name in each.keys and each.absent and not each.present for each in form.when):
+            yield instead_of(names[0], 1)
 
 
 def _accepted(vendor: Vendor, key_name: str) -> list[Numbers]:
@@ -150,13 +154,6 @@ def without_row(vendor: Vendor, entry: KeyValue) -> str:
     if rows:
         return f"its size is not known: write one of {listed}"
     return f"its size is not known: add `rows` with `extends: {vendor.name}`"
-
-
-def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
-    present = [number for number in numbers if number is not None]
-    if not present:
-        return "another number"
-    return exact_text(max(present) if max_first else min(present))
 
 
 def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
@@ -215,25 +212,35 @@ def no_whole_number(
         percent = number_text(share * (key.unit or 1))
         return f"{entry} is not a whole number: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
     least = _least(vendor, key, entry)
-    keys = share_keys(vendor, entry) if key.dimensions == ("devices",) and least is not None else []
     alone = instead_of(entry.key, *dict.fromkeys([least, *_above(vendor, entry)]))
     write = _most_text(vendor, key, entry) if least is None else exact_text(least)
-    if keys and not accepted(_one_with(vendor, entry, keys)):
-        size = _size_key(vendor, entry, accepted)
-        part = "" if size is None else f", with {size} for a part of the memory of one"
-        return f"{entry} is not a whole number of devices: write {write}{part}", () if part else alone
-    if keys:
-        pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
-        percent = number_text(entry.number * 100)
-        message = f"{entry} is not a whole number of devices: write {write}, with {pairs} for {percent} % of one"
-        return message, (((entry.key, least), *keys), *alone)
+    if key.dimensions == ("devices",) and least is not None:
+        part = _part_of_one(vendor, entry, least, alone, accepted)
+        if part is not None:
+            return part
     meant = gibibytes_meant(key, entry.number)
-    if meant is not None and meant != least and _may_take(vendor, key.name, entry, meant):
-        message = (
-            f"{entry} is not a whole number: write {write}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
-        )
-        return message, (*instead_of(entry.key, meant), *alone)
-    return f"{entry} is not a whole number: write {write}", alone
+    if meant is None or meant == least or not _may_take(vendor, key.name, entry, meant):
+        return f"{entry} is not a whole number: write {write}", alone
+    message = (
+        f"{entry} is not a whole number: write {write}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
+    )
+    return message, (*instead_of(entry.key, meant), *alone)
+
+
+def _part_of_one(
+    vendor: Vendor, entry: KeyValue, least: Number, alone: Instead, accepted: Callable[[KeyValues], bool]
+) -> tuple[str, Instead] | None:
+    """What to write instead of a fraction of a device: that part of one, or whole ones `alone`; None without such keys."""
+    keys = share_keys(vendor, entry)
+    if not keys:
+        return None
+    message = f"{entry} is not a whole number of devices: write {exact_text(least)}"
+    if not accepted(_one_with(vendor, entry, keys)):
+        size = _size_key(vendor, entry, accepted)
+        return (message, alone) if size is None else (f"{message}, with {size} for a part of the memory of one", ())
+    pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
+    percent = number_text(entry.number * 100)
+    return f"{message}, with {pairs} for {percent} % of one", (((entry.key, least), *keys), *alone)
 
 
 def _one_with(vendor: Vendor, entry: KeyValue, shares: Iterable[tuple[str, Number]]) -> KeyValues:
@@ -250,8 +257,7 @@ def _size_key(vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], b
     """The resource that requests a size of memory, so that the target accepts it; None if there is none."""
     for name in vendor.by_dimension["memory"]:
         key = vendor.keys[name]
-        unusual = key.document.retired is not None or key.document.unreported is not None
-        if key.dimensions != ("memory",) or key.place != "resource" or not key.sized or not key.unit or unusual:
+        if not _usual(key, "memory") or not key.sized or not key.unit:
             continue
         spelled = key.spelled(dict(entry.binding))
         if accepted(_one_with(vendor, entry, [(spelled, ceil_to(Fraction(PROBED) / key.unit, key.step))])):
@@ -294,34 +300,38 @@ def _may_take(vendor: Vendor, name: str, entry: KeyValue, number: Number) -> boo
         if any(each.only_absent or len(each.keys) == 1 for each in about if each not in certain):
             continue
         beside = set(form.when) - certain
+        ignored = not about and form.literals.issuperset(form.keys[name].dimensions)
         if not form.reads:
             denied.append(beside)
-        elif not about and form.literals.issuperset(form.keys[name].dimensions):
-            continue  # the number would be ignored
-        elif not any(each <= beside for each in denied) and _is_legal(form, form.keys[name], row, number):
+        elif ignored or any(each <= beside for each in denied):
+            continue
+        elif _is_legal(form, form.keys[name], row, number):
             return True
     return False
 
 
 def _is_legal(form: Form, key: Key, row: Row | None, number: Number) -> bool:
     """Whether a form accepts a number of a key, over some number of devices if it is a total."""
-    values = form.values(key, row)
-    most = None if key.unit is None or key.sized or "devices" in key.dimensions else ALL.value / Fraction(key.unit)
     if isinstance(form.devices, Derived) and form.devices.key == key.name:
         return True  # the number itself says over how many devices
+    values = form.values(key, row)
+    most = None if key.unit is None or key.sized or "devices" in key.dimensions else ALL.value / Fraction(key.unit)
+    least = 1 if most is None else max(1, int(-(-number // most)))
     several = key.total and not isinstance(form.devices, int)
-    least = 1 if most is None else max(1, -(-number // most))
-    for devices in range(int(least), int(least) + MAX_COUNTED) if several else (1,):
-        each = simplest(Fraction(number) / devices)
-        if key.rounding is not None and values is not None:
-            rounded = values.ceil(each) if key.rounding == "up" else values.floor(each)
-        else:
-            rounded = each if key.rounding is not None or type(each) is int else None
-        if rounded is None or (values is not None and rounded not in values):
-            continue
-        if most is None or rounded <= most:
+    for devices in range(least, least + MAX_COUNTED) if several else (1,):
+        rounded = _rounded(key, simplest(Fraction(number) / devices), values)
+        if rounded is not None and (values is None or rounded in values) and (most is None or rounded <= most):
             return True
     return False
+
+
+def _rounded(key: Key, number: Number, values: Numbers | None) -> Number | None:
+    """The number to which a vendor rounds one; None if it does not round, and this is no whole number."""
+    if key.rounding is None:
+        return number if type(number) is int else None
+    if values is None:
+        return number
+    return values.ceil(number) if key.rounding == "up" else values.floor(number)
 
 
 def share_meant(key: Key, number: Number) -> Number | None:
@@ -336,15 +346,10 @@ def share_meant(key: Key, number: Number) -> Number | None:
 
 def gibibytes_meant(key: Key, number: Number) -> Number | None:
     """Return the number for a fraction of GiB, if the unit of the key is smaller: 8704 MiB for 8.5; else None."""
-    if (
-        not 0 < number <= MAX_GIBIBYTES
-        or isinstance(number, int)
-        or not key.sized
-        or key.unit is None
-        or key.unit >= GIB
-    ):
+    smaller = key.sized and key.unit is not None and key.unit < GIB
+    if not smaller or isinstance(number, int) or not 0 < number <= MAX_GIBIBYTES:
         return None
-    return ceil_to(Fraction(number) * GIB / key.unit, key.step)
+    return ceil_to(Fraction(number) * GIB / (key.unit or 1), key.step)
 
 
 def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
@@ -353,11 +358,7 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
     key_values = {entry.key_name: replace(entry, text="1", number=1)}
     for dimension in ("memory", "cores"):
         for key in vendor.keys.values():
-            if key.dimensions != (dimension,) or key.place != "resource" or key.document.retired is not None:
-                continue
-            if key.document.unreported is not None:  # a pod with it would be denied, or stay Pending
-                continue
-            share = share_meant(key, entry.number)
+            share = share_meant(key, entry.number) if _usual(key, dimension) else None
             if share is None:
                 continue
             name = key.spelled(dict(entry.binding))
@@ -370,15 +371,14 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
     return shares
 
 
-def sizes_meant(key: Key, entry: KeyValue, value: Number, largest_card: int) -> Iterator[tuple[str, Number]]:
-    """Yield units in which a size that is too large may have been counted, with the number to write, the likeliest first.
+def _usual(key: Key, dimension: Dimension) -> bool:
+    """Whether it is a resource for this dimension alone, with which a pod is neither denied nor stays Pending."""
+    fine = key.document.retired is None and key.document.unreported is None
+    return fine and key.dimensions == (dimension,) and key.place == "resource"
 
-    Args:
-        key: the key.
-        entry: its value in the pod.
-        value: the size in bytes with the unit of the key.
-        largest_card: bytes; no GPU has more.
-    """
+
+def sizes_meant(key: Key, entry: KeyValue, value: Number, largest_card: int) -> Iterator[tuple[str, Number]]:
+    """Yield units in which a size of `value` bytes may have been counted, with the number to write, the likeliest first."""
     if key.unit is None or not key.sized:
         return
     # `40Mi` means bytes: the API server never writes a plain number like that.

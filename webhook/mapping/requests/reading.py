@@ -1,10 +1,11 @@
 """Keys → request: read a container's keys by the rules of their vendor, with defaults, to a settled request."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation import Numbers
@@ -23,11 +24,11 @@ from webhook.mapping.requests.values import (
     KeyValues,
     Reading,
     bound_in,
-    completed,
     divides,
+    fewer,
     fill_absent,
-    filled_in,
     form_of,
+    keys_for,
     row_of,
     unconfigured_size,
     value_of,
@@ -37,15 +38,303 @@ from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
 
+class _Asked(NamedTuple):
+    """Whose keys are read, in which container, and that more than `largest_card` bytes per device are a wrong unit.
+
+    With `home` the request stays in these keys, so they must express what is filled in.
+    """
+
+    vendor: Vendor
+    largest_card: int
+    container: str
+    home: bool
+
+
+def read(
+    vendor: Vendor, key_values: KeyValues, defaults: Defaults, largest_card: int, container: str, *, home: bool = False
+) -> Reading:
+    """Read the keys of one container.
+
+    The specified keys alone choose the form. Defaults (those that can be written) fill what it leaves open, or complete keys
+    that make no request by themselves. A default that would change what is specified is passed over.
+
+    Raises:
+        LeftAlone: the form is left unchanged; or, with `home`, the size of a name is not known.
+        Denied: with `home`, no node reports a key; the vendor denies the keys, they make no request, or a value is invalid.
+    """
+    form = form_of(vendor, key_values)
+    if form is not None and form.document.leave is not None:
+        raise left_alone(vendor, form, key_values, container)
+    check_texts(form.keys if form is not None else vendor.keys, key_values, container)
+    if home and vendor.unreported:
+        check_reported(vendor, key_values, container)
+    asked = _Asked(vendor, largest_card, container, home)
+    if form is not None and form.reads:
+        return _filled_in(asked, form, key_values, defaults)
+    reading = _completed(asked, key_values, defaults)
+    if reading is not None:
+        return reading
+    _check_derived_counts(asked, key_values)
+    if form is not None:
+        raise form_denied(vendor, form, key_values, container)
+    keys_text = ", ".join(str(entry) for entry in key_values.values())
+    binding = bound_in(key_values)
+    listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
+    message = f"{keys_text}: no valid combination of keys; those of {vendor.name} are {listed}"
+    raise deny(Reason.NO_FORM, message, container=container)
+
+
+def _filled_in(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:
+    """Read keys that make a request by themselves; at home a default fills only what a key can specify, else by value.
+
+    Raises:
+        Denied: the keys alone are denied.
+    """
+    if not asked.home:
+        return _read_form(asked, form, key_values, defaults)
+    for chosen in fewer(defaults) if defaults else ():
+        if not chosen:
+            break
+        try:
+            reading = _spelled_out(asked, key_values, _read_form(asked, form, key_values, chosen))
+        except Denied:
+            continue
+        if reading is not None:
+            return _passing_over(reading, defaults, chosen)
+    return _passing_over(_read_form(asked, form, key_values, {}), defaults, {})
+
+
+def _completed(asked: _Asked, key_values: KeyValues, defaults: Defaults) -> Reading | None:
+    """Read keys that make no request by themselves, with keys for defaults added; None if there is still no request.
+
+    Each specified key must count with its own value.
+    """
+    by_dimension = asked.vendor.by_dimension
+    missing = {
+        dimension: default
+        for dimension, default in defaults.items()
+        if not any(name in key_values for name in by_dimension[dimension])
+    }
+    for chosen in fewer(missing):
+        for devices in _counts(asked.vendor, key_values, chosen) if chosen else ():
+            try:
+                reading = _completion(asked, key_values, chosen, devices)
+            except Denied:
+                continue
+            if reading is not None:
+                return _passing_over(reading, missing, chosen)
+    return None
+
+
+def _passing_over(reading: Reading, defaults: Defaults, chosen: Defaults) -> Reading:
+    passed_over = [name for name in defaults if name not in chosen and name not in reading.specified]
+    if not passed_over:
+        return reading
+    return replace(reading, passed_over=tuple(dict.fromkeys((*reading.passed_over, *passed_over))))
+
+
+def _counts(vendor: Vendor, key_values: KeyValues, defaults: Defaults) -> list[int]:
+    """Return the counts of devices that totals may refer to: those that keys specify or imply, the default, 1."""
+    derived = [form.devices for form in vendor.forms if form.reads and isinstance(form.devices, Derived)]
+    counts = [int(-(-key_values[each.key].number // each.per)) for each in derived if each.key in key_values]
+    counts += [key_values[name].number.__ceil__() for name in vendor.by_dimension["devices"] if name in key_values]
+    if "devices" in defaults and isinstance(defaults["devices"].value, int):
+        counts.append(defaults["devices"].value)
+    return list(dict.fromkeys((*counts, 1)))
+
+
+def _completion(asked: _Asked, key_values: KeyValues, defaults: Defaults, devices: int) -> Reading | None:
+    """Read keys with those for defaults, over so many devices; None if that is no request, or another than they specify."""
+    vendor = asked.vendor
+    found = {
+        dimension: next(keys_for(vendor, vendor.keys, dimension, default, devices), None)
+        for dimension, default in defaults.items()
+    }
+    applied = {dimension: default for dimension, default in defaults.items() if found[dimension] is not None}
+    added = {entry.key_name: entry for entry in found.values() if entry is not None}
+    extended = {**key_values, **added}
+    form = form_of(vendor, extended)
+    if not added or form is None or not form.reads:
+        return None
+    rest = {dimension: default for dimension, default in defaults.items() if dimension not in applied}
+    reading = _read_form(asked, form, extended, rest)
+    specified = reading.specified - applied.keys()
+    if (
+        (reading.request.devices != devices and any(form.keys[name].total for name in added))
+        or not _all_count(vendor, form, key_values, added, reading)
+        or ("devices" in defaults and divides(vendor, form, key_values))
+        or _reduces(reading.request, "memory", "cores", specified, applied)
+        or _reduces(reading.request, "cores", "memory", specified, applied)
+    ):
+        return None
+    # By its exact value: another vendor may be able to express what these keys round.
+    values = {name: default.value for name, default in applied.items() if name != "devices"}
+    request = replace(reading.request, **values)
+    if not asked.home:
+        return replace(reading, specified=specified, request=request, filled={**applied, **reading.filled})
+    spelled = _spelled_out(asked, extended, reading)
+    if spelled is None:
+        return None
+    return replace(
+        spelled,
+        specified=specified,
+        request=replace(spelled.request, **values),
+        filled={**applied, **spelled.filled},
+        added={**added, **spelled.added},
+        spelled=spelled.spelled or spelled.request,
+    )
+
+
+def _reduces(
+    request: Request, whole: Dimension, reduced: Dimension, specified: frozenset[Dimension], applied: Defaults
+) -> bool:
+    """Return whether a default reduces a request for all of one dimension to less than a whole device."""
+    all_of_it = whole in specified and getattr(request, whole) == ALL
+    return all_of_it and reduced in applied and applied[reduced].value != ALL
+
+
+def _all_count(vendor: Vendor, form: Form, key_values: KeyValues, added: KeyValues, reading: Reading) -> bool:
+    """Return whether no key, specified or added, is ignored, corrected because of others, or specified twice."""
+    keys = {entry.key for entry in added.values()}
+    if any(finding.field in keys for finding in reading.findings) or reading.corrections.keys() & added.keys():
+        return False
+    corrected = reading.corrections.keys() & key_values.keys()
+    if any(form.keys[name].rounding != vendor.keys[name].rounding for name in corrected):
+        return False  # the form that the added keys select rounds it differently
+    dimensions = {dimension for name in key_values for dimension in vendor.keys[name].dimensions}
+    twice = any(not dimensions.isdisjoint(vendor.keys[name].dimensions) for name in added)
+    return not twice and all(_counts_in(vendor, form, vendor.keys[name]) for name in key_values)
+
+
+def _counts_in(vendor: Vendor, form: Form, key: Key) -> bool:
+    """Return whether the form uses the number of a key, or has a condition on it."""
+    if key.kind == "other":
+        return _has_condition(form, key) or not any(_has_condition(other, key) for other in vendor.forms)
+    derives = isinstance(form.devices, Derived) and form.devices.key == key.name
+    return derives or form.literals.isdisjoint(key.dimensions) or _has_condition(form, key)
+
+
+def _has_condition(form: Form, key: Key) -> bool:
+    return any(key.name in condition.keys and condition.numbers is not None for condition in form.when)
+
+
+def _spelled_out(asked: _Asked, key_values: KeyValues, reading: Reading) -> Reading | None:
+    """Add keys for what was filled by value; None if no key can express it, or one would change the rest."""
+    if not reading.filled:
+        return reading
+    form, extended = reading.form, dict(key_values)
+    filled: dict[Dimension, Default] = {}
+    for dimension, default in reading.filled.items():
+        possible = keys_for(asked.vendor, form.keys, dimension, default, reading.request.devices or 1)
+        fitting = (each for each in possible if form_of(asked.vendor, {**extended, each.key_name: each}) is form)
+        entry = next(fitting, None)
+        if entry is not None:
+            extended[entry.key_name], filled[dimension] = entry, default
+        elif getattr(form.absent, dimension) != default.value:
+            return None
+    again = _read_form(asked, form, extended, {})
+    if again.corrections != reading.corrections or len(again.findings) != len(reading.findings):
+        return None
+    kept = [dimension for dimension in DIMENSIONS if dimension not in filled]
+    if any(getattr(again.request, dimension) != getattr(reading.request, dimension) for dimension in kept):
+        return None
+    added = {name: entry for name, entry in extended.items() if name not in key_values}
+    return replace(reading, spelled=again.request, filled=filled, added=added)
+
+
+def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:
+    """Read keys in a form, and fill defaults in by value."""
+    vendor = asked.vendor
+    row, unknown = row_of(vendor, key_values)
+    reader = Reader(vendor, form, key_values, asked.largest_card, asked.container, row)
+    if unknown is not None:
+        if vendor.keys[unknown.key_name].document.row_of is not None:
+            raise _no_row(reader, unknown, home=asked.home)
+        # A default does not know the size of a name.
+        defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
+    specified: set[Dimension] = set()
+    filled: dict[Dimension, Default] = {}
+    passed_over: tuple[Dimension, ...] = ()
+    devices = count_devices(reader)
+    if devices is not None:
+        specified.add("devices")
+    elif "devices" in defaults:
+        count = defaults["devices"].value
+        assert isinstance(count, int)  # noqa: S101  (by compilation)
+        if count != form.absent.devices and divides(vendor, form, key_values):
+            passed_over = ("devices",)
+        else:
+            filled["devices"], devices = defaults["devices"], count
+    devices = devices if devices is not None else form.absent.devices
+    given: dict[Dimension, Memory | None] = {}
+    for dimension in ("memory", "cores"):
+        given[dimension] = amount_of(reader, dimension, devices)
+        if given[dimension] is not None:
+            specified.add(dimension)
+    memory = _amount("memory", "cores", given, defaults, filled)
+    cores = _amount("cores", "memory", given, defaults, filled)
+    request = fill_absent(Request(devices, memory, _as_cores(cores)), form.absent)
+    if not request.settled:
+        raise _incomplete(reader, request) if unknown is None else _no_row(reader, unknown, home=asked.home)
+    findings = tuple(reader.findings)
+    return Reading(form, request, frozenset(specified), reader.corrections, filled, passed_over, findings)
+
+
+def _amount(
+    dimension: Dimension,
+    beside: Dimension,
+    given: Mapping[Dimension, Memory | None],
+    defaults: Defaults,
+    filled: dict[Dimension, Default],
+) -> Memory | None:
+    """What is given, or else the default, which is added to `filled`; none beside all of the other dimension."""
+    amount = given[dimension]
+    if amount is not None or dimension not in defaults or given[beside] == ALL:
+        return amount
+    filled[dimension] = defaults[dimension]
+    value = defaults[dimension].value
+    return None if isinstance(value, int) else value
+
+
+def _as_cores(amount: Memory | None) -> Cores | None:
+    return None if isinstance(amount, Size) else amount
+
+
+def _incomplete(reader: "Reader", request: Request) -> Denied:
+    """Deny keys that leave a dimension open."""
+    vendor, derived = reader.vendor, reader.form.devices
+    if (why := unconfigured_size(vendor)) is not None:
+        entry = next(iter(reader.key_values.values()))
+        return reader.deny(Reason.SIZE_UNKNOWN, f"{entry}: the size of its devices is not configured: {why}", entry)
+    missing = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
+    choices = {dimension: [*vendor.by_dimension[dimension]] for dimension in missing}
+    if isinstance(derived, Derived) and "devices" in choices:
+        choices["devices"].append(derived.key)
+    binding = bound_in(reader.key_values)
+    spelled = [" or ".join(vendor.keys[key].spelled(binding) for key in keys) for keys in choices.values() if keys]
+    message = f"{' and '.join(missing)} must be specified: add {', and '.join(spelled) or 'them'}"
+    return reader.deny(Reason.DIMENSION_MISSING, message)
+
+
+def _no_row(reader: "Reader", entry: KeyValue, *, home: bool) -> Denied:
+    """Deny a name without a row, or leave it unchanged.
+
+    A key that picks a row always needs it, a variable in a name only if nothing else specifies the amounts. A known name is
+    left unchanged if the request stays in these keys (`home`): its size does not matter then.
+    """
+    vendor, binding = reader.vendor, dict(entry.binding)
+    message = f"{entry}: {without_row(vendor, entry)}"
+    of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
+    if home and vendor.keys[entry.key_name].document.row_of is None and not of_another_model:
+        return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
+    return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
+
+
 class Reader(Struct):
     """The keys of one container, their form, and the results of reading them so far.
 
     Attributes:
-        vendor: the vendor of the keys.
-        form: the form in which they are read.
-        key_values: the keys that are set.
-        largest_card: bytes; no device has more memory.
-        container: the name of the container, for messages.
+        vendor, form, key_values, largest_card, container: what is read, and where.
         row: the row that the names imply; None without one.
         corrections: keys whose number the vendor raises, with the raised number.
         findings: ignored keys, corrections and roundings.
@@ -64,13 +353,20 @@ class Reader(Struct):
         """Return the keys that specify a dimension; the first one counts."""
         return [self.key_values[name] for name in self.vendor.by_dimension[dimension] if name in self.key_values]
 
-    def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
-        """Return the number of a key, or the legal one to which the vendor rounds it.
+    def counted(self, dimension: Dimension) -> KeyValue | None:
+        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
+        counted: KeyValue | None = None
+        for name in self.vendor.by_dimension[dimension]:
+            if name not in self.key_values:
+                continue
+            if counted is not None:
+                self.report_ignored(self.present(dimension)[1:], counted)
+                break
+            counted = self.key_values[name]
+        return counted
 
-        Args:
-            key: the key.
-            entry: its value in the pod, for messages.
-            number: its number, or the part of it for each device.
+    def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
+        """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it.
 
         Raises:
             Denied: the number is not legal, and the vendor does not round.
@@ -84,18 +380,15 @@ class Reader(Struct):
             number = number.__ceil__() if key.rounding == "up" else number.__floor__()
         if values is None or number in values:
             return number
-        rounded = None
-        if key.rounding == "up":
-            rounded = values.ceil(number)
-        elif key.rounding == "down":
-            rounded = values.floor(number)
-            if rounded is not None:
-                self.report_less(entry, number, rounded)
+        up, down = key.rounding == "up", key.rounding == "down"
+        rounded = values.ceil(number) if up else values.floor(number) if down else None
         if rounded is None:
             message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
             above = values.ceil(number) if number else None
             instead = None if above is None else simplest(above * Fraction(entry.number) / number)
             raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
+        if down:
+            self.report_less(entry, number, rounded)
         return rounded
 
     def _of_other_devices(self, key: Key, number: Number) -> str:
@@ -104,10 +397,9 @@ class Reader(Struct):
             rows = variable.rows.items() if variable.everywhere else ()
             devices = [name for name, row in rows if number in (self.form.values(key, row) or ())]
             if devices:
-                setting = (
-                    f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}` with `extends: {self.vendor.name}`"
-                )
-                return f"; devices that accept {exact_text(number)} are set by {setting}"
+                setting = f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}`"
+                accept = f"; devices that accept {exact_text(number)} are set by"
+                return f"{accept} {setting} with `extends: {self.vendor.name}`"
         return ""
 
     def legal_text(self, key: Key) -> str:
@@ -118,39 +410,19 @@ class Reader(Struct):
         """Return the legal numbers of a key; of a total for each device."""
         return self.form.values(key, self.row)
 
-    def counted(self, dimension: Dimension) -> KeyValue | None:
-        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
-        counted: KeyValue | None = None
-        for name in self.vendor.by_dimension[dimension]:
-            if name not in self.key_values:
-                continue
-            if counted is not None:
-                self._report_ignored(self.present(dimension)[1:], counted)
-                break
-            counted = self.key_values[name]
-        return counted
-
-    def ignore(self, dimension: Dimension) -> None:
-        """Report the keys of a dimension that the form itself specifies."""
-        self._report_ignored(self.present(dimension), None)
-
-    def _report_ignored(self, others: list[KeyValue], counted: KeyValue | None) -> None:
+    def report_ignored(self, others: list[KeyValue], counted: KeyValue | None = None) -> None:
+        """Report keys beside the one that counts, or in a form that itself specifies their dimension."""
         if not others:
             return
         needed = {key for condition in self.form.when for key in condition.keys}
         if isinstance(self.form.devices, Derived):
             needed.add(self.form.devices.key)
+        why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
         for entry in others:
-            if entry.key_name in needed or not entry.number:
-                continue
-            if (
-                counted is not None
-                and "devices" in self.form.keys[entry.key_name].dimensions
-                and entry.number == counted.number
-            ):
-                continue
-            why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
-            self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
+            counts = counted is not None and "devices" in self.form.keys[entry.key_name].dimensions
+            alike = counts and counted is not None and entry.number == counted.number
+            if entry.key_name not in needed and entry.number and not alike:
+                self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
 
     def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
         """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""
@@ -165,14 +437,10 @@ class Reader(Struct):
 
     def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, *numbers: Number | None) -> Denied:
         """Return a denial about the container; `numbers` are what to write instead of the key's."""
-        return deny(
-            reason,
-            message,
-            container=self.container,
-            field=None if entry is None else entry.key,
-            value=None if entry is None else entry.text,
-            instead=() if entry is None else instead_of(entry.key, *numbers),
-        )
+        if entry is None:
+            return deny(reason, message, container=self.container)
+        instead = instead_of(entry.key, *numbers)
+        return deny(reason, message, container=self.container, field=entry.key, value=entry.text, instead=instead)
 
 
 def _unit_text(key: Key) -> str:
@@ -189,25 +457,21 @@ def count_devices(reader: Reader) -> int | None:
     Raises:
         Denied: the number is not allowed, or larger than any node has.
     """
-    devices, entry = _counted(reader)
+    written = reader.form.devices
+    entry: KeyValue | None = None
+    if isinstance(written, int):
+        reader.report_ignored(reader.present("devices"))
+        devices: int | None = written
+    elif isinstance(written, Derived):
+        entry = reader.key_values.get(written.key)
+        devices = None if entry is None else _derived(reader, written, entry)
+    elif (entry := reader.counted("devices")) is not None:
+        devices = int(reader.legal(reader.form.keys[entry.key_name], entry, entry.number))
+    else:
+        devices = reader.row.devices if reader.row is not None else None
     if devices is not None and devices > MAX_DEVICES:
-        raise _too_many(entry or reader.form.name, devices, reader.form, reader.container)
+        raise _too_many(reader, entry, devices)
     return devices
-
-
-def _counted(reader: Reader) -> tuple[int | None, KeyValue | None]:
-    """Return the number of devices, and the key that specifies it."""
-    derived = reader.form.devices
-    if isinstance(derived, int):
-        reader.ignore("devices")
-        return derived, None
-    if isinstance(derived, Derived):
-        entry = reader.key_values.get(derived.key)
-        return (None, None) if entry is None else (_derived(reader, derived, entry), entry)
-    entry = reader.counted("devices")
-    if entry is None:
-        return reader.row.devices if reader.row is not None else None, None
-    return int(reader.legal(reader.form.keys[entry.key_name], entry, entry.number)), entry
 
 
 def _derived(reader: Reader, derived: Derived, entry: KeyValue) -> int:
@@ -227,43 +491,36 @@ def _derived(reader: Reader, derived: Derived, entry: KeyValue) -> int:
     return rounded
 
 
-def check_derived_counts(vendor: Vendor, key_values: KeyValues, container: str) -> None:
+def _check_derived_counts(asked: _Asked, key_values: KeyValues) -> None:
     """Check that no number counts more devices than any node has, before anything else that may be wrong with it.
 
     Raises:
         Denied: one does.
     """
-    for form in vendor.forms:
+    for form in asked.vendor.forms:
         derived = form.devices
         entry = key_values.get(derived.key) if isinstance(derived, Derived) and form.reads else None
         if isinstance(derived, Derived) and entry is not None and entry.number > MAX_DEVICES * derived.per:
-            raise _too_many(entry, int(-(-entry.number // derived.per)), form, container)
+            reader = Reader(asked.vendor, form, key_values, asked.largest_card, asked.container, None)
+            raise _too_many(reader, entry, int(-(-entry.number // derived.per)))
 
 
-def _too_many(entry: KeyValue | str, devices: int, form: Form, container: str) -> Denied:
-    derived = form.devices if isinstance(form.devices, Derived) else None
-    instead = "write the number of devices" if derived is None else f"write {derived.per} for each"
-    message = f"{entry} requests {devices} devices, more than any node has: {instead}"
-    if isinstance(entry, str):
-        return deny(Reason.TOO_LARGE, message, container=container)
-    numbers = () if derived is None else instead_of(entry.key, derived.per)
-    return deny(Reason.TOO_LARGE, message, container=container, field=entry.key, value=entry.text, instead=numbers)
+def _too_many(reader: Reader, entry: KeyValue | None, devices: int) -> Denied:
+    each = reader.form.devices.per if isinstance(reader.form.devices, Derived) else None
+    instead = "write the number of devices" if each is None else f"write {each} for each"
+    message = f"{entry or reader.form.name} requests {devices} devices, more than any node has: {instead}"
+    return reader.deny(Reason.TOO_LARGE, message, entry, each)
 
 
 def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
-    """Return the amount of a dimension per device; None if nothing specifies it.
-
-    Args:
-        reader: the keys and their form.
-        dimension: what is measured.
-        devices: the number of devices, for keys that count over all of them.
+    """Return the amount of a dimension per device, of so many for keys that count over all; None if nothing specifies it.
 
     Raises:
         Denied: the number is not allowed, cannot be divided by the devices, or is more than any device has.
     """
     literal = reader.form.memory if dimension == "memory" else reader.form.cores
     if literal is not None:
-        reader.ignore(dimension)
+        reader.report_ignored(reader.present(dimension))
         return literal
     entry = reader.counted(dimension)
     if entry is not None:
@@ -277,13 +534,13 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     """Return the amount per device that a key specifies; a number that the vendor raises is corrected."""
     key = reader.form.keys[entry.key_name]
     if key.unit is None:
-        raise reader.deny(
-            Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.document.why}", entry
-        )
-    per_device = _per_device(reader, key, entry, devices) if key.total else entry.number
+        message = f"{entry}: the unit of this key is not configured: {key.document.why}"
+        raise reader.deny(Reason.UNIT_NOT_CONFIGURED, message, entry)
+    over = devices or 1 if key.total else 1
+    per_device = _per_device(reader, key, entry, over)
     number = reader.legal(key, entry, per_device)
     if number > per_device and key.rounding == "up":
-        total = simplest(number * devices) if key.total and devices else number
+        total = simplest(number * over)
         reader.corrections[key.name] = total
         message = f"{entry} was raised to {exact_text(total)}: {reader.vendor.name} accepts {reader.legal_text(key)}"
         step = Step(entry.key, entry.text, exact_text(total), signed_text(total - entry.number))
@@ -291,212 +548,58 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     if reader.row is not None and number in reader.row.all.get(key.name, ()):
         return ALL
     value = value_of(key, dimension, number)
-    _check_size(reader, key, entry, value, devices or 1 if key.total else 1)
+    if type(value) is Percent and value.value > ALL.value:
+        most = simplest(ALL.value / Fraction(key.unit or 1) * over)
+        message = f"{entry} is {value} of a device: write {over} to {exact_text(most)}"
+        raise reader.deny(Reason.TOO_LARGE, message, entry, most)
+    if type(value) is Size and value.bytes > reader.largest_card:
+        meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
+        message = oversized(key, entry, value, f"no device has more than {bytes_text(reader.largest_card)}", meant)
+        raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
     return value
 
 
-def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int | None) -> Number:
-    """Divide the number of a key over the devices, if it is a total."""
-    if devices is None or devices == 1:
+def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int) -> Number:
+    """Divide the number of a key over the devices."""
+    if devices == 1:
         return entry.number
     share = Fraction(entry.number) / devices
     if share.denominator == 1 or key.written == "decimal" or key.rounding == "up":
         return simplest(share)
-    if key.rounding == "down":
-        floor = share.__floor__()
-        if floor > 0:
-            over = f"{entry.text} over {devices} devices"
-            message = f"{entry.key}: {over} is rounded down to {exact_text(floor)} each"
-            reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
-            return floor
+    if key.rounding == "down" and (floor := share.__floor__()) > 0:
+        over = f"{entry.text} over {devices} devices"
+        message = f"{entry.key}: {over} is rounded down to {exact_text(floor)} each"
+        reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
+        return floor
+    totals = list(_divisible(reader, key, share, devices))
+    choices = " or ".join(map(exact_text, totals))
+    counts = reader.present("devices")
+    place = reader.vendor.keys[counts[0].key_name].place if counts else ""
+    counted = f" ({place} {counts[0].key}: {counts[0].text!r})" if counts else ""
+    message = f"{entry} is a total over {devices} devices{counted} and not divisible by {devices}: write {choices}"
+    raise reader.deny(Reason.NOT_DIVISIBLE, message, entry, *(total for total in totals if total > entry.number))
+
+
+def _divisible(reader: Reader, key: Key, share: Fraction, devices: int) -> Iterator[Number]:
+    """Yield the totals next to a share for each device that can be divided by them."""
     low, high = share.__floor__(), share.__ceil__()
     if not key.sized:
         most = int(ALL.value / Fraction(key.unit or 1))
         low, high = min(low, most), min(high, most)
     values = reader.values(key)
     nearest = (low, high) if values is None else (values.floor(low), values.ceil(high))
-    totals = list(dict.fromkeys([simplest(number * devices) for number in nearest if number]))
-    choices = " or ".join(map(exact_text, totals))
-    raise reader.deny(
-        Reason.NOT_DIVISIBLE,
-        f"{entry} is a total over {devices} devices{_count_text(reader)} and not divisible by {devices}: write {choices}",
-        entry,
-        *(total for total in totals if total > entry.number),
-    )
-
-
-def _count_text(reader: Reader) -> str:
-    """The key that counts the devices, in parentheses; empty without one."""
-    counts = reader.present("devices")
-    if not counts:
-        return ""
-    place = reader.vendor.keys[counts[0].key_name].place
-    return f" ({place} {counts[0].key}: {counts[0].text!r})"
-
-
-def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory, devices: int) -> None:
-    """Check that a device has so much; `devices` are those that the number is a total over."""
-    if type(value) is Percent and value.value > ALL.value:
-        most = simplest(ALL.value / Fraction(key.unit or 1) * devices)
-        message = f"{entry} is {value} of a device: write {devices} to {exact_text(most)}"
-        raise reader.deny(Reason.TOO_LARGE, message, entry, most)
-    if type(value) is Size and value.bytes > reader.largest_card:
-        meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
-        message = oversized(key, entry, value, f"no device has more than {bytes_text(reader.largest_card)}", meant)
-        raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
+    yield from dict.fromkeys([simplest(number * devices) for number in nearest if number])
 
 
 def oversized(key: Key, entry: KeyValue, value: Size, why: str, meant: Sequence[tuple[str, Number]]) -> str:
     """Return a sentence about more memory than a device has: what the key counts, and what to write, or `why` it cannot be."""
-    unit = key.unit or 1
-    if entry.text.endswith("i"):
+    unit, in_bytes = key.unit or 1, entry.text.endswith("i")  # `8Gi` means bytes in whatever unit
+    if in_bytes:
         advice = [f"{exact_text(number)} for {bytes_text(number * unit)}" for _, number in meant]
     else:
-        advice = [
-            f"{exact_text(number)} if {'' if index else f'{entry.text} are '}{counted}"
-            for index, (counted, number) in enumerate(meant)
-        ]
+        texts = [f"{entry.text} are ", *[""] * len(meant)]
+        advice = [f"{exact_text(number)} if {text}{each}" for text, (each, number) in zip(texts, meant, strict=False)]
     counts = f"{entry.key} counts {counted_in(unit)}: write {' or '.join(advice)}"
     message = counts if advice else f"{entry} is {bytes_text(value.bytes)} per device, and {why}"
     differs = key.document.differs
-    if differs is not None and not entry.text.endswith("i"):  # `8Gi` means bytes in whatever unit
-        message = f"{message}; {' '.join(differs.split())}"
-    return message
-
-
-def read(
-    vendor: Vendor, key_values: KeyValues, defaults: Defaults, largest_card: int, container: str, *, home: bool = False
-) -> Reading:
-    """Read the keys of one container.
-
-    The specified keys alone choose the form. Defaults fill what it leaves open, or complete keys that make no request by
-    themselves. A default that would change what is specified is passed over.
-
-    Args:
-        vendor: the vendor of the keys.
-        key_values: the keys that are set, without those that are 0.
-        defaults: the defaults to fill in, already restricted to those that can be written.
-        largest_card: bytes; more memory per device is denied as a wrong unit.
-        container: the name of the container, for messages.
-        home: the request stays in these keys, so they must express what is filled in.
-
-    Raises:
-        LeftAlone: the form is left unchanged; or, with `home`, the size of a name is not known.
-        Denied: with `home`, no node reports a key; the vendor denies the keys, they make no request, or a value is invalid.
-    """
-
-    def read_form(form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:
-        row, unknown = row_of(vendor, key_values)
-        reader = Reader(vendor, form, key_values, largest_card, container, row)
-        return _read_form(reader, unknown, defaults, home=home)
-
-    form = form_of(vendor, key_values)
-    if form is not None and form.document.leave is not None:
-        raise left_alone(vendor, form, key_values, container)
-    check_texts(form.keys if form is not None else vendor.keys, key_values, container)
-    if home and vendor.unreported:
-        check_reported(vendor, key_values, container)
-    if form is not None and form.document.deny is None:
-        return filled_in(vendor, key_values, form, defaults, read_form, home=home)
-    reading = completed(vendor, key_values, defaults, read_form, home=home)
-    if reading is not None:
-        return reading
-    check_derived_counts(vendor, key_values, container)
-    if form is not None:
-        raise form_denied(vendor, form, key_values, container)
-    keys_text = ", ".join(str(entry) for entry in key_values.values())
-    binding = bound_in(key_values)
-    listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
-    raise deny(
-        Reason.NO_FORM,
-        f"{keys_text}: no valid combination of keys; those of {vendor.name} are {listed}",
-        container=container,
-    )
-
-
-def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, home: bool) -> Reading:
-    """Read keys in a form; `unknown` is the key whose value has no row, although its variable has rows."""
-    vendor, form = reader.vendor, reader.form
-    if unknown is not None:
-        if vendor.keys[unknown.key_name].document.row_of is not None:
-            raise _no_row(reader, unknown, home=home)
-        # A default does not know the size of a name.
-        defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
-    filled: dict[Dimension, Default] = {}
-    passed_over: tuple[Dimension, ...] = ()
-    devices = count_devices(reader)
-    specified: set[Dimension] = set() if devices is None else {"devices"}
-    if devices is None and "devices" in defaults:
-        count = defaults["devices"].value
-        assert isinstance(count, int)  # noqa: S101  (by compilation)
-        if count != form.absent.devices and divides(vendor, form, reader.key_values):
-            passed_over = ("devices",)
-        else:
-            filled["devices"] = defaults["devices"]
-            devices = count
-    devices = devices if devices is not None else form.absent.devices
-    memory = amount_of(reader, "memory", devices)
-    cores = _as_cores(amount_of(reader, "cores", devices))
-    specified_memory, specified_cores = memory, cores
-    if memory is not None:
-        specified.add("memory")
-    elif "memory" in defaults and specified_cores != ALL:
-        filled["memory"] = defaults["memory"]
-        memory = _amount(defaults["memory"])
-    if cores is not None:
-        specified.add("cores")
-    elif "cores" in defaults and specified_memory != ALL:
-        filled["cores"] = defaults["cores"]
-        cores = _as_cores(_amount(defaults["cores"]))
-    request = fill_absent(Request(devices, memory, cores), form.absent)
-    if not request.settled:
-        raise _incomplete(reader, request) if unknown is None else _no_row(reader, unknown, home=home)
-    return Reading(
-        form,
-        request,
-        frozenset(specified),
-        reader.corrections,
-        filled,
-        passed_over,
-        tuple(reader.findings),
-    )
-
-
-def _incomplete(reader: Reader, request: Request) -> Denied:
-    """Deny keys that leave a dimension open."""
-    vendor = reader.vendor
-    if (why := unconfigured_size(vendor)) is not None:
-        entry = next(iter(reader.key_values.values()))
-        return reader.deny(Reason.SIZE_UNKNOWN, f"{entry}: the size of its devices is not configured: {why}", entry)
-    missing = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
-    counted = [reader.form.devices.key] if isinstance(reader.form.devices, Derived) else []
-    choices = [(*vendor.by_dimension[dimension], *(counted if dimension == "devices" else ())) for dimension in missing]
-    binding = bound_in(reader.key_values)
-    keys_text = ", and ".join(
-        " or ".join(vendor.keys[key].spelled(binding) for key in keys) for keys in choices if keys
-    )
-    return reader.deny(
-        Reason.DIMENSION_MISSING, f"{' and '.join(missing)} must be specified: add {keys_text or 'them'}"
-    )
-
-
-def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
-    """Deny a name without a row, or leave it unchanged.
-
-    A key that picks a row always needs it, a variable in a name only if nothing else specifies the amounts. A known name is
-    left unchanged if the request stays in these keys (`home`): its size does not matter then.
-    """
-    vendor, binding = reader.vendor, dict(entry.binding)
-    message = f"{entry}: {without_row(vendor, entry)}"
-    of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
-    if home and vendor.keys[entry.key_name].document.row_of is None and not of_another_model:
-        return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
-    return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
-
-
-def _amount(default: Default) -> Memory | None:
-    return None if isinstance(default.value, int) else default.value
-
-
-def _as_cores(amount: Memory | None) -> Cores | None:
-    return None if isinstance(amount, Size) else amount
+    return message if differs is None or in_bytes else f"{message}; {' '.join(differs.split())}"
