@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.naming import each_of
-from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Problem, Problems
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.guard import PLACES, Guards, compile_guards
-from webhook.mapping.model.shim import Shim
+from webhook.mapping.model.shim import Shim, compile_shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union
 from webhook.mapping.notation import glob_pattern
 

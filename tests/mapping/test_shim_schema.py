@@ -6,10 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 from tests.naming import each_of
-from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
-from webhook.mapping.model.shim import NO_DELIVERY, Shim
+from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 MIB = 1024**2

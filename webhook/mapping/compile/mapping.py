@@ -5,12 +5,12 @@ from typing import Final
 
 from webhook.labels import PREFIX
 from webhook.mapping.compile.keys import FormCompiler, compile_key
-from webhook.mapping.compile.shim import compile_shim
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, Problems
 from webhook.mapping.model.guard import GuardPlace, compile_guards, guards_own_class, guards_own_keys
 from webhook.mapping.model.match_names import compile_lets_through
+from webhook.mapping.model.shim import compile_shim
 from webhook.mapping.model.vendor import Default, Key, Owned, Template, Vendor, compile_owned
 from webhook.mapping.notation import PatternError, check_pattern, expression, parse_default_memory
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size

@@ -14,13 +14,19 @@ Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (Kub
 ``third_party/forked/golang/expansion``).
 """
 
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from pydantic.alias_generators import to_camel
 
 from webhook.mapping.document import schema
-from webhook.quantity import Number
+from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.notation import parse_unit
+from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 LD_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
@@ -53,10 +59,6 @@ def resolved(path: str, values: Mapping[str, str]) -> str:
     A known value that makes empty elements replaces its reference, so that `search_path` drops them; other known values
     stay references. A reference with an unknown value is made absolute (see `absolute`) where it begins or ends an element;
     only an empty element inside its value remains possible.
-
-    Args:
-        path: the path that the user wrote.
-        values: the values of known variables, with no references in them.
     """
     if "$(" not in path:
         return path
@@ -113,6 +115,9 @@ def _prepend(first: tuple[str, ...], text: str, separators: str) -> str:
 
 
 DeliveryKind: TypeAlias = Literal["hostPath", "image", "emptyDir", "csi", "none"]
+PodEntry: TypeAlias = Mapping[str, Any]
+"""An entry of a list in a pod, as JSON data; shared between requests, so never changed."""
+Need: TypeAlias = Literal["memory", "cores"]
 
 PLACEHOLDERS: Final = {
     "memory": "[1-9][0-9]*",
@@ -123,11 +128,22 @@ PLACEHOLDERS: Final = {
 }
 """The placeholders in the value of a variable, and patterns of what replaces them."""
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_AMOUNTS: Final = frozenset({"memory", "cores"})
+"""The placeholders that a request may leave without a value."""
 
 INDEX: Final = "{index}"
+ARCH: Final = "{arch}"
 ARCH_LABEL: Final = "kubernetes.io/arch"
 MAX_INDEXED: Final = 64
 """The most devices of a container for each of which a variable is written: nodes have up to 16."""
+
+NOBODY: Final = 65534
+"""The user of what copies a library: a volume is writable for every user."""
+
+_COPY: Final = (
+    'from=$1 to=$2; shift 2; cp -R "$from/." "$to"; for file; do '
+    '[ -f "$to/$file" ] || { echo "$file is missing in $from of the image" >&2; exit 1; }; done'
+)
 
 
 def inside(path: str, folder: str) -> bool:
@@ -135,16 +151,15 @@ def inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-PodEntry: TypeAlias = Mapping[str, Any]
-"""An entry of a list in a pod, as JSON data; shared between requests, so never changed."""
-Need: TypeAlias = Literal["memory", "cores"]
+def has_mark(raw: bytes, marks: tuple[bytes, ...]) -> bool:
+    """Return whether undecoded JSON has one of the marks of a delivery or a guard: fast, and never wrongly False."""
+    for mark in marks:  # noqa: SIM110  (a generator takes three times as long)
+        if mark in raw:
+            return True
+    return False
 
 
-_AMOUNTS: Final = frozenset({"memory", "cores"})
-"""The placeholders that a request may leave without a value."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShimVariable:
     """A variable that the shim reads, whose value may depend on the request.
 
@@ -152,16 +167,25 @@ class ShimVariable:
         name: with ``{index}``, one for each device, counted from 0.
         template: the value; ``{memory}`` stands for memory per device in the shim's unit, rounded up, ``{cores}`` likewise,
             ``{devices}`` for the count of devices, ``{container}`` for the container's name.
-        uses: the placeholders in the template.
-        indexed: whether there is one for each device.
-        pattern: a pattern of its names: ``*`` stands for the index.
     """
 
     name: str
     template: str
-    uses: frozenset[str]
-    indexed: bool
-    pattern: str
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """The placeholders in the template."""
+        return frozenset(PLACEHOLDER.findall(self.template))
+
+    @cached_property
+    def indexed(self) -> bool:
+        """Whether there is one for each device."""
+        return INDEX in self.name
+
+    @cached_property
+    def pattern(self) -> str:
+        """A pattern of its names: ``*`` stands for the index."""
+        return self.name.replace(INDEX, "*")
 
     def can_be(self, value: str) -> bool:
         """Return whether some request gives the variable this value, in any case."""
@@ -178,8 +202,8 @@ class Delivery:
 
     Attributes:
         kind: the name in documents, in the namespace's annotation and in the status.
-        library: the name of the volume that holds the library, which no container may write to; empty for ``none``.
-        mount_path: the mount path of the library; empty for ``none``.
+        library: the name of the volume that holds the library, which no container may write to.
+        mount_path: the mount path of the library.
         volumes: entries of the pod's ``volumes``, including the writable state.
         mounts: entries of the container's ``volumeMounts``.
         installer: the init container that fills the volume, with its name; None for a volume that has the library.
@@ -199,14 +223,6 @@ class Delivery:
     def privileged(self) -> bool:
         """Whether only the Pod Security level ``privileged`` permits it."""
         return self.kind == "hostPath"
-
-
-def has_mark(raw: bytes, marks: tuple[bytes, ...]) -> bool:
-    """Return whether undecoded JSON has one of the marks of a delivery or a guard: fast, and never wrongly False."""
-    for mark in marks:  # noqa: SIM110  (a generator takes three times as long)
-        if mark in raw:
-            return True
-    return False
 
 
 NO_DELIVERY: Final = Delivery("none")
@@ -229,8 +245,7 @@ class Shim:
         variables: the variables that the library reads, with that one and ``LD_AUDIT``.
         indexed: those of them that there are for each device.
         if_unset: variables, with values, that a container's own ``env`` may set otherwise.
-        memory_unit: bytes in which variables contain memory.
-        cores_unit: percent in which they contain cores.
+        memory_unit, cores_unit: bytes, and percent, in which variables contain amounts.
         names: all variables that the shim may write; ``*`` in one stands for an index.
         path_alone: the entry for a container without ``LD_LIBRARY_PATH``.
         path_assumed: the warning about it, for it replaces the image's own.
@@ -294,3 +309,397 @@ class Shim:
                 amounts["index"] = str(index)
                 values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
         return values
+
+
+def compile_shim(model: schema.Shim, forms: Collection[str], problems: Problems) -> Shim:
+    """Compile the shim of a document, whose forms have these names; the result is usable only without problems."""
+    problems.extend(_architecture_problems(model), "shim")
+    default = _in_architecture(model)
+    checks = (_limit_problems, _delivery_problems, _state_problems, _loader_problems, _env_problems, _unit_problems)
+    problems.extend((problem for check in checks for problem in check(default)), "shim")
+    if model.mounted_by is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.mounted_by):
+        problems.add(("shim", "mountedBy"), f"{model.mounted_by!r} is not a label with its value", "write key=value")
+    for index, name in enumerate(model.forms or ()):
+        if name not in forms:
+            problems.unknown(("shim", "forms", index), "form", name, forms)
+    return _shim(model)
+
+
+def _in_architecture(model: schema.Shim, architecture: str | None = None) -> schema.Shim:
+    """The shim on nodes of an architecture, by default of the first."""
+    if not model.architectures:
+        return model
+    name = re.sub("[^a-z0-9]", "", architecture or model.architectures[0])
+    deliveries: list[schema.Delivery] = [
+        delivery
+        if delivery == "none"
+        else type(delivery).model_validate_json(delivery.model_dump_json(by_alias=True).replace(ARCH, name))
+        for delivery in model.delivery
+    ]
+    return model.model_copy(update={"delivery": deliveries})
+
+
+def _source(delivery: schema.Delivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
+    """The kind of a delivery, and its volume."""
+    if delivery == "none":
+        return delivery, None
+    ((name, volume),) = delivery
+    return cast("DeliveryKind", to_camel(name)), volume
+
+
+def _shim(model: schema.Shim) -> Shim:
+    path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
+    prefix, whole_path = ":".join(path.prefix), ":".join((*path.prefix, *path.image_default))
+    own_path = None if path.variable is None else {"name": path.variable, "value": prefix}
+    written = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
+    written |= ({} if path.variable is None else {path.variable: prefix}) | model.env
+    variables = tuple(ShimVariable(*each) for each in written.items())
+    # Those of a document that is extended give way to the variables of the one that extends it.
+    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    if_unset = {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
+    preload = () if model.preload is None else tuple(model.preload.prefix)
+    needed = ((LD_PRELOAD, preload), (LD_LIBRARY_PATH, prefix and own_path is None))
+    loader = [name for name, is_needed in needed if is_needed]
+    by_architecture = {
+        name: tuple(_delivery(delivery, model) for delivery in _in_architecture(model, name).delivery)
+        for name in model.architectures
+    }
+    deliveries = next(iter(by_architecture.values()), tuple(_delivery(delivery, model) for delivery in model.delivery))
+    covered = [
+        (PRELOAD_FILE, each.library) for each in deliveries for at in each.mounts if at["mountPath"] == PRELOAD_FILE
+    ]
+    key, _, value = (model.mounted_by or "").partition("=")
+    return Shim(
+        document=model,
+        mounted_by=None if model.mounted_by is None else (key, value),
+        deliveries=deliveries,
+        by_architecture=by_architecture,
+        library_path=tuple(path.prefix) if own_path is None else (),
+        leave_unset=path.if_unset == "leave",
+        preload=preload,
+        own_path=own_path,
+        covers=frozenset(covered if model.mode == "inject" else ()),
+        variables=variables,
+        indexed=tuple(variable for variable in variables if variable.indexed),
+        if_unset=if_unset,
+        memory_unit=_unit(model.units.memory),
+        cores_unit=_unit(model.units.cores),
+        names=frozenset([*(variable.pattern for variable in variables), *if_unset, *loader]),
+        path_alone={"name": LD_LIBRARY_PATH, "value": whole_path},
+        path_assumed="LD_LIBRARY_PATH replaces the image's own, "
+        f"assumed to be {':'.join(path.image_default) or 'empty'}: set it in the pod if the image needs another",
+        path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
+    )
+
+
+def _unit(text: str) -> Number:
+    try:
+        return parse_unit(text)[0]
+    except ValueError:
+        return 1  # reported as a problem
+
+
+def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
+    kind, library = _source(model)
+    if library is None:
+        return NO_DELIVERY
+    mount = {"name": library.volume, "mountPath": library.mount_path, "readOnly": True}
+    folder = library.sub_path if isinstance(library, schema.ImageVolume) else None
+    if folder is not None:
+        mount["subPath"] = folder
+    volumes: list[PodEntry] = [{"name": library.volume, **_volume_source(library)}]
+    mounts: list[PodEntry] = [mount]
+    if shim.preload is not None and shim.preload.file is not None:
+        file = shim.preload.file if folder is None else f"{folder}/{shim.preload.file}"
+        mounts.append({"name": library.volume, "mountPath": PRELOAD_FILE, "subPath": file, "readOnly": True})
+    state = shim.state
+    if state is not None:
+        volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
+        mounts += [
+            {"name": state.volume, "mountPath": mount_path, "subPath": sub_path}
+            for mount_path, sub_path in state.mounts.items()
+        ]
+    names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
+    marks = ("\\", *sorted(name for name in names if not any(other in name for other in names - {name})))
+    installer = _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None
+    encoded = tuple(map(str.encode, marks))
+    return Delivery(kind, library.volume, library.mount_path, tuple(volumes), tuple(mounts), installer, encoded)
+
+
+def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
+    match library:
+        case schema.HostPath():
+            return {"hostPath": {"path": library.path, "type": library.type}}
+        case schema.ImageVolume():
+            return {"image": {"reference": library.reference, "pullPolicy": library.pull_policy}}
+        case schema.FilledEmptyDir():
+            return {"emptyDir": {"sizeLimit": library.size_limit}}
+        case schema.CsiVolume():
+            attributes = {"volumeAttributes": dict(library.attributes)} if library.attributes else {}
+            return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
+
+
+def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
+    """Copy the folder, then fail for each file that the mapping names and it does not have."""
+    loaded = [*(shim.preload.prefix if shim.preload else ()), *(shim.audit.files if shim.audit else ())]
+    files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
+    if shim.preload is not None and shim.preload.file is not None:
+        files.append(shim.preload.file)
+    named = dict.fromkeys(file for file in (*shim.files, *files) if _RELATIVE.fullmatch(file))
+    return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
+
+
+def _installer(library: schema.FilledEmptyDir, shim: schema.Shim) -> PodEntry:
+    """The init container that fills the volume: every Pod Security level and quota permits it."""
+    command = library.command or _copy_command(library.folder or "", library.mount_path, shim)
+    amounts = {"cpu": library.cpu, "memory": library.memory}
+    return {
+        "name": library.volume,
+        "image": library.image,
+        "imagePullPolicy": library.pull_policy,
+        "command": list(command),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": {"limits": amounts, "requests": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": library.volume, "mountPath": library.mount_path}],
+    }
+
+
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATH_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/:;{}$\s\\]+"
+_RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
+_FOLDER_HINT: Final = "write a relative path such as `cache`"
+_TEXTS: Final[Mapping[str, tuple[re.Pattern[str], str, str]]] = {
+    "volume": (
+        re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?"),
+        "a name of a volume",
+        "use at most 63 of a-z, 0-9 and `-`",
+    ),
+    "path": (
+        re.compile(rf"(?:/{_PATH_PART})+"),
+        "a plain absolute path",
+        "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace",
+    ),
+    "image": (
+        re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?"),
+        "the name of an image",
+        "write such as `registry.example/shim@sha256:…`",
+    ),
+    "folder": (_RELATIVE, "a folder of the image", _FOLDER_HINT),
+    "state": (_RELATIVE, "a folder inside the volume", _FOLDER_HINT),
+    "file": (_RELATIVE, "a file of the library's folder", "write a relative path such as `ld.so.preload`"),
+}
+"""By kind of text: what it has to look like, what it should be, and a hint."""
+
+
+def _unlike(kind: str, text: str | None, *path: str | int) -> Iterator[Problem]:
+    pattern, what, hint = _TEXTS[kind]
+    if text is not None and pattern.fullmatch(text) is None:
+        yield Problem(f"{text!r} is not {what}", path, hint)
+
+
+def _architecture_problems(model: schema.Shim) -> Iterator[Problem]:
+    for index, name in enumerate(model.architectures):
+        if re.fullmatch("[a-z0-9]+", name) is None:
+            hint = "write such as `amd64`"
+            yield Problem(f"{name!r} is not an architecture of nodes", ("architectures", index), hint)
+    for index, delivery in enumerate(model.delivery if model.architectures else ()):
+        kind, volume = _source(delivery)
+        if volume is not None and ARCH in f"{volume.volume} {volume.mount_path}":
+            hint = "use it in paths and images that the library comes from"
+            yield Problem(f"{ARCH} cannot be in `volume` or `mountPath`", ("delivery", index, kind), hint)
+    if model.architectures and _in_architecture(model) == model:
+        yield Problem(f"has no effect: no delivery has {ARCH}", ("architectures",), "remove it")
+
+
+def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
+    if model.limit is None:
+        hint = "write `limit: env` if variables of the pod set it, `limit: plugin` if the device plugin does"
+        yield Problem("a shim needs a limit, and `limit` is missing", ("limit",), hint)
+    if model.limit == "env":
+        limited = {name for value in model.env.values() for name in PLACEHOLDER.findall(value)}
+        if not model.needs:
+            message = "`limit: env` does not specify which limit the variables set"
+            yield Problem(message, ("needs",), "write `needs: [memory]`")
+        for index, need in enumerate(model.needs):
+            if need not in limited:
+                hint = f"give one a value with {{{need}}}, or write `limit: plugin`"
+                yield Problem(f"no variable of `env` sets the limit of {need}", ("needs", index), hint)
+    own = {"state": model.state, "preload": model.preload, "audit": model.audit, "env": model.env}
+    unused = [key for key, value in {**own, "envIfUnset": model.env_if_unset}.items() if value]
+    if model.limit == "plugin" and unused and all(delivery == "none" for delivery in model.delivery):
+        message = f"`{unused[0]}` has no effect: without a delivery only the search path is set"
+        yield Problem(message, (unused[0],), "add a delivery, or remove it")
+
+
+def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
+    if not model.delivery:
+        yield Problem("no delivery is listed", ("delivery",), "write `delivery: [none]` if nothing is to be mounted")
+    sources = [_source(delivery) for delivery in model.delivery]
+    for index, (kind, volume) in enumerate(sources):
+        if kind in {other for other, _ in sources[:index]}:
+            yield Problem(f"{kind} is listed twice", ("delivery", index))
+        if volume is not None:
+            yield from _volume_problems(volume, "delivery", index, kind)
+    for index, file in enumerate(model.files):
+        yield from _unlike("file", file, "files", index)
+    copied = any(isinstance(each, schema.FilledEmptyDir) and each.folder is not None for _, each in sources)
+    if model.files and not copied:
+        yield Problem("has no effect: no delivery copies a folder", ("files",), "add an emptyDir with `folder`")
+
+
+def _volume_problems(volume: schema.DeliveryVolume, *path: str | int) -> Iterator[Problem]:
+    yield from _unlike("volume", volume.volume, *path, "volume")
+    yield from _unlike("path", volume.mount_path, *path, "mountPath")
+    match volume:
+        case schema.HostPath():
+            yield from _unlike("path", volume.path, *path, "path")
+        case schema.ImageVolume():
+            yield from _unlike("image", volume.reference, *path, "reference")
+            yield from _unlike("folder", volume.sub_path, *path, "subPath")
+        case schema.CsiVolume():
+            pass
+        case schema.FilledEmptyDir():
+            yield from _unlike("image", volume.image, *path, "image")
+            if (volume.folder is None) == (volume.command is None):
+                message = "has not exactly one of `folder` and `command`"
+                yield Problem(message, path, "write the library's folder in the image as `folder`")
+            yield from _unlike("path", volume.folder, *path, "folder")
+            for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
+                yield from _quantity_problems(amount, *path, key)
+
+
+def _quantity_problems(text: str, *path: str | int) -> Iterator[Problem]:
+    try:
+        if parse_quantity(text) <= 0:
+            yield Problem(f"{text} is nothing", path, "write an amount such as `64Mi`")
+    except QuantityError as error:
+        yield Problem(str(error), path, "write an amount such as `64Mi`")
+
+
+def _state_problems(model: schema.Shim) -> Iterator[Problem]:
+    state = model.state
+    if state is None:
+        return
+    yield from _unlike("volume", state.volume, "state", "volume")
+    yield from _empty_dir_problems(state.empty_dir)
+    if not state.mounts:
+        yield Problem("the volume is mounted nowhere", ("state", "mounts"), "write `mounts: {/some/path: folder}`")
+    for mount_path, sub_path in state.mounts.items():
+        yield from _unlike("path", mount_path, "state", "mounts", mount_path)
+        yield from _unlike("state", sub_path, "state", "mounts", mount_path)
+    for library in (volume for _, volume in map(_source, model.delivery) if volume is not None):
+        if library.volume == state.volume:
+            yield Problem(f"the volume of the library is called {library.volume!r}, too", ("state", "volume"))
+        for mount_path in state.mounts:
+            if inside(mount_path, library.mount_path) or inside(library.mount_path, mount_path):
+                message = f"{mount_path} and {library.mount_path}, of the library, overlap"
+                yield Problem(message, ("state", "mounts", mount_path))
+
+
+def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
+    for key, value in empty_dir.items():
+        if key == "sizeLimit":
+            yield from _quantity_problems(value, "state", "emptyDir", key)
+        elif key != "medium" or value not in {"", "Memory"}:
+            hint = "write `sizeLimit`, or `medium: Memory`"
+            yield Problem(f"an emptyDir has no {key}: {value}", ("state", "emptyDir", key), hint)
+    if "sizeLimit" not in empty_dir:
+        yield Problem("the volume has no bound", ("state", "emptyDir"), "write `emptyDir: {sizeLimit: 64Mi}`")
+
+
+def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
+    path, preload = model.library_path, model.preload
+    if path is not None:
+        yield from _library_path_problems(model, path)
+    if preload is not None and preload.file is None and not preload.prefix:
+        yield Problem("nothing is preloaded", ("preload",), "write `prefix` or `file`, or remove it")
+    if preload is not None and preload.file is not None:
+        yield from _unlike("file", preload.file, "preload", "file")
+        for index, (kind, _) in enumerate(map(_source, model.delivery)):
+            if kind == "image":
+                message = "an image volume brings folders, not the file of `preload`"
+                yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
+    seen: set[str] = set()
+    for key, name, entries in (
+        ("libraryPath", "prefix", path.prefix if path is not None else ()),
+        ("libraryPath", "imageDefault", path.image_default if path is not None else ()),
+        ("preload", "prefix", preload.prefix if preload is not None else ()),
+        ("audit", "files", model.audit.files if model.audit is not None else ()),
+    ):
+        for index, entry in enumerate(entries):
+            yield from _unlike(
+                "path", entry.replace("/$LIB/", "/lib/") if key == "preload" else entry, key, name, index
+            )
+            if entry in seen:
+                yield Problem(f"{entry} is listed twice", (key, name, index))
+            seen.add(entry)
+
+
+def _library_path_problems(model: schema.Shim, path: schema.LibraryPath) -> Iterator[Problem]:
+    left = path.if_unset == "leave"
+    if path.variable is not None:
+        yield from _name_problems(path.variable, ("libraryPath", "variable"))
+        if path.variable in model.env:
+            yield Problem(f"{path.variable} is also in `env`", ("libraryPath", "variable"), "write it in one place")
+    if path.image_default and (path.variable is not None or left):
+        message = "has no effect: the image's own value stays in force"
+        yield Problem(message, ("libraryPath", "imageDefault"), "remove it")
+    if left and path.variable is not None:
+        yield Problem("has no effect beside `variable`", ("libraryPath", "ifUnset"), "remove it")
+    elif left and model.preload is None and model.audit is None:
+        message = "nothing makes the loader find the library in a container without LD_LIBRARY_PATH"
+        yield Problem(message, ("libraryPath", "ifUnset"), "add `preload`, or write `ifUnset: write`")
+
+
+def _unit_problems(model: schema.Shim) -> Iterator[Problem]:
+    for key, text, sized in (("memory", model.units.memory, True), ("cores", model.units.cores, False)):
+        hint = "write a size such as `1Mi`" if sized else "write a percentage of a device such as `1%`"
+        try:
+            if parse_unit(text)[1] is not sized:
+                yield Problem(f"{text} is not a unit of {key}", ("units", key), hint)
+        except ValueError as error:
+            yield Problem(str(error).partition(": write")[0], ("units", key), hint)
+
+
+def _env_problems(model: schema.Shim) -> Iterator[Problem]:
+    for name, value in model.env.items():
+        path: FieldPath = ("env", name)
+        yield from _name_problems(name.replace(INDEX, "0", 1), path)
+        if INDEX in value and INDEX not in name:
+            yield Problem("{index} needs a variable for each device", path, f"write such as `{name}_{INDEX}`")
+        plain = model.env.get(name.replace(f"_{INDEX}", ""), value)
+        if plain != value and INDEX not in value:
+            yield Problem(f"the variable for all devices is {plain!r}, not {value!r}", path, "write the same in both")
+        for placeholder in PLACEHOLDER.findall(value):
+            if placeholder not in PLACEHOLDERS:
+                known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+                yield Problem(f"{{{placeholder}}} is not known", path, f"write one of {known}")
+        if re.search("[{}]", PLACEHOLDER.sub("", value)):
+            yield Problem("unmatched brace", path)
+        yield from _reference_problems(value, path)
+    for name, value in model.env_if_unset.items():
+        if name != LD_AUDIT:
+            yield from _name_problems(name, ("envIfUnset", name))
+        yield from _reference_problems(value, ("envIfUnset", name))
+
+
+def _reference_problems(value: str, path: FieldPath) -> Iterator[Problem]:
+    if "$(" in value:
+        yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
+
+
+def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
+    if name in {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT, KEPT_LIBRARY_PATH}:
+        yield Problem(f"{name} cannot be set here", path, "use `libraryPath`, `preload` or `audit`")
+    elif name.endswith("VISIBLE_DEVICES"):
+        yield Problem(f"{name} would override the device plugin's and grant access to other devices", path, "remove it")
+    elif _ENV_NAME.fullmatch(name) is None:
+        yield Problem(f"{name!r} is not a name of a variable", path, "use letters, digits and `_`")

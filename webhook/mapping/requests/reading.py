@@ -1,6 +1,6 @@
 """Keys → request: read a container's keys by the rules of their vendor, with defaults, to a settled request."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
@@ -35,7 +35,120 @@ from webhook.mapping.requests.values import (
 )
 from webhook.quantity import Number, bytes_text, counted_in, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
-from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Request, Size
+
+
+class Reader(Struct):
+    """The keys of one container, their form, and the results of reading them so far.
+
+    Attributes:
+        vendor, form, key_values, largest_card, container: what is read, and where.
+        row: the row that the names imply; None without one.
+        corrections: keys whose number the vendor raises, with the raised number.
+        findings: ignored keys, corrections and roundings.
+    """
+
+    vendor: Vendor
+    form: Form
+    key_values: KeyValues
+    largest_card: int
+    container: str
+    row: Row | None
+    corrections: dict[str, Number] = {}
+    findings: list[Finding] = []
+
+    def present(self, dimension: Dimension) -> list[KeyValue]:
+        """Return the keys that specify a dimension; the first one counts."""
+        return [self.key_values[name] for name in self.vendor.by_dimension[dimension] if name in self.key_values]
+
+    def counted(self, dimension: Dimension) -> KeyValue | None:
+        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
+        counted: KeyValue | None = None
+        for name in self.vendor.by_dimension[dimension]:
+            if name not in self.key_values:
+                continue
+            if counted is not None:
+                self.report_ignored(self.present(dimension)[1:], counted)
+                break
+            counted = self.key_values[name]
+        return counted
+
+    def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
+        """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it.
+
+        Raises:
+            Denied: the number is not legal, and the vendor does not round.
+        """
+        values = key.values if self.row is None else self.values(key)
+        if key.written != "decimal" and type(number) is not int:
+            if key.rounding is None:
+                whole = number.__ceil__() * Fraction(entry.number) / number
+                message = f"{entry} is not a whole number: {_unit_text(key)}"
+                raise self.deny(Reason.NOT_WHOLE, message, entry, simplest(whole))
+            number = number.__ceil__() if key.rounding == "up" else number.__floor__()
+        if values is None or number in values:
+            return number
+        up, down = key.rounding == "up", key.rounding == "down"
+        rounded = values.ceil(number) if up else values.floor(number) if down else None
+        if rounded is None:
+            message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
+            above = values.ceil(number) if number else None
+            instead = None if above is None else simplest(above * Fraction(entry.number) / number)
+            raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
+        if down:
+            self.report_less(entry, number, rounded)
+        return rounded
+
+    def _of_other_devices(self, key: Key, number: Number) -> str:
+        """Return the end of a denial: the setting for devices that accept a number; empty if none do."""
+        for variable in self.vendor.variables.values():
+            rows = variable.rows.items() if variable.everywhere else ()
+            devices = [name for name, row in rows if number in (self.form.values(key, row) or ())]
+            if devices:
+                setting = f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}`"
+                accept = f"; devices that accept {exact_text(number)} are set by"
+                return f"{accept} {setting} with `extends: {self.vendor.name}`"
+        return ""
+
+    def legal_text(self, key: Key) -> str:
+        """Return the legal numbers of a key, for messages."""
+        return f"{self.values(key) or 'whole numbers'}{' per device' if key.total else ''}"
+
+    def values(self, key: Key) -> Numbers | None:
+        """Return the legal numbers of a key; of a total for each device."""
+        return self.form.values(key, self.row)
+
+    def report_ignored(self, others: list[KeyValue], counted: KeyValue | None = None) -> None:
+        """Report keys beside the one that counts, or in a form that itself specifies their dimension."""
+        if not others:
+            return
+        needed = {key for condition in self.form.when for key in condition.keys}
+        if isinstance(self.form.devices, Derived):
+            needed.add(self.form.devices.key)
+        why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
+        for entry in others:
+            counts = counted is not None and "devices" in self.form.keys[entry.key_name].dimensions
+            alike = counts and counted is not None and entry.number == counted.number
+            if entry.key_name not in needed and entry.number and not alike:
+                self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
+
+    def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
+        """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""
+        before, each = (entry.text, "") if number == entry.number else (f"{exact_text(number)} each", " each")
+        message = f"{entry} is rounded down to {exact_text(rounded)}{each} by {self.vendor.name}"
+        step = Step(entry.key, before, f"{exact_text(rounded)}{each}", signed_text(simplest(rounded - number)))
+        self.report(Reason.ROUNDED_DOWN, message, entry, step)
+
+    def report(self, reason: Reason, message: str, entry: KeyValue, step: Step | None = None) -> None:
+        """Add a finding about a key."""
+        self.findings.append(Finding(reason, message, self.container, entry.key, entry.text, step))
+
+    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, *numbers: Number | None) -> Denied:
+        """Return a denial about the container; `numbers` are what to write instead of the key's."""
+        if entry is None:
+            return deny(reason, message, container=self.container)
+        instead = instead_of(entry.key, *numbers)
+        return deny(reason, message, container=self.container, field=entry.key, value=entry.text, instead=instead)
 
 
 class _Asked(NamedTuple):
@@ -225,19 +338,19 @@ def _spelled_out(asked: _Asked, key_values: KeyValues, reading: Reading) -> Read
     form, extended = reading.form, dict(key_values)
     filled: dict[Dimension, Default] = {}
     for dimension, default in reading.filled.items():
-        possible = keys_for(asked.vendor, form.keys, dimension, default, reading.request.devices or 1)
-        fitting = (each for each in possible if form_of(asked.vendor, {**extended, each.key_name: each}) is form)
-        entry = next(fitting, None)
-        if entry is not None:
-            extended[entry.key_name], filled[dimension] = entry, default
-        elif getattr(form.absent, dimension) != default.value:
-            return None
+        for entry in keys_for(asked.vendor, form.keys, dimension, default, reading.request.devices or 1):
+            if form_of(asked.vendor, {**extended, entry.key_name: entry}) is form:
+                extended[entry.key_name], filled[dimension] = entry, default
+                break
+        else:
+            if getattr(form.absent, dimension) != default.value:
+                return None
     again = _read_form(asked, form, extended, {})
     if again.corrections != reading.corrections or len(again.findings) != len(reading.findings):
         return None
-    kept = [dimension for dimension in DIMENSIONS if dimension not in filled]
-    if any(getattr(again.request, dimension) != getattr(reading.request, dimension) for dimension in kept):
-        return None
+    for dimension in DIMENSIONS:
+        if dimension not in filled and getattr(again.request, dimension) != getattr(reading.request, dimension):
+            return None
     added = {name: entry for name, entry in extended.items() if name not in key_values}
     return replace(reading, spelled=again.request, filled=filled, added=added)
 
@@ -247,60 +360,54 @@ def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defau
     vendor = asked.vendor
     row, unknown = row_of(vendor, key_values)
     reader = Reader(vendor, form, key_values, asked.largest_card, asked.container, row)
-    if unknown is not None:
-        if vendor.keys[unknown.key_name].document.row_of is not None:
-            raise _no_row(reader, unknown, home=asked.home)
-        # A default does not know the size of a name.
-        defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
+    if unknown is not None and vendor.keys[unknown.key_name].document.row_of is not None:
+        raise _no_row(reader, unknown, home=asked.home)
+    if unknown is not None:  # a default does not know the size of a name
+        defaults = {"devices": defaults["devices"]} if "devices" in defaults else {}
     specified: set[Dimension] = set()
     filled: dict[Dimension, Default] = {}
-    passed_over: tuple[Dimension, ...] = ()
     devices = count_devices(reader)
     if devices is not None:
         specified.add("devices")
-    elif "devices" in defaults:
-        count = defaults["devices"].value
-        assert isinstance(count, int)  # noqa: S101  (by compilation)
-        if count != form.absent.devices and divides(vendor, form, key_values):
-            passed_over = ("devices",)
-        else:
-            filled["devices"], devices = defaults["devices"], count
+    elif "devices" in defaults and _changes_nothing(reader, defaults["devices"]):
+        filled["devices"] = defaults["devices"]
+        devices = _count(defaults["devices"])
+    passed_over: tuple[Dimension, ...] = ("devices",) if devices is None and "devices" in defaults else ()
     devices = devices if devices is not None else form.absent.devices
-    given: dict[Dimension, Memory | None] = {}
-    for dimension in ("memory", "cores"):
-        given[dimension] = amount_of(reader, dimension, devices)
-        if given[dimension] is not None:
-            specified.add(dimension)
-    memory = _amount("memory", "cores", given, defaults, filled)
-    cores = _amount("cores", "memory", given, defaults, filled)
-    request = fill_absent(Request(devices, memory, _as_cores(cores)), form.absent)
+    memory, cores = amount_of(reader, "memory", devices), amount_of(reader, "cores", devices)
+    whole = ALL in {memory, cores}  # beside all of one, a default would reduce the other
+    if memory is not None:
+        specified.add("memory")
+    elif "memory" in defaults and not whole:
+        filled["memory"] = defaults["memory"]
+        memory = _amount(defaults["memory"])
+    if cores is not None:
+        specified.add("cores")
+    elif "cores" in defaults and not whole:
+        filled["cores"] = defaults["cores"]
+        cores = _amount(defaults["cores"])
+    request = fill_absent(Request(devices, memory, None if isinstance(cores, Size) else cores), form.absent)
     if not request.settled:
         raise _incomplete(reader, request) if unknown is None else _no_row(reader, unknown, home=asked.home)
     findings = tuple(reader.findings)
     return Reading(form, request, frozenset(specified), reader.corrections, filled, passed_over, findings)
 
 
-def _amount(
-    dimension: Dimension,
-    beside: Dimension,
-    given: Mapping[Dimension, Memory | None],
-    defaults: Defaults,
-    filled: dict[Dimension, Default],
-) -> Memory | None:
-    """What is given, or else the default, which is added to `filled`; none beside all of the other dimension."""
-    amount = given[dimension]
-    if amount is not None or dimension not in defaults or given[beside] == ALL:
-        return amount
-    filled[dimension] = defaults[dimension]
-    value = defaults[dimension].value
-    return None if isinstance(value, int) else value
+def _changes_nothing(reader: Reader, default: Default) -> bool:
+    """Whether a default count leaves what keys specify as it is."""
+    form = reader.form
+    return default.value == form.absent.devices or not divides(reader.vendor, form, reader.key_values)
 
 
-def _as_cores(amount: Memory | None) -> Cores | None:
-    return None if isinstance(amount, Size) else amount
+def _count(default: Default) -> int | None:
+    return default.value if isinstance(default.value, int) else None
 
 
-def _incomplete(reader: "Reader", request: Request) -> Denied:
+def _amount(default: Default) -> Memory | None:
+    return None if isinstance(default.value, int) else default.value
+
+
+def _incomplete(reader: Reader, request: Request) -> Denied:
     """Deny keys that leave a dimension open."""
     vendor, derived = reader.vendor, reader.form.devices
     if (why := unconfigured_size(vendor)) is not None:
@@ -316,7 +423,7 @@ def _incomplete(reader: "Reader", request: Request) -> Denied:
     return reader.deny(Reason.DIMENSION_MISSING, message)
 
 
-def _no_row(reader: "Reader", entry: KeyValue, *, home: bool) -> Denied:
+def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     """Deny a name without a row, or leave it unchanged.
 
     A key that picks a row always needs it, a variable in a name only if nothing else specifies the amounts. A known name is
@@ -328,119 +435,6 @@ def _no_row(reader: "Reader", entry: KeyValue, *, home: bool) -> Denied:
     if home and vendor.keys[entry.key_name].document.row_of is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
-
-
-class Reader(Struct):
-    """The keys of one container, their form, and the results of reading them so far.
-
-    Attributes:
-        vendor, form, key_values, largest_card, container: what is read, and where.
-        row: the row that the names imply; None without one.
-        corrections: keys whose number the vendor raises, with the raised number.
-        findings: ignored keys, corrections and roundings.
-    """
-
-    vendor: Vendor
-    form: Form
-    key_values: KeyValues
-    largest_card: int
-    container: str
-    row: Row | None
-    corrections: dict[str, Number] = {}
-    findings: list[Finding] = []
-
-    def present(self, dimension: Dimension) -> list[KeyValue]:
-        """Return the keys that specify a dimension; the first one counts."""
-        return [self.key_values[name] for name in self.vendor.by_dimension[dimension] if name in self.key_values]
-
-    def counted(self, dimension: Dimension) -> KeyValue | None:
-        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
-        counted: KeyValue | None = None
-        for name in self.vendor.by_dimension[dimension]:
-            if name not in self.key_values:
-                continue
-            if counted is not None:
-                self.report_ignored(self.present(dimension)[1:], counted)
-                break
-            counted = self.key_values[name]
-        return counted
-
-    def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
-        """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it.
-
-        Raises:
-            Denied: the number is not legal, and the vendor does not round.
-        """
-        values = key.values if self.row is None else self.values(key)
-        if key.written != "decimal" and type(number) is not int:
-            if key.rounding is None:
-                whole = number.__ceil__() * Fraction(entry.number) / number
-                message = f"{entry} is not a whole number: {_unit_text(key)}"
-                raise self.deny(Reason.NOT_WHOLE, message, entry, simplest(whole))
-            number = number.__ceil__() if key.rounding == "up" else number.__floor__()
-        if values is None or number in values:
-            return number
-        up, down = key.rounding == "up", key.rounding == "down"
-        rounded = values.ceil(number) if up else values.floor(number) if down else None
-        if rounded is None:
-            message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
-            above = values.ceil(number) if number else None
-            instead = None if above is None else simplest(above * Fraction(entry.number) / number)
-            raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
-        if down:
-            self.report_less(entry, number, rounded)
-        return rounded
-
-    def _of_other_devices(self, key: Key, number: Number) -> str:
-        """Return the end of a denial: the setting for devices that accept a number; empty if none do."""
-        for variable in self.vendor.variables.values():
-            rows = variable.rows.items() if variable.everywhere else ()
-            devices = [name for name, row in rows if number in (self.form.values(key, row) or ())]
-            if devices:
-                setting = f"`variables: {{{variable.name}: {{write: {devices[0]}}}}}`"
-                accept = f"; devices that accept {exact_text(number)} are set by"
-                return f"{accept} {setting} with `extends: {self.vendor.name}`"
-        return ""
-
-    def legal_text(self, key: Key) -> str:
-        """Return the legal numbers of a key, for messages."""
-        return f"{self.values(key) or 'whole numbers'}{' per device' if key.total else ''}"
-
-    def values(self, key: Key) -> Numbers | None:
-        """Return the legal numbers of a key; of a total for each device."""
-        return self.form.values(key, self.row)
-
-    def report_ignored(self, others: list[KeyValue], counted: KeyValue | None = None) -> None:
-        """Report keys beside the one that counts, or in a form that itself specifies their dimension."""
-        if not others:
-            return
-        needed = {key for condition in self.form.when for key in condition.keys}
-        if isinstance(self.form.devices, Derived):
-            needed.add(self.form.devices.key)
-        why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
-        for entry in others:
-            counts = counted is not None and "devices" in self.form.keys[entry.key_name].dimensions
-            alike = counts and counted is not None and entry.number == counted.number
-            if entry.key_name not in needed and entry.number and not alike:
-                self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
-
-    def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
-        """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""
-        before, each = (entry.text, "") if number == entry.number else (f"{exact_text(number)} each", " each")
-        message = f"{entry} is rounded down to {exact_text(rounded)}{each} by {self.vendor.name}"
-        step = Step(entry.key, before, f"{exact_text(rounded)}{each}", signed_text(simplest(rounded - number)))
-        self.report(Reason.ROUNDED_DOWN, message, entry, step)
-
-    def report(self, reason: Reason, message: str, entry: KeyValue, step: Step | None = None) -> None:
-        """Add a finding about a key."""
-        self.findings.append(Finding(reason, message, self.container, entry.key, entry.text, step))
-
-    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, *numbers: Number | None) -> Denied:
-        """Return a denial about the container; `numbers` are what to write instead of the key's."""
-        if entry is None:
-            return deny(reason, message, container=self.container)
-        instead = instead_of(entry.key, *numbers)
-        return deny(reason, message, container=self.container, field=entry.key, value=entry.text, instead=instead)
 
 
 def _unit_text(key: Key) -> str:

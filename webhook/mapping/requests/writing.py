@@ -216,14 +216,15 @@ def _key_for(target: Vendor, form: Form, request: Request, dimension: Dimension,
     None if the form itself, or that the key is missing, means the same.
     """
     value, literal = getattr(request, dimension), dimension in form.literals
-    able = (key for key in form.written[dimension] if _can_express(key, dimension, value))
-    key = next(able, None)
-    if key is None and not literal:
+    for key in form.written[dimension]:
+        if literal and key.name not in form.needed:
+            return None
+        if _can_express(key, dimension, value):
+            implied = dimension == "devices" and not key.of_container and _count_implied(form, key, value, defaults)
+            return None if implied else key
+    if not literal:
         _check_omittable(target, form, dimension, request)
-    if key is None or (literal and key.name not in form.needed):
-        return None
-    implied = dimension == "devices" and not key.of_container and _count_implied(form, key, value, defaults)
-    return None if implied else key
+    return None
 
 
 def _can_express(key: Key, dimension: Dimension, value: int | Memory) -> bool:
