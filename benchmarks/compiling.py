@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.client import Client
 from benchmarks.processes import CLIENT_CORE, started, webhook
 from benchmarks.streams import different
-from certs.plan import Rules
+from certs.rotation import Rules
 from certs.serving import Serving
 from certs.store import Directory
 from webhook import labels

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable, Collection
 from typing import Generic, NamedTuple, TypeVar
 
-from certs.ca import CertificateError, UnusablePairError
+from certs.x509 import CertificateError, UnusablePairError
 
 Kind = TypeVar("Kind")
 
@@ -33,20 +33,10 @@ class ReportKind(enum.Enum):
     """The store cannot be read or written."""
     BUG = "bug"
 
-    @property
-    def failure(self) -> bool:
-        """Whether an operator should look at it."""
-        return self in FAILURES
 
+FAILURES = frozenset({ReportKind.INVALID, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
+"""The kinds at which an operator should look."""
 
-FAILURES = frozenset(
-    {
-        ReportKind.INVALID,
-        ReportKind.UNTRUSTED,
-        ReportKind.STORE,
-        ReportKind.BUG,
-    }
-)
 COUNTED = FAILURES | {ReportKind.RESTORED}
 """The kinds that are counted in metrics: an operator should learn of them even if they are over."""
 
@@ -113,7 +103,7 @@ def recovered(reporter: Reporter[ReportKind], lasting: Collection[ReportKind] = 
 def failure(error: Exception) -> tuple[ReportKind, str]:
     """The kind and message that report a failure."""
     if isinstance(error, UnusablePairError):
-        return ReportKind.INVALID, f"not served: {error}"
+        return ReportKind.INVALID, str(error)
     if isinstance(error, CertificateError):
         return ReportKind.STORE, str(error)
     # The text of an unforeseen error is not reported: it may contain a key.

@@ -1,4 +1,4 @@
-"""The labels and annotations of the webhook on namespaces, pods, ConfigMaps and webhook configurations.
+"""The labels and annotations of the webhook on namespaces, pods, ConfigMaps, webhook configurations and the Secret.
 
 They are the API for users. `KEYS` describes them; no other module spells such a name.
 """
@@ -32,12 +32,13 @@ WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
 PATHS: Final = f"{PREFIX}paths"
 CLAIM: Final = f"{PREFIX}claim"
+ROTATE: Final = f"{PREFIX}rotate"
 
 SETTINGS_NAME: Final = "vgpu-webhook-settings"
 """The name of the ConfigMap with the settings, which has no label."""
 
 Place: TypeAlias = Literal["label", "annotation"]
-ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration", "replica"]
+ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration", "replica", "Secret"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,9 @@ KEYS: Final = (
     ),
     OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), "keeps the selectors of others"),
     OwnKey(PATHS, "annotation", "replica", ("<paths>",), "what its version serves; written by the chart"),
+    OwnKey(
+        ROTATE, "annotation", "Secret", ("certificate", "ca"), "requests a new one, as `vgpu-webhook certs rotate` does"
+    ),
 )
 """One entry for each name and kind of object."""
 

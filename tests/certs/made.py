@@ -3,29 +3,35 @@
 import asyncio
 import datetime as dt
 from collections.abc import Mapping
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from certs.ca import Pair, issue, make_ca
-from certs.state import State
+from certs.rotation import State
 from certs.store import Snapshot
+from certs.x509 import Pair, issue, make_ca
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
 NAMES = ("webhook.gpu.svc", "127.0.0.1")
 DAY = dt.timedelta(days=1)
 
 
-def ca(days: float = 0, life: float = 3652) -> Pair:
+def ca(days: float = 0, life: float = 365) -> Pair:
     """A CA made so many days from now."""
     return make_ca("test", NOW + days * DAY, life * DAY)
+
+
+def stored(*cas: Pair, pair: Pair | None = None) -> State:
+    """CAs, the oldest first, all of which may sign, and a serving certificate."""
+    return State(tuple(each.certificate for each in cas), cas, pair)
 
 
 def state(days: float = 0) -> State:
     """A CA and a serving certificate under it, both made so many days from now."""
     authority = ca(days)
-    return State(authority, serving_pair=issue(authority, NAMES, NOW + days * DAY))
+    return stored(authority, pair=issue(authority, NAMES, NOW + days * DAY))
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: bytes | None = None) -> bytes:
@@ -35,14 +41,14 @@ def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: bytes
 
 
 def signed(
-    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
-    by: Pair | None,
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey,
+    by: Any,
     subject: str,
     until: dt.datetime,
     *extensions: tuple[x509.ExtensionType, bool],
     since: dt.datetime,
 ) -> x509.Certificate:
-    """A certificate of a key, by a CA or by itself, with extensions, each of which is critical or not."""
+    """A certificate of a key, by a CA (a `Pair` of any key) or by itself; each extension is critical or not."""
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)] if subject else [])
     builder = (
         x509.CertificateBuilder()
@@ -55,7 +61,8 @@ def signed(
     )
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical=critical)
-    return builder.sign(key if by is None else by.key, hashes.SHA256())
+    signer = key if by is None else by.key
+    return builder.sign(signer, None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256())
 
 
 def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: bool = True) -> Pair:

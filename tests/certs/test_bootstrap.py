@@ -2,16 +2,15 @@
 
 import datetime as dt
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import pytest
 
-from certs.ca import Pair, issue, make_ca
-from certs.report import ReportKind
-from certs.state import CA_KEY, CERTIFICATE, KEY, NEXT_CA_KEY, Retired, State, der
-from certs.store import CLAIM_TIME
+from certs.report import FAILURES, ReportKind
+from certs.rotation import CA_KEY, CERTIFICATE, KEY, RETURN_TIME, State
+from certs.x509 import Pair, der, issue, make_ca
 from tests.certs.made import DAY, NAMES, NOW
-from tests.certs.test_rotator import SETTLE, Replica, World, stored
+from tests.certs.made import stored as holding
+from tests.certs.test_upkeep import SETTLE, Replica, World, stored
 
 STRANGER = make_ca("stranger", NOW - 100 * DAY)
 OLD = make_ca("old", NOW - 100 * DAY)
@@ -19,7 +18,7 @@ OLD = make_ca("old", NOW - 100 * DAY)
 
 def used(ca: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
     """A CA that all replicas have served under for a day."""
-    return State(ca, serving_pair=issue(ca, NAMES, since))
+    return holding(ca, pair=issue(ca, NAMES, since))
 
 
 def world(state: State | None, *bundles: Collection[Pair]) -> World:
@@ -73,21 +72,21 @@ async def test_lost_together_with_the_bundle() -> None:
 
 
 async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
-    """A CA that no replica claims within seconds counts as unused; all replicas conclude this together."""
+    """A CA that no replica writes back within seconds counts as unused; all replicas conclude this together."""
     lost = world(None, [OLD], [OLD])
     first = Replica(lost)
     await first.reconcile()
     lost.at += 3
-    assert await seconds([first, Replica(lost)]) == [CLAIM_TIME - 3, CLAIM_TIME - 3]
+    assert await seconds([first, Replica(lost)]) == [RETURN_TIME - 3, RETURN_TIME - 3]
 
 
 @pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
 async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
-    """The CA stays trusted, but nobody can serve under it."""
+    """Nobody can serve under the CA: it counts as lost."""
     damaged = world(used(), [OLD], [OLD])
     assert damaged.store.files is not None
     damaged.store.files = {name: b"garbage" if name in lost else text for name, text in damaged.store.files.items()}
-    assert await seconds([Replica(damaged), Replica(damaged)]) == [CLAIM_TIME, CLAIM_TIME]
+    assert await seconds([Replica(damaged), Replica(damaged)]) == [RETURN_TIME, RETURN_TIME]
 
 
 async def test_lost_while_another_replica_serves() -> None:
@@ -102,7 +101,7 @@ async def test_lost_while_another_replica_serves() -> None:
     assert not new.keeper.served.is_set()
     lost.at += 1
     await running.reconcile()
-    assert any(each.certificate == OLD.certificate and each.claimed for each in stored(lost).retired)
+    assert OLD.certificate in stored(lost).cas
     after = await seconds([running, new])
     assert after[1] is not None
     assert after[1] >= SETTLE - 1
@@ -125,17 +124,16 @@ async def test_a_replica_that_starts_while_another_one_moves() -> None:
     assert not late.keeper.served.is_set()
 
 
-async def test_a_ca_that_no_replica_claimed_is_claimed() -> None:
-    """A replica that serves under it says until when."""
+async def test_a_ca_in_use_is_written_back() -> None:
+    """Whoever deletes it: a replica serves under it, and moves to another one only when callers know that."""
     lost = world(used(), [OLD], [OLD])
     running = Replica(lost)
     await running.reconcile()
-    other = used(make_ca("other", NOW - 10 * DAY))
-    unclaimed = replace(other, retired=(Retired(OLD.certificate, OLD.not_after),))
-    lost.store.files = {name: text for name, text in unclaimed.files().items() if name != NEXT_CA_KEY}
-    assert not stored(lost).retired[0].claimed
+    leaf = running.leaf
+    lost.store.put(used(make_ca("other", NOW - 10 * DAY)).files())
     await running.reconcile()
-    assert stored(lost).retired[0].claimed
+    assert OLD.certificate in stored(lost).cas
+    assert running.leaf == leaf
 
 
 async def test_a_registration_that_nobody_mends() -> None:
@@ -154,4 +152,4 @@ async def test_a_report_says_that_no_caller_trusts_it() -> None:
     await replica.keeper.reconcile()
     assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
     assert "caBundle does not contain" in replica.reports[0].message
-    assert replica.reports[0].kind.failure
+    assert replica.reports[0].kind in FAILURES

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from certs.ca import StoreError, UnusablePairError, make_ca
 from certs.report import Report, ReportKind
 from certs.serving import ClientCAs, Serving
+from certs.x509 import StoreError, UnusablePairError, make_ca
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
 from tests.waiting import alongside, until
 

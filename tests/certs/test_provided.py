@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.ca import Pair, Trust, UnusablePairError, issue, make_ca
 from certs.report import Report, ReportKind
-from certs.serving import ProvidedPair, Serving
-from certs.state import der
+from certs.rotation import Trust
+from certs.serving import Serving
 from certs.store import Directory
+from certs.upkeep import ProvidedPair, Surroundings
+from certs.x509 import Pair, UnusablePairError, by_der, der, issue, make_ca
 from tests.certs.made import intermediate_under, root, rsa_leaf
 from tests.waiting import alongside, until
 
@@ -23,27 +24,26 @@ INTERMEDIATE = intermediate_under(COMPANY, NOW)
 
 
 class Mount:
-    """A directory that is replaced as the kubelet does it, and what serves it."""
+    """A directory that is replaced as the kubelet does it, and what serves it; by default, callers trust what is published."""
 
     def __init__(self, path: Path, trust: Trust | None = None) -> None:
         self.path = path
-        self.trust = trust
+        self.trust = trust or Trust(0)
+        self.trusting = trust is None
         self.serving = Serving()
         self.reports: list[Report[ReportKind]] = []
         self.published: list[bytes] = []
         self._generation = 0
-        self.outside = ProvidedPair(
-            Directory(path, poll=0.01),
-            self.serving,
-            NAMES,
-            trust=None if trust is None else self._trust,
-            publish=self.published.append,
-            report=self.reports.append,
-        )
+        around = Surroundings(self.serving, self._trust, self._published, self.reports.append)
+        self.outside = ProvidedPair(Directory(path, poll=0.01), NAMES, around)
 
     def _trust(self) -> Trust:
-        assert self.trust is not None
         return self.trust
+
+    def _published(self, bundle: bytes) -> None:
+        self.published.append(bundle)
+        if self.trusting:
+            self.trust = self.trust.observed([by_der(bundle).keys()], 0)
 
     def mount(self, files: dict[str, bytes]) -> None:
         """Replace all files at once."""
@@ -63,7 +63,6 @@ class Mount:
 
     def sees(self, *cas: Pair) -> None:
         """What the webhook configuration holds now, settled at once."""
-        assert self.trust is not None
         bundle = [der(each.certificate) for each in cas]
         self.trust = self.trust.observed([bundle, bundle], 0)
 
@@ -108,10 +107,7 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
         served = mount.serving.certificate
         mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
         await until(lambda: mount.reports[-1].kind is ReportKind.INVALID)
-        assert (
-            mount.reports[-1].message
-            == "not served: the serving certificate has a key that belongs to another certificate"
-        )
+        assert mount.reports[-1].message == "the serving certificate has a key that belongs to another certificate"
         assert mount.serving.certificate == served
         assert not await mount.outside.is_current()
 
@@ -136,20 +132,20 @@ async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     mount = Mount(tmp_path, Trust(0))
     old, new = make_ca("old", NOW), make_ca("new", NOW)
     mount.mount(files(ours(old), old))
-    await mount.outside.reconcile()
+    await mount.outside.start()
     assert mount.serving.certificate is None, "nobody has looked yet"
     mount.trust = Trust(0).observed(None, 0)
-    await mount.outside.reconcile()
+    await mount.outside.start()
     first = mount.serving.certificate
     assert first is not None
     mount.sees(old)
     mount.mount(files(ours(new), new))
-    await mount.outside.reconcile()
+    await mount.outside.start()
     assert mount.serving.certificate == first
     assert mount.reports[-1].kind is ReportKind.WAITING
     assert set(x509.load_pem_x509_certificates(mount.published[-1])) == {old.certificate, new.certificate}
     mount.sees(old, new)
-    await mount.outside.reconcile()
+    await mount.outside.start()
     assert mount.serving.certificate != first
     assert mount.outside.ca == new.certificate
     assert mount.published[-1] == new.certificate_pem
@@ -159,15 +155,15 @@ async def test_without_cas_of_its_own_the_registration_counts(tmp_path: Path) ->
     """A webhook configuration without any leaves it to the machines of the API servers."""
     mount = Mount(tmp_path, Trust(0).observed([[]], 0))
     mount.mount(files(ours(COMPANY), None))
-    await mount.outside.reconcile()
+    await mount.outside.start()
     assert mount.serving.certificate is not None
     assert mount.published == [b""]
     other = Mount(tmp_path, Trust(0))
     other.sees(make_ca("another", NOW))
-    await other.outside.reconcile()
+    await other.outside.start()
     assert other.serving.certificate is None
     other.sees(COMPANY)
-    await other.outside.reconcile()
+    await other.outside.start()
     assert other.serving.certificate is not None
 
 
@@ -176,13 +172,12 @@ async def test_the_first_one_waits_for_nobody_where_callers_trust_nobody_else(tm
     company, stranger = make_ca("company", NOW), make_ca("stranger", NOW)
     mount = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()))
     mount.mount(files(ours(company), company))
-    await mount.outside.reconcile()
+    await mount.outside.start()
     assert mount.serving.certificate is None, "nobody could call"
-    assert mount.trust is not None
     mount.trust = mount.trust.observed([[der(company.certificate)]], time.monotonic())
-    await mount.outside.reconcile()
+    await mount.outside.start()
     assert mount.serving.certificate is not None
     both = [der(company.certificate), der(stranger.certificate)]
     other = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()).observed([both], time.monotonic()))
-    await other.outside.reconcile()
+    await other.outside.start()
     assert other.serving.certificate is None, "another replica may be serving under the other one"

@@ -1,7 +1,7 @@
 """What is reported about certificates, and how often."""
 
-from certs.ca import StoreError, UnusablePairError
 from certs.report import Report, Reporter, ReportKind, failure, recovered
+from certs.x509 import StoreError, UnusablePairError
 
 
 def test_reported_once_until_it_changes_or_is_over() -> None:
@@ -43,7 +43,7 @@ def test_failures() -> None:
     """Each by its kind; what is unknown without its text."""
     assert failure(UnusablePairError("the serving certificate", "is old")) == (
         ReportKind.INVALID,
-        "not served: the serving certificate is old",
+        "the serving certificate is old",
     )
     assert failure(StoreError("there", "is gone")) == (ReportKind.STORE, "there: is gone")
     assert failure(ValueError("secret")) == (ReportKind.BUG, "renewing the certificates failed: ValueError")

@@ -4,15 +4,18 @@ import asyncio
 import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.ca import Pair, UnusablePairError, issue, make_ca
 from certs.serving import Serving
+from certs.x509 import Pair, UnusablePairError, issue, make_ca, pem
 from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf, signed
 
 NOW = dt.datetime.now(dt.UTC)
@@ -162,7 +165,10 @@ Requirements = tuple[list[str], list[x509.Certificate] | None]
 ANY: Requirements = ([], None)
 BY_NAME: Requirements = (["localhost"], None)
 UNDER: Requirements = (["localhost"], [AUTHORITY.certificate])
-NO_WAY = "the serving certificate is not signed by a CA of the bundle, directly or through its intermediates"
+NO_WAY = (
+    "the serving certificate is not signed by a CA of the bundle that is valid now, "
+    "directly or through intermediates that are"
+)
 
 
 def stamp(moment: dt.datetime) -> str:
@@ -221,7 +227,7 @@ def stamp(moment: dt.datetime) -> str:
         (
             *rsa_leaf(EXPIRED, NOW),
             (["localhost"], [EXPIRED.certificate]),
-            f"the CA expired at {stamp(EXPIRED.not_after)} UTC",
+            NO_WAY,
         ),
         (
             (ending := issue(ENDED, NAMES, NOW - dt.timedelta(days=0.8), dt.timedelta(days=0))).certificate_pem
@@ -234,7 +240,7 @@ def stamp(moment: dt.datetime) -> str:
             (short := rsa_leaf(ENDED, NOW))[0] + ENDED.certificate_pem,
             short[1],
             (["localhost"], [COMPANY.certificate]),
-            f"an intermediate expired at {stamp(ENDED.not_after)} UTC",
+            NO_WAY,
         ),
         (
             (lost := rsa_leaf(INTERMEDIATE, NOW))[0],
@@ -296,21 +302,75 @@ def test_cas_of_clients_that_are_none() -> None:
             Serving(text)
 
 
-NO_AUTHORITY = intermediate_under(COMPANY, NOW, ca=False)
-BELOW_OUR_OWN = intermediate_under(AUTHORITY, NOW)
+SERVERS = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+CLIENTS = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+ANY_USE = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE])
+AUTHORITIES = x509.BasicConstraints(ca=True, path_length=None)
+NOTHING_BELOW = x509.BasicConstraints(ca=True, path_length=0)
+NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
+LOCALHOST = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+ELSEWHERE = x509.AuthorityKeyIdentifier(b"another key", None, None)
+POLICY = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("1.2.3"), None)])
+SIGNS, ENCRYPTS = (
+    x509.KeyUsage(
+        **dict.fromkeys(("digital_signature", "content_commitment", "data_encipherment", "key_agreement"), False),
+        **dict.fromkeys(("crl_sign", "encipher_only", "decipher_only"), False),
+        key_cert_sign=signs,
+        key_encipherment=not signs,
+    )
+    for signs in (True, False)
+)
+ED25519, WEAK = ed25519.Ed25519PrivateKey.generate(), rsa.generate_private_key(65537, 1024)
+
+SOFT = (x509.SubjectAlternativeName, x509.AuthorityKeyIdentifier, x509.ExtendedKeyUsage)
+Extensions = tuple[x509.ExtensionType, ...]
+PLAIN, OF_CA = (LOCALHOST,), (AUTHORITIES,)
 
 
 @pytest.mark.parametrize(
-    "intermediate, trusted",
-    [(NO_AUTHORITY, COMPANY), (BELOW_OUR_OWN, AUTHORITY)],
-    ids=["no CA", "path too long"],
+    "own, ca, between, ca_key, good",
+    [
+        pytest.param(PLAIN, OF_CA, None, None, True, id="no key usage, no key identifiers"),
+        pytest.param(PLAIN, None, None, None, True, id="signed by itself, in the bundle"),
+        pytest.param((*PLAIN, NO_AUTHORITY), None, None, None, True, id="signed by itself, no CA, in the bundle"),
+        pytest.param((*PLAIN, AUTHORITIES, SIGNS), OF_CA, None, None, True, id="a CA itself"),
+        pytest.param(
+            (*PLAIN, ANY_USE, ELSEWHERE), (*OF_CA, SERVERS), None, None, True, id="any use, another identifier"
+        ),
+        pytest.param((*PLAIN, POLICY), OF_CA, None, None, True, id="critical policies"),
+        pytest.param(PLAIN, OF_CA, None, ED25519, True, id="under an Ed25519 key"),
+        pytest.param(PLAIN, OF_CA, None, WEAK, True, id="under a short RSA key"),
+        pytest.param(PLAIN, OF_CA, (NOTHING_BELOW,), None, True, id="through an intermediate"),
+        pytest.param(PLAIN, (AUTHORITIES, ENCRYPTS), None, None, False, id="CA whose key is for other uses"),
+        pytest.param(PLAIN, (AUTHORITIES, CLIENTS), None, None, False, id="CA of clients"),
+        pytest.param(PLAIN, (NO_AUTHORITY,), None, None, False, id="no CA"),
+        pytest.param(PLAIN, OF_CA, (NO_AUTHORITY,), None, False, id="no intermediate"),
+        pytest.param(PLAIN, (NOTHING_BELOW,), (AUTHORITIES,), None, False, id="path too long"),
+    ],
 )
-def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
-    """What may not sign, or only leaves, is no way to a CA (RFC 5280); Go and OpenSSL see it alike."""
-    pair = issue(intermediate, ["localhost"], NOW)
-    chain = pair.certificate_pem + intermediate.certificate_pem
-    with pytest.raises(UnusablePairError, match="is not signed by a CA of the bundle"):
-        Serving().swap(chain, pair.key_pem, NOW, ["localhost"], [trusted.certificate])
+def test_what_go_accepts_is_served(
+    own: Extensions,
+    ca: Extensions | None,
+    between: Extensions | None,
+    ca_key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey | None,
+    good: bool,  # noqa: FBT001
+) -> None:
+    """And what it refuses as a path is not: API servers verify with Go, whose verdicts these are (`crypto/x509` of 1.26)."""
+    since, until = NOW - dt.timedelta(days=1), NOW + dt.timedelta(days=1)
+
+    def certificate(key: Any, by: Any, name: str, extensions: Extensions) -> Any:
+        return signed(key, by, name, until, *((each, not isinstance(each, SOFT)) for each in extensions), since=since)
+
+    key, upper_key, between_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    top = SimpleNamespace(key=ca_key or upper_key)
+    top.certificate = None if ca is None else certificate(top.key, None, "top", ca)
+    lower = SimpleNamespace(key=between_key)
+    lower.certificate = None if between is None else certificate(between_key, top, "between", between)
+    chain = [] if between is None else [lower.certificate]
+    leaf = certificate(key, None if ca is None else lower if chain else top, "leaf", own)
+    bundle = [leaf if ca is None else top.certificate]
+    with nullcontext() if good else pytest.raises(UnusablePairError, match="is not signed by a CA of the bundle"):
+        Serving().swap(pem([leaf, *chain]), key_pem(key), NOW, ["localhost"], bundle)
 
 
 @pytest.mark.parametrize(

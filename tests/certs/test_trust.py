@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs.ca import Trust
+from certs.rotation import Trust
 
 A, B, C = b"a", b"b", b"c"
 
@@ -14,7 +14,7 @@ def test_nothing_is_known_at_first() -> None:
     """Before anybody has looked nothing may be served."""
     trust = Trust(10)
     assert not trust.servable(A, 0, first=True)
-    assert not trust.settled(A, 0)
+    assert trust.seconds(A, 0) == float("inf")
 
 
 def test_nobody_calls() -> None:
@@ -28,25 +28,25 @@ def test_what_the_registration_was_made_with() -> None:
     """Who learns of the webhook configuration learns of it, too: replicas that start together need not wait."""
     trust = Trust(10).observed(None, 0).observed([[A]], 1)
     assert trust.servable(A, 1, first=True)
-    assert not trust.settled(A, 1)
+    assert trust.seconds(A, 1) == 10
 
 
 def test_what_was_there_at_the_first_look() -> None:
     """It is in use already; to put it in the place of another one takes the whole time."""
     trust = Trust(10).observed([[A, B], [A]], 0)
     assert trust.servable(A, 0, first=False)
-    assert not trust.settled(A, 9)
-    assert trust.settled(A, 10)
-    assert not trust.sees(B), "one of the two webhooks would fail"
+    assert trust.seconds(A, 9) == 1
+    assert trust.seconds(A, 10) == 0
+    assert B not in trust.since, "one of the two webhooks would fail"
 
 
 def test_what_came_later_has_to_settle() -> None:
     """From the moment it is seen in both webhooks."""
     trust = Trust(10).observed([[A]], 0).observed([[A, B], [A]], 1).observed([[A, B], [A, B]], 5)
-    assert trust.seconds_until_settled(B, 5) == 10
+    assert trust.seconds(B, 5) == 10
     assert not trust.servable(B, 14.9, first=True)
     assert trust.servable(B, 15, first=False)
-    assert trust.seconds_until_settled(C, 5) == float("inf")
+    assert trust.seconds(C, 5) == float("inf")
 
 
 def test_what_was_taken_away_begins_again() -> None:
@@ -80,7 +80,7 @@ def test_settled_means_seen_for_so_long(looks: list[tuple[float, set[bytes]]], s
         trust = trust.observed([seen, seen], at)
         history.append((at, seen))
         for each in (A, B, C):
-            if trust.settled(each, at):
+            if trust.seconds(each, at) == 0:
                 assert all(each in found for when, found in history if when > at - settle)
                 assert any(when <= at - settle and each in found for when, found in history)
     assert all(a <= b for (a, _), (b, _) in pairwise(history))

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.ca import Pair, issue, make_ca
+from certs.x509 import Pair, issue, make_ca
 from tests.certs.made import DAY, signed
 from webhook.cluster import connection
 from webhook.cluster.client import Api, ConfigurationError, UnreachableError

@@ -15,14 +15,14 @@ from .plane import ControlPlane
 from .processes import Process, free_ports
 
 BRISK = """
-from certs import store
+from certs import rotation
 from webhook.cli import main
 from webhook.cluster.registration import writer
 writer.LEAD = 1.0
-store.CLAIM_TIME = 3.0
+rotation.RETURN_TIME = 3.0
 main(prog_name="vgpu-webhook")
 """
-"""The program, which waits less for API servers to learn of a configuration, and for replicas to claim a CA: all are here."""
+"""The program, which waits less for API servers to learn of a configuration, and for replicas to write a CA back."""
 
 
 def serve_command(plane: ControlPlane, port: int, *options: str, plain: int = 0) -> list[str]:

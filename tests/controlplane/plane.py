@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.ca import issue, make_ca
+from certs.x509 import issue, make_ca
 from tests.waiting import PATIENCE
 
 from .build import Binaries

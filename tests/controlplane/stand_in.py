@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from certs.ca import issue, make_ca
+from certs.x509 import issue, make_ca
 from tests.others.pod import DeniedThereError, StandIn
 
 from .client import Object

@@ -1,7 +1,6 @@
 """Certificates in a cluster: stored in a Secret, published in the webhook configuration, renewed while pods are created."""
 
 import base64
-import json
 import re
 import ssl
 import urllib.request
@@ -13,10 +12,12 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.state import State, decode
+from certs.rotation import State, decode
+from certs.x509 import UnusablePairError
 from tests.faults.stream import Fate, Stream
 from tests.waiting import PATIENCE
 from webhook.cluster.registration.wanted import VALIDATING
+from webhook.labels import ROTATE
 
 from .client import Answer
 from .in_cluster import serve_command, stop_validating, unregister
@@ -65,10 +66,13 @@ class Site:
         """What the Secret holds."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
-        return decode({name: base64.b64decode(encoded) for name, encoded in data.items()}).state
+        try:
+            return decode({name: base64.b64decode(encoded) for name, encoded in data.items()})
+        except UnusablePairError:
+            return None
 
     def change(self, **data: bytes | None) -> None:
-        """By hand; `state_json` is ``state.json``."""
+        """By hand."""
         encoded = {
             name.replace("_", "."): None if content is None else base64.b64encode(content).decode()
             for name, content in data.items()
@@ -76,10 +80,9 @@ class Site:
         self.plane.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN).accepted()
 
     def ask(self, what: str) -> None:
-        """What `certs rotate` does."""
-        found = self.plane.client.get("v1", "secrets", SECRET, OWN).accepted()["data"].get("state.json", "")
-        state = json.loads(base64.b64decode(found)) if found else {}
-        self.change(state_json=json.dumps({**state, "requested": what}).encode())
+        """What `certs rotate` does, or an annotation."""
+        change = {"metadata": {"annotations": {ROTATE: what}}}
+        self.plane.client.patch("v1", "secrets", SECRET, change, OWN).accepted()
 
     def registered(self) -> set[x509.Certificate] | None:
         """The CAs that API servers trust."""
@@ -167,25 +170,24 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
             with site.replica("--drain-grace", "1") as first:
                 stored = site.stored_state
                 assert stored is not None
-                assert stored.ca is not None
-                assert stored.serving_pair is not None
-                leaf = stored.serving_pair.certificate
+                assert stored.pair is not None
+                leaf = stored.pair.certificate
                 assert site.served() == leaf
-                assert site.registered() == {stored.ca.certificate}
+                assert site.registered() == {*stored.cas}
 
-                site.ask("serving certificate")
+                site.ask("certificate")
                 plane.wait_until(lambda: site.served() != leaf, "another serving certificate")
-                assert site.registered() == {stored.ca.certificate}
+                assert site.registered() == {*stored.cas}
 
-                site.ask("CA")
+                site.ask("ca")
                 plane.wait_until(lambda: len(site.registered() or ()) == 2, "another CA published")
                 both = 'vgpu_webhook_certificate_rotations_total{kind="ca"}'
                 plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA")
                 new = site.stored_state
                 assert new is not None
-                assert new.ca is not None
-                assert new.ca.certificate != stored.ca.certificate
-                assert [retired.certificate for retired in new.retired] == [stored.ca.certificate]
+                assert new.pair is not None
+                assert new.cas[:-1] == stored.cas
+                assert new.issuer == new.cas[-1]
             # Connections of the API server keep the certificate with which they began: those to that replica are made anew.
             called = len(stream.fates)
             plane.wait_until(lambda: len(stream.fates) > called + PODS, f"{PODS} more pods")
@@ -193,9 +195,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
             before = site.served()
             site.change(tls_crt=b"garbage")
             plane.wait_until(lambda: other.has_told('"invalid"'), "told")
-            plane.wait_until(
-                lambda: (found := site.stored_state) is not None and found.serving_pair is not None, "repaired"
-            )
+            plane.wait_until(lambda: site.stored_state, "repaired")
             assert site.served() == before
 
             plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
@@ -224,7 +224,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
         assert not replica.ready()
         for each in (configuration, validating().accepted()):
             for webhook in each["webhooks"]:
-                webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
+                webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle).decode()
             path = f"/apis/{GROUP}/{each['kind'].lower()}s/{NAME}"
             site.plane.client.call("PUT", path, each).accepted()
         site.plane.wait_until(replica.ready, "ready")
@@ -242,7 +242,7 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
         stored = site.stored_state
         assert stored is not None
         for webhook in configuration["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle).decode()
         configuration["webhooks"][0]["failurePolicy"] = "Ignore"
         plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from certs.ca import make_ca
+from certs.x509 import make_ca
 from tests.certs.made import NOW
 
 from .test_certificates import GROUP, KIND, NAME, OWN, SECRET, Site, places, site

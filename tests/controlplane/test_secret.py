@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from certs.ca import StoreError
+from certs.x509 import StoreError
 from tests.waiting import alongside
 from webhook.cluster.client import Api
 from webhook.cluster.connection import connect
@@ -98,6 +98,12 @@ async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     assert set(found["data"]) == {"ca.crt", "tls.crt", "tls.key"}
     snapshot = await first.read()
     assert snapshot.files == {"ca.crt": b"a"}
+    assert await first.write({"ca.crt": b"a", "rotate": b"ca"}, snapshot.version)
+    asked = await asyncio.to_thread(secret.found)
+    assert asked is not None
+    assert asked["metadata"]["annotations"] == {"vgpu-webhook.io/rotate": "ca"}
+    snapshot = await first.read()
+    assert snapshot.files == {"ca.crt": b"a", "rotate": b"ca"}
     assert await first.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
     assert (await first.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
     async with asyncio.timeout(60), alongside(first.reflector.run()):

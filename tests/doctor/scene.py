@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from certs.ca import Pair, issue, make_ca
+from certs.x509 import Pair, issue, make_ca
 from webhook import __version__
 from webhook.admission.decision import Namespace
 from webhook.cluster.client import Object

@@ -13,7 +13,7 @@ import click
 import msgspec
 import pytest
 
-from certs.ca import issue, make_ca
+from certs.x509 import issue, make_ca
 from tests.cluster.config_maps import vendor
 from tests.doctor.scene import (
     ADDRESS,

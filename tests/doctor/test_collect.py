@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from certs.ca import Pair, issue, make_ca
+from certs.x509 import Pair, issue, make_ca
 from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, device_class, registered
 from webhook.cluster.client import UnreachableError, read_object

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.ca import make_ca
+from certs.x509 import make_ca
 from tests.controlplane.client import Object
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from certs.ca import Pair, issue, make_ca
+from certs.x509 import Pair, issue, make_ca
 from tests.controlplane.client import Object
 from tests.controlplane.objects import namespace
 from tests.deploy.charts import RELEASE

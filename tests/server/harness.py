@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from certs.ca import issue, make_ca
 from certs.serving import Serving
+from certs.x509 import issue, make_ca
 from tests.waiting import PATIENCE, turns
 from webhook.admission.decision import Context, Decision
 from webhook.mapping.model.policy import Policy

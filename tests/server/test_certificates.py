@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.ca import Pair, StoreError, issue, make_ca
-from certs.plan import Rules
 from certs.report import ReportKind
-from certs.serving import ClientCAs, ProvidedPair, Serving
-from certs.state import der
+from certs.rotation import Rules
+from certs.serving import ClientCAs, Serving
 from certs.store import Directory
+from certs.upkeep import ProvidedPair
+from certs.x509 import Pair, StoreError, der, issue, make_ca
 from tests.certs.made import Memory
 from tests.waiting import alongside, until
 from webhook.replica.certificates import Certificates
@@ -78,7 +78,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
         scene.certificates.observe(None)
         await scene.certificates.served()
         scene.certificates.observe([[der(each) for each in x509.load_pem_x509_certificates(published[-1])]])
-        store.put({**(store.files or {}), "state.json": b'{"requested": "serving certificate"}'})
+        store.put({**(store.files or {}), "rotate": b"certificate"})
         await until(lambda: scene.samples()["vgpu_webhook_certificate_rotations_total", "serving"] == 1)
         assert scene.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
 
@@ -138,7 +138,7 @@ async def test_a_provided_pair_is_served_at_once(tmp_path: Path) -> None:
         for name, content in (("ca.crt", authority.certificate_pem), ("tls.crt", leaf.certificate_pem)):
             (tmp_path / name).write_bytes(content)
         (tmp_path / "tls.key").write_bytes(leaf.key_pem)
-        await outside.reconcile()
+        await outside.start()
         return [scene.samples()["vgpu_webhook_certificate_rotations_total", kind] for kind in ("serving", "ca")]
 
     assert await mounted(authority) == [0, 0]

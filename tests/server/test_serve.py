@@ -255,7 +255,7 @@ def test_a_target_that_is_unknown(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     """The start pays for no Kubernetes client and no JSON Patch."""
-    code = "import sys, webhook.replica.run, certs.rotator; print(*sys.modules)"
+    code = "import sys, webhook.replica.run, certs.upkeep; print(*sys.modules)"
     modules = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert {"aiohttp", "webhook.replica.run"} <= modules
     assert not modules & {"kubernetes", "jsonpatch", "requests"}

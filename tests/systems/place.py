@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from certs.ca import issue, make_ca
+from certs.x509 import issue, make_ca
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports

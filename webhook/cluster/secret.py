@@ -1,4 +1,4 @@
-"""A Secret that stores certificates; it requires permissions on its own name only.
+"""A Secret that stores certificates, and requests for new ones as an annotation; it requires permissions on its own name only.
 
 RBAC cannot limit a ``create`` by POST to a name. It can limit a server-side apply of a missing object, which requires
 the verbs ``patch`` and ``create`` on that name. So an empty Secret is applied, without force: if another replica was
@@ -16,9 +16,10 @@ from typing import Final, TypeVar
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.ca import StoreError
-from certs.state import CERTIFICATE, FILES, KEY
+from certs.rotation import CERTIFICATE, FILES, KEY, ROTATE
 from certs.store import Snapshot
+from certs.x509 import StoreError
+from webhook import labels
 from webhook.cluster.client import (
     Answer,
     Api,
@@ -119,6 +120,8 @@ class SecretStore:
             files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
         except (binascii.Error, ValueError, TypeError):
             raise StoreError(self._place, "contains a value that is not base64") from None
+        if request := _annotations(self._found).get(labels.ROTATE):
+            files[ROTATE] = str(request).encode()
         return Snapshot(files or None, self._version)
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
@@ -134,8 +137,14 @@ class SecretStore:
         others = {name: data for name, data in (self._found.get("data") or {}).items() if name not in FILES}
         # The type requires these two, even if they are empty.
         ours = {CERTIFICATE: b"", KEY: b"", **files}
+        request = ours.pop(ROTATE, b"").decode()
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
-        answer = await self._done(replace_object(self._api, self._path, {**self._found, "data": data}))
+        annotations = {**_annotations(self._found), labels.ROTATE: request}
+        if not request:
+            del annotations[labels.ROTATE]
+        metadata = {**self._found["metadata"], "annotations": annotations}
+        changed = {**self._found, "metadata": metadata, "data": data}
+        answer = await self._done(replace_object(self._api, self._path, changed))
         if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
             return False
         self._remember(answer)
@@ -184,6 +193,10 @@ class SecretStore:
             raise StoreError(self._place, _why(error)) from None
         except (UnreadableError, KeyError, TypeError):
             raise StoreError(self._place, "the API server's answer is not a Secret") from None
+
+
+def _annotations(secret: Object) -> dict[str, str]:
+    return secret["metadata"].get("annotations") or {} if secret else {}
 
 
 def _why(error: StatusError) -> str:

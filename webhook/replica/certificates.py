@@ -11,12 +11,12 @@ from cryptography import x509
 from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.ca import Trust, by_der
-from certs.plan import Rules
-from certs.report import COUNTED, Report, ReportKind
-from certs.rotator import Rotator, spread
-from certs.serving import ClientCAs, ProvidedPair, Serving
+from certs.report import COUNTED, FAILURES, Report, ReportKind
+from certs.rotation import Rules, Trust
+from certs.serving import ClientCAs, Serving
 from certs.store import Directory, Store
+from certs.upkeep import ProvidedPair, Rotator, Surroundings
+from certs.x509 import by_der
 from webhook.server.metrics import counter, gauge
 
 Upkeep: TypeAlias = Rotator | ProvidedPair
@@ -57,12 +57,11 @@ class Certificates:
         self._clients: ClientCAs | None = None
         self._served_before = False
         self._ca: x509.Certificate | None = None
+        self._around = Surroundings(tls, lambda: self._trust, self._publish, self._report)
 
     def keep(self, store: Store, rules: Rules) -> None:
         """Renew the certificates in a store, and serve its serving certificate."""
-        self.upkeep = Rotator(
-            store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, report=self._report
-        )
+        self.upkeep = Rotator(store, rules, self._around)
 
     def follow(self, directory: Directory, names: Collection[str]) -> None:
         """Serve a provided pair in a directory; at once, where nobody shows what callers trust.
@@ -71,8 +70,9 @@ class Certificates:
             directory: the directory.
             names: the names that the certificate must have.
         """
-        trust = (lambda: self._trust) if self._watched else None
-        self.upkeep = ProvidedPair(directory, self.tls, names, trust=trust, publish=self._publish, report=self._report)
+        if not self._watched:
+            self._trust = Trust(0.0)
+        self.upkeep = ProvidedPair(directory, names, self._around)
 
     def follow_clients(self, file: Path) -> None:
         """Require client certificates under the CAs in a file, and follow the file."""
@@ -144,13 +144,13 @@ class Certificates:
             self._served_before, self._ca, self._trouble = True, ca, ""
         elif report.kind is ReportKind.RECOVERED:
             self._trouble = ""
-        elif report.kind.failure or report.kind is ReportKind.WAITING:
+        elif report.kind in FAILURES or report.kind is ReportKind.WAITING:
             self._trouble = report.message
         self._log_and_count(report)
 
     def _log_and_count(self, report: Report[ReportKind]) -> None:
         counted = report.kind in COUNTED
-        log = self._log.error if report.kind.failure else self._log.warning if counted else self._log.info
+        log = self._log.error if report.kind in FAILURES else self._log.warning if counted else self._log.info
         log("certificates", kind=report.kind.value, message=report.message)
         if counted:
             self._failures[report.kind] += 1

@@ -19,8 +19,9 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Report, ReportKind
-from certs.state import BUNDLE
+from certs.rotation import BUNDLE
 from certs.store import Directory
+from certs.x509 import CA_LIFE, STATIC_CA_LIFE
 from webhook.admission import decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace
@@ -542,6 +543,8 @@ def serve_clustered(
     log = logger(log_level)
     certificates = certificates_of(certificate_options, log, watched=True)
 
+    life = CA_LIFE if RegistrationMode(where.registration) is RegistrationMode.MANAGED else STATIC_CA_LIFE
+
     async def work() -> None:
         secret, trusted = None, ""
         if certificate_options.certificate_dir is not None:
@@ -551,7 +554,7 @@ def serve_clustered(
         elif certificate_options.state_dir is not None:
             directory = Directory(certificate_options.state_dir)
             names = [_called(address), *serving_names(options.listen)]
-            certificates.keep(directory, certificate_options.rules(CA_NAME, names))
+            certificates.keep(directory, certificate_options.rules(CA_NAME, names, life))
             await started(certificates)
             trusted = str(directory.path / BUNDLE)
         try:
@@ -563,7 +566,7 @@ def serve_clustered(
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=WEBHOOK)
                 # The same on all replicas: with the name of a machine, each would make a certificate of its own.
                 names = [_called(address), *LOOPBACK]
-                certificates.keep(secret, certificate_options.rules(CA_NAME, names))
+                certificates.keep(secret, certificate_options.rules(CA_NAME, names, life))
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
             service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)

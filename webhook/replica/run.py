@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from aiohttp import hdrs
 from structlog.typing import FilteringBoundLogger
 
-from certs.ca import SERVING_LIFE, CertificateError
-from certs.plan import SETTLE, Rules
+from certs.rotation import BUNDLE, SETTLE, Rules
 from certs.serving import Serving
-from certs.state import BUNDLE
 from certs.store import Directory
+from certs.x509 import SERVING_LIFE, STATIC_CA_LIFE, CertificateError
 from webhook.admission import decide
 from webhook.admission.decision import PodSecurityLevel
 from webhook.admission.judge import judge_pod
@@ -84,10 +83,10 @@ class CertificateOptions:
     client_ca_file: Path | None = None
     inject_ca_from: str | None = None
 
-    def rules(self, ca: str, names: Iterable[str]) -> Rules:
-        """Return the rules for the server's own certificates, under a CA of this name."""
+    def rules(self, ca: str, names: Iterable[str], ca_life: dt.timedelta) -> Rules:
+        """Return the rules for the server's own certificates, under a CA of this name, which lives several times as long."""
         life = dt.timedelta(days=self.certificate_days)
-        return Rules(ca, tuple(dict.fromkeys([*names, *self.extra_names])), life)
+        return Rules(ca, tuple(dict.fromkeys([*names, *self.extra_names])), life, max(ca_life, 4 * life))
 
     def check(self) -> None:
         """Check that the options are valid.
@@ -377,7 +376,9 @@ def serve_standalone(
         if certificate_options.certificate_dir is not None:
             certificates.follow(directory, certificate_options.extra_names)
         else:
-            certificates.keep(directory, certificate_options.rules(CA_NAME, serving_names(options.listen)))
+            certificates.keep(
+                directory, certificate_options.rules(CA_NAME, serving_names(options.listen), STATIC_CA_LIFE)
+            )
         await started(certificates)
         service = Service(
             decide=decide,

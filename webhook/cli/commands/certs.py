@@ -1,7 +1,7 @@
 """``vgpu-webhook certs``: requests new certificates."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 import click
 import structlog
 
-from certs.ca import CertificateError
-from certs.rotator import request_rotation
-from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE, RotationRequest
+from certs.rotation import RotationRequest, has_next
 from certs.store import Directory, Store
+from certs.upkeep import request_rotation
+from certs.x509 import CertificateError, UnusablePairError
 from webhook.cli.options import of_cluster
 from webhook.cli.terminal import Failure
 from webhook.cluster.client import ApiError
@@ -22,6 +22,7 @@ from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 
 OPTION: Final = "--certificate-dir"
+ELSEWHERE: Final = "renew it where it comes from; with cert-manager, cmctl renew CERTIFICATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,20 @@ async def request_new(where: Location, request: RotationRequest) -> str:
         Failure: the webhook does not renew this certificate.
     """
     async with _store(where) as (store, place):
-        foreign = _not_ours((await store.read()).files, place)
-        if foreign is not None:
-            raise Failure([foreign])
-        state = await request_rotation(store, request)
+        try:
+            state = await request_rotation(store, request)
+        except UnusablePairError as error:
+            raise Failure(
+                [f"{place} holds certificates that the webhook does not renew ({error}): {ELSEWHERE}"]
+            ) from error
+    if state is None:
+        why = f"either the webhook has not started yet, or it serves a provided certificate ({OPTION})"
+        raise Failure([f"{place} contains no certificates: {why}, which it does not renew: {ELSEWHERE}"])
     if request is RotationRequest.SERVING_CERTIFICATE:
         return (
             f"requested a new serving certificate in {place}: the running replicas make one and serve it within seconds"
         )
-    if state.next_ca is not None:
+    if has_next(state):
         return (
             f"{place} has a next CA already: serving certificates under it come into force once every API server has had "
             "the time to learn of it"
@@ -107,19 +113,6 @@ async def request_new(where: Location, request: RotationRequest) -> str:
         f"requested a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
         "certificates under it are served after the settle time (serve --ca-settle; by default, 2 minutes)"
     )
-
-
-def _not_ours(files: Mapping[str, bytes] | None, place: str) -> str | None:
-    """Why no replica would fulfill a request; None if the webhook renews what is stored."""
-    present = {name for name, content in (files or {}).items() if content.strip()}
-    if not present:
-        what = "contains no certificates: either the webhook has not started yet, or it serves a provided certificate ("
-        what += f"{OPTION}), which it"
-    elif CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}:
-        what = "holds a certificate without the key of its CA, which the webhook"
-    else:
-        return None
-    return f"{place} {what} does not renew: renew it where it comes from; with cert-manager, cmctl renew CERTIFICATE"
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from certs.ca import by_der
+from certs.x509 import by_der
 from webhook.cluster.client import FIELD_MANAGER, Object
 from webhook.cluster.events import shortened
 from webhook.cluster.registration.names import GPU_KEYS, MatchedNames, parse_names

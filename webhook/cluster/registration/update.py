@@ -11,7 +11,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
-from certs.ca import by_der
+from certs.x509 import by_der
 from webhook import __version__
 from webhook.cluster.client import Object
 from webhook.cluster.registration.names import fits

@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.ca import by_der
 from certs.report import Backoff, Report, Reporter
+from certs.x509 import by_der
 from webhook import __version__
 from webhook.cluster.client import (
     RETRY_PAUSES,

@@ -6,22 +6,16 @@ import datetime as dt
 import pytest
 from cryptography import x509
 
-from certs.ca import StoreError, Trust, UnusablePairError, signed_by
-from certs.plan import Rules
 from certs.report import Report, ReportKind
-from certs.rotator import Rotator, request_rotation
-from certs.serving import Clocks, Serving
-from certs.state import Retired, RotationRequest, State, completed_files, decode, der
+from certs.rotation import RotationRequest, Rules, State, Trust, decode
+from certs.serving import Serving
+from certs.upkeep import Rotator, Surroundings, request_rotation
+from certs.x509 import StoreError, UnusablePairError, by_der, signed_by
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until
 
 RULES = Rules("test", NAMES)
 SETTLE = 120.0
-
-
-def ders(bundle: bytes) -> frozenset[bytes]:
-    """The certificates in a PEM bundle."""
-    return frozenset(der(certificate) for certificate in x509.load_pem_x509_certificates(bundle))
 
 
 class World:
@@ -31,10 +25,6 @@ class World:
         self.at = 0.0
         self.store = Memory()
         self.bundles: list[frozenset[bytes]] | None = None
-
-    def clocks(self) -> Clocks:
-        """The clock of everybody here."""
-        return Clocks(lambda: NOW + dt.timedelta(seconds=self.at), lambda: self.at)
 
 
 class Replica:
@@ -49,16 +39,19 @@ class Replica:
         self.publishes = publishes
         self.keeper = Rotator(
             world.store,
-            self.serving,
             RULES,
-            trust=lambda: self.trust,
-            publish=self._publish,
-            report=self.reports.append,
-            clocks=world.clocks(),
+            Surroundings(
+                self.serving,
+                lambda: self.trust,
+                self._publish,
+                self.reports.append,
+                now=lambda: NOW + dt.timedelta(seconds=world.at),
+                seconds=lambda: world.at,
+            ),
         )
 
     def _publish(self, bundle: bytes) -> None:
-        self.published = ders(bundle)
+        self.published = frozenset(by_der(bundle))
 
     def register(self) -> None:
         """Write its CAs into the webhook configuration as a reconciler does, without removing those of others."""
@@ -80,7 +73,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was reported, without its keys."""
+        """What was reported."""
         return [notice.kind for notice in self.reports]
 
     @property
@@ -91,11 +84,10 @@ class Replica:
 
 
 def stored(world: World) -> State:
-    """What the store holds; there is something, and all of it can be used."""
+    """What the store holds; there is something, and it can be used."""
     found = decode(world.store.files)
-    assert found.state is not None
-    assert not found.problems
-    return found.state
+    assert found is not None
+    return found
 
 
 async def test_ten_at_once_end_with_one_ca() -> None:
@@ -120,8 +112,35 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     await replica.reconcile()
     assert world.store.files == before
     assert replica.leaf == leaf
-    assert ReportKind.INVALID in replica.kinds
+    assert {ReportKind.INVALID, ReportKind.RESTORED} <= set(replica.kinds)
+    assert ReportKind.RECOVERED not in replica.kinds
     assert all("PRIVATE" not in notice.message for notice in replica.reports)
+    await replica.reconcile()
+    assert replica.kinds[-1] is ReportKind.RECOVERED
+
+
+async def test_a_new_ca_is_served_once_callers_know_it() -> None:
+    """Asked for, it is published at once; each replica moves when it has settled, and the old CA stays."""
+    world = World()
+    replicas = [Replica(world), Replica(world)]
+    for replica in replicas:
+        await replica.reconcile()
+    old = replicas[0].leaf
+    world.at += 1
+    await request_rotation(world.store, RotationRequest.CA)
+    for _ in range(int(SETTLE)):
+        for replica in replicas:
+            await replica.reconcile()
+            assert replica.leaf == old
+        world.at += 1
+    for _ in range(2):
+        for replica in replicas:
+            await replica.reconcile()
+        world.at += 1
+    assert replicas[0].leaf == replicas[1].leaf != old
+    first, second = stored(world).cas
+    assert signed_by(old, first)
+    assert signed_by(replicas[0].leaf, second)
 
 
 async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
@@ -157,7 +176,7 @@ async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
     world = World()
     files = {**state().files(), "ca.key": b"garbage"}
     world.store.put(files)
-    with pytest.raises(UnusablePairError, match="the CA has a key that is not valid PEM"):
+    with pytest.raises(UnusablePairError, match="the CA has no key"):
         await Replica(world).keeper.start()
     assert world.store.files == files
 
@@ -180,10 +199,19 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> Non
     assert ours.leaf.not_valid_before_utc <= NOW <= ours.leaf.not_valid_after_utc
 
 
-async def test_asking_an_empty_store() -> None:
-    """There is nothing to renew."""
-    with pytest.raises(StoreError, match="contains no certificates yet"):
-        await request_rotation(Memory(), RotationRequest.SERVING_CERTIFICATE)
+@pytest.mark.parametrize(
+    "first, second, left",
+    [("certificate", "ca", b"ca"), ("ca", "certificate", b"ca"), ("certificate", "certificate", b"certificate")],
+)
+async def test_requests(first: str, second: str, left: bytes) -> None:
+    """One for a CA stays, for it includes a new serving certificate; nothing else changes, and nothing is nothing to renew."""
+    store = Memory()
+    assert await request_rotation(store, RotationRequest(first)) is None
+    assert not store.writes
+    store.put(files := state().files())
+    for requested in (first, second):
+        assert await request_rotation(store, RotationRequest(requested))
+    assert store.files == {**files, "rotate": left}
 
 
 async def test_sure_only_of_what_was_read_last() -> None:
@@ -196,17 +224,3 @@ async def test_sure_only_of_what_was_read_last() -> None:
     assert await replica.keeper.is_current()
     world.store.put(state().files())
     assert not await replica.keeper.is_current()
-
-
-def test_memory_fills_what_is_missing_and_nothing_else() -> None:
-    """What others have changed since stays."""
-    remembered, other = state(), state()
-    assert completed_files(None, remembered) == remembered
-    assert completed_files(remembered, None) == remembered
-    assert completed_files(other, remembered) == other
-    assert remembered.ca is not None
-    certificate = remembered.ca.certificate
-    keyless = State(None, retired=(Retired(certificate, NOW),), serving_pair=remembered.serving_pair)
-    assert completed_files(keyless, remembered) == remembered
-    moved = State(other.ca, serving_pair=None)
-    assert completed_files(moved, remembered) == moved

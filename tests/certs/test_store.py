@@ -1,22 +1,22 @@
-"""The directory that keeps pairs: whole generations, private files, and no half of anything after a crash."""
+"""The directory that keeps pairs: private files, and a CA that survives a crash."""
 
 import asyncio
-import errno
 import multiprocessing
 import os
+import resource
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from certs.ca import StoreError, Trust
-from certs.plan import Rules
-from certs.report import Report, ReportKind
-from certs.rotator import Rotator
+from certs.rotation import Rules, Trust, decode
 from certs.serving import Serving
 from certs.store import Directory, Snapshot
-from tests.certs.made import state
+from certs.upkeep import Rotator, Surroundings
+from certs.x509 import StoreError
+from tests.certs.made import ca, state
 from tests.waiting import PATIENCE, until
 
 NAMES = ["localhost"]
@@ -42,12 +42,12 @@ def test_empty_and_missing_directories_hold_nothing(tmp_path: Path) -> None:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     """Under the names that clients look for; what is no longer there is gone."""
     directory, first = Directory(tmp_path), made()
-    put(directory, {**first, "next-ca.key": b"x", "state.json": b"{}"})
-    assert directory.read_blocking().files == {**first, "next-ca.key": b"x", "state.json": b"{}"}
+    put(directory, {**first, "rotate": b"ca"})
+    assert directory.read_blocking().files == {**first, "rotate": b"ca"}
     assert [(tmp_path / name).read_bytes() for name in FILES] == [first[name] for name in FILES]
     put(directory, first)
     assert directory.read_blocking().files == first
-    assert not os.path.lexists(tmp_path / "state.json")
+    assert not (tmp_path / "rotate").exists()
 
 
 def test_who_was_slower_writes_nothing(tmp_path: Path) -> None:
@@ -100,32 +100,21 @@ async def test_changes_by_others_are_noticed(tmp_path: Path, monkeypatch: pytest
     await asyncio.wait_for(waiting, PATIENCE)
 
 
-def test_old_generations_are_removed(tmp_path: Path) -> None:
-    """No old key stays behind."""
-    directory = Directory(tmp_path)
-    for _ in range(3):
-        put(directory, made())
-    generations = [path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]
-    assert len(generations) == 1
-
-
 class CrashError(Exception):
     """Stands for the end of the process."""
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_crash_at_any_moment_leaves_the_old_or_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool
-) -> None:
-    """Whichever system call is the last, a reader finds one pair whole."""
-    calls = ("replace", "symlink", "fsync", "mkdir", "open")
+def test_a_crash_costs_no_ca(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool) -> None:
+    """Whichever system call is the last, what is found afterwards can be used; who starts then cleans up."""
+    old = state()
+    new = old.trusting(ca(1).certificate)
     for last in range(60):
         place = tmp_path / str(last)
-        place.mkdir()
-        directory, old, new = Directory(place), made(), made()
+        directory = Directory(place)
         if not fresh:
-            put(directory, old)
-        left, version = last, directory.read_blocking().version
+            put(directory, old.files())
+        left, version, crashed = last, directory.read_blocking().version, True
         with monkeypatch.context() as patch:
 
             def crashing(real: Any) -> Any:
@@ -138,17 +127,15 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
 
                 return call
 
-            for name in calls:
+            for name in ("replace", "open", "unlink", "mkdir"):
                 patch.setattr(os, name, crashing(getattr(os, name)))
-            try:
-                directory.write_blocking(new, version)
-            except CrashError:
-                crashed = True
-            else:
+            with suppress(CrashError):
+                directory.write_blocking(new.files(), version)
                 crashed = False
-        found = directory.read_blocking().files
-        possible = [new] if not crashed else [new] + ([] if fresh else [old])
-        assert (fresh and crashed and found is None) or found in possible
+        found = decode(directory.read_blocking().files)
+        assert (found is None and fresh and crashed) or (found is not None and old.signers[0].certificate in found.cas)
+        put(directory, old.files())
+        assert not [path for path in place.iterdir() if path.suffix == ".new"]
         if not crashed:
             return
     pytest.fail("more system calls than expected")
@@ -170,16 +157,10 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
 
 def agree(place: Path, found: Any) -> None:
     """Run a rotator on a directory in a process of its own, and print what it serves."""
-    serving, reports = Serving(), list[Report[ReportKind]]()
+    serving = Serving()
     trust = Trust(0).observed(None, 0)
-    keeper = Rotator(
-        Directory(place),
-        serving,
-        Rules("test", NAMES),
-        trust=lambda: trust,
-        publish=lambda _: None,
-        report=reports.append,
-    )
+    around = Surroundings(serving, lambda: trust, lambda _: None, lambda _: None)
+    keeper = Rotator(Directory(place), Rules("test", NAMES), around)
     asyncio.run(keeper.start())
     assert serving.certificate is not None
     found.put((serving.certificate.serial_number, Directory(place).read_blocking().version))
@@ -192,24 +173,22 @@ def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
         put(Directory(tmp_path / "file" / "state"), made())
 
 
-def test_what_could_not_be_written_whole_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk: what was there is there, each try leaves nothing, and with room it works."""
+def test_what_could_not_be_written_whole_is_taken_away(tmp_path: Path) -> None:
+    """As on a full disk: what was there is there, each try leaves nothing, and with room it works."""
     directory = Directory(tmp_path / "state")
-    assert directory.write_blocking({"tls.crt": b"old"}, directory.read_blocking().version)
-    before = directory.read_blocking()
-    usual = sorted(directory.path.iterdir())
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+    put(directory, made())
+    before, usual = directory.read_blocking(), sorted(directory.path.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
         for _ in range(3):
-            with pytest.raises(StoreError, match="No space left"):
-                directory.write_blocking({"tls.crt": b"new"}, before.version)
+            with pytest.raises(StoreError, match="File too large"):
+                directory.write_blocking({"rotate": b"ca", **made()}, before.version)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert directory.read_blocking() == before
     assert sorted(directory.path.iterdir()) == usual
-    assert directory.write_blocking({"tls.crt": b"new"}, before.version)
+    assert directory.write_blocking(made(), before.version)
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs.ca import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, Pair, covers, issue, make_ca, signed_by
+from certs.x509 import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, Pair, issue, lacking, make_ca, signed_by
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
 NAMES = ("webhook.system.svc", "webhook.system.svc.cluster.local", "127.0.0.1", "::1")
@@ -57,7 +57,7 @@ def test_key_identifiers_join_serving_certificate_and_ca(ca: Pair, leaf: Pair) -
 
 
 def test_lifetimes(ca: Pair, leaf: Pair) -> None:
-    """Ten years and ninety days, from a little before now."""
+    """One year and ninety days, from a little before now."""
     assert ca.not_before == leaf.not_before == NOW - CLOCK_SKEW
     assert ca.not_after == NOW + CA_LIFE
     assert leaf.not_after == NOW + SERVING_LIFE
@@ -82,7 +82,7 @@ def test_name_too_long_for_a_common_name(ca: Pair) -> None:
     certificate = issue(ca, [name], NOW).certificate
     assert not list(certificate.subject)
     assert certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).critical
-    assert covers(certificate, [name])
+    assert not lacking(certificate, [name])
 
 
 def test_serving_certificate_needs_a_name(ca: Pair) -> None:
@@ -92,17 +92,22 @@ def test_serving_certificate_needs_a_name(ca: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    "names, expected",
-    [(NAMES, True), (NAMES[:1], True), ([], True), (["::1", "0:0:0:0:0:0:0:1"], True), ([*NAMES, "other"], False)],
+    "names, missing",
+    [
+        (NAMES, []),
+        ([], []),
+        (["::1", "0:0:0:0:0:0:0:1", "Webhook.system.SVC"], []),
+        ([*NAMES, "other", "a.webhook.system.svc", "10.0.0.1"], ["other", "a.webhook.system.svc", "10.0.0.1"]),
+    ],
 )
-def test_covers(leaf: Pair, names: list[str], *, expected: bool) -> None:
-    """A serving certificate covers the names it holds, however an address is spelled."""
-    assert covers(leaf.certificate, names) is expected
+def test_names(leaf: Pair, names: list[str], missing: list[str]) -> None:
+    """A serving certificate is for the names it holds, however an address or a letter is spelled."""
+    assert lacking(leaf.certificate, names) == missing
 
 
-def test_ca_covers_nothing(ca: Pair) -> None:
-    """A certificate without alternative names covers none."""
-    assert not covers(ca.certificate, ["webhook.system.svc"])
+def test_ca_is_for_no_name(ca: Pair) -> None:
+    """Nor is any certificate without alternative names."""
+    assert lacking(ca.certificate, ["webhook.system.svc"]) == ["webhook.system.svc"]
 
 
 def test_signed_by(ca: Pair, leaf: Pair) -> None:

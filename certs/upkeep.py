@@ -1,0 +1,376 @@
+"""Keeps the serving certificate up to date: its own, which it renews, or one that another program renews.
+
+There is one rotator per replica, without a leader. Each reads the store, decides by the same pure function
+(`certs.rotation.step`) and writes against the version that it read; the loser of a race reads again and finds what the
+winner made. A store that was emptied or damaged is restored from memory.
+"""
+
+import asyncio
+import datetime as dt
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cryptography import x509
+
+from certs.report import Backoff, Report, Reporter, ReportKind, failure, recovered
+from certs.rotation import (
+    BUNDLE,
+    CERTIFICATE,
+    KEY,
+    RotationRequest,
+    Rules,
+    State,
+    Trust,
+    decode,
+    seconds_to_serve,
+    step,
+)
+from certs.serving import Serving
+from certs.store import Directory, Snapshot, Store
+from certs.x509 import (
+    SERVING_CERTIFICATE,
+    CertificateError,
+    StoreError,
+    UnusablePairError,
+    ca_of,
+    der,
+    fingerprint,
+    in_order,
+    load_certificates,
+    pem,
+)
+
+ATTEMPTS: Final = 10
+"""Writes in a row that may lose against other replicas: that many may start at once."""
+
+MAX_WAIT: Final = 3600.0
+"""Seconds between two reads when nothing is due, to notice an adjusted clock or a missed change."""
+
+RETRY_PAUSES: Final = (0.5, 30.0)
+"""Seconds after the first failure, and the most after any."""
+
+WRITES: Final = 60
+"""The most writes of one replica per minute: replicas whose clocks are months apart undo each other's changes."""
+
+
+async def request_rotation(store: Store, requested: RotationRequest) -> State | None:
+    """Leave a request in a store; the replica that fulfills it removes it.
+
+    A new CA includes a new serving certificate, so a request for the latter does not replace one for a CA.
+
+    Returns:
+        The stored state before the request; None if nothing is stored, and so nothing was requested.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+        UnusablePairError: what is stored is not the webhook's own.
+    """
+    for _ in range(ATTEMPTS):
+        snapshot = await store.read()
+        state = decode(snapshot.files)
+        if state is None or state.requested is RotationRequest.CA:
+            return state
+        if await store.write(replace(state, requested=requested).files(), snapshot.version):
+            return state
+    raise StoreError("the store", f"was changed by other processes {ATTEMPTS} times in a row")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What upkeep works with.
+
+    Attributes:
+        serving: the TLS context that serves the certificate.
+        trust: returns which CAs callers trust now.
+        publish: called with the CAs that callers must trust, PEM, whenever they may have changed; empty if they are unknown.
+        report: called with each report; it must not block.
+        now: the time in UTC.
+        seconds: monotonic seconds, the clock of `trust`.
+    """
+
+    serving: Serving
+    trust: Callable[[], Trust]
+    publish: Callable[[bytes], None]
+    report: Callable[[Report[ReportKind]], None]
+    now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+    seconds: Callable[[], float] = time.monotonic
+
+
+class Rotator:
+    """Rotates the certificates of one store; see `reconcile` for what it does and `run` for when.
+
+    Args:
+        store: stores the certificates.
+        rules: how they are made.
+        around: what it works with.
+
+    Attributes:
+        served: set once a certificate is served.
+        ca: the CA of the certificate in force.
+    """
+
+    def __init__(self, store: Store, rules: Rules, around: Surroundings) -> None:
+        self.served = asyncio.Event()
+        self.ca: x509.Certificate | None = None
+        self._store = store
+        self._rules = rules
+        self._around = around
+        self._reporter = Reporter(around.report)
+        self._state: State | None = None
+        self._version = ""
+        self._wake = asyncio.Event()
+        self._writes: deque[float] = deque(maxlen=WRITES)
+
+    def check(self) -> None:
+        """Reconcile soon: something may have changed, such as the CAs that callers trust."""
+        self._wake.set()
+
+    async def start(self) -> None:
+        """Reconcile for the first time, unless what is stored is unusable: then it is left as it is.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+            UnusablePairError: what is stored cannot be used or served.
+        """
+        decode((await self._store.read()).files)
+        await self.reconcile()
+
+    async def run(self) -> None:
+        """Reconcile now, at each change, and when something is due, until cancelled; no failure ends it."""
+        backoff = Backoff(*RETRY_PAUSES)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            while True:
+                self._wake.clear()
+                try:
+                    wait = min(await self.reconcile(), MAX_WAIT)
+                    backoff.reset()
+                except Exception as error:  # noqa: BLE001  (renewal must not end)
+                    self._reporter.report_once(*failure(error))
+                    wait = backoff.failed()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await self._wake.wait()
+
+    async def _follow(self) -> None:
+        backoff = Backoff(*RETRY_PAUSES)
+        while True:
+            try:
+                await self._store.changed()
+                backoff.reset()
+                self.check()
+            except Exception as error:  # noqa: BLE001  (the store may come back)
+                self._reporter.report_once(*failure(error))
+                await asyncio.sleep(backoff.failed())
+
+    async def is_current(self) -> bool:
+        """Whether the store contains no CAs but those published last; to be checked before CAs are removed."""
+        try:
+            same = (await self._store.read()).version == self._version
+        except StoreError:
+            return False
+        if not same:
+            self.check()
+        return same
+
+    async def reconcile(self) -> float:
+        """Read the store, renew what is due, serve what callers trust; return the seconds until something is due again.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+            UnusablePairError: the stored certificate cannot be served; the one in force stays.
+        """
+        for _ in range(ATTEMPTS):
+            due = await self._update(await self._store.read())
+            if due is not None:
+                return min(due, self._serve_if_trusted())
+        raise StoreError("the store", f"was changed by other replicas {ATTEMPTS} times in a row")
+
+    async def _update(self, snapshot: Snapshot) -> float | None:
+        """Renew what is due and write it; None if another replica was faster."""
+        found, problem = None, ""
+        try:
+            found = decode(snapshot.files)
+        except UnusablePairError as error:
+            problem = f"stored certificates cannot be used as they are: {error}"
+        planned = step(
+            self._completed(found), self._around.trust(), self._rules, self._around.now(), self._around.seconds()
+        )
+        files = planned.state.files()
+        same = files == snapshot.files
+        if not same and not await self._write(files, snapshot.version):
+            return None
+        if problem:
+            self._reporter.report_once(ReportKind.INVALID, problem)
+        if found is None and self._state is not None:
+            message = "certificates that were missing in the store were written again from memory"
+            self._reporter.report_once(ReportKind.RESTORED, message)
+        if planned.made:
+            self._reporter.report(ReportKind.MADE, planned.made)
+        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED}
+        recovered(self._reporter, lasting | {ReportKind.INVALID} if problem else lasting)
+        self._state = planned.state
+        # The version after a write is unknown until the next read.
+        self._version = snapshot.version if same else ""
+        self._around.publish(planned.state.bundle)
+        if not same:
+            self.check()
+        return planned.due
+
+    def _completed(self, found: State | None) -> State | None:
+        """What is stored, or else remembered; with the CA in use, even if others have replaced it.
+
+        Callers must trust it as long, and a replica that starts has to know that another one serves under it.
+        """
+        state, served = found or self._state, self._around.serving.certificate
+        if state is None or self.ca is None or served is None or self._around.now() > served.not_valid_after_utc:
+            return state
+        return state.trusting(self.ca)
+
+    async def _write(self, files: Mapping[str, bytes], version: str) -> bool:
+        at = self._around.seconds()
+        if len(self._writes) == WRITES and at - self._writes[0] < 60:  # noqa: PLR2004  (a minute)
+            raise StoreError(
+                "the store", "changes back after each write of this replica: compare the clocks of all replicas"
+            )
+        self._writes.append(at)
+        return await self._store.write(files, version)
+
+    def _serve_if_trusted(self) -> float:
+        """Serve the stored certificate if callers trust it, or return the seconds until they may; infinite if none waits."""
+        state, trust, now, serving = self._state, self._around.trust(), self._around.now(), self._around.serving
+        pair, ca = (None, None) if state is None else (state.pair, state.issuer)
+        if state is None or pair is None or ca is None or pair.certificate == serving.certificate:
+            return float("inf")
+        wait = seconds_to_serve(state, self.ca, trust, now, self._around.seconds())
+        if wait > 0:
+            uncalled = self.ca is None and trust.known and der(ca) not in trust.since
+            self._reporter.report_once(ReportKind.UNTRUSTED if uncalled else ReportKind.WAITING, _waiting(ca, trust))
+            return wait
+        serving.swap(pair.certificate_pem, pair.key_pem, now, self._rules.names, state.cas)
+        self.ca = ca
+        self.served.set()
+        self._reporter.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)
+        self._reporter.report(ReportKind.SERVED, f"{_served(pair.certificate)}, under the CA {fingerprint(ca)[:16]}")
+        return float("inf")
+
+
+def _waiting(ca: x509.Certificate, trust: Trust) -> str:
+    what = f"the serving certificate under the CA {fingerprint(ca)[:16]} is"
+    if not trust.known:
+        return f"{what} not served until the webhook configuration has been read"
+    if der(ca) not in trust.since:
+        return f"{what} not served: the caBundle does not contain that CA yet"
+    return f"{what} served once every API server knows that CA, in at most {trust.settle:g} s"
+
+
+def _served(certificate: x509.Certificate) -> str:
+    end = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    return f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}"
+
+
+FAILURES_BEFORE_REPORT: Final = 2
+"""Failed reads in a row before the failure is reported: files are replaced one after the other."""
+
+
+class ProvidedPair:
+    """Serves a pair that another program renews: the mounted Secret of cert-manager, or files from a company's CA.
+
+    The directory holds ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients
+    accept) and possibly ``ca.crt`` (the CAs that clients trust). Nothing is written to it.
+
+    Args:
+        directory: the directory.
+        names: the DNS names and IP addresses that the certificate must have.
+        around: what it works with.
+
+    Attributes:
+        served: set once a certificate is served.
+        ca: the CA of the certificate in force, as far as it is known.
+    """
+
+    def __init__(self, directory: Directory, names: Collection[str], around: Surroundings) -> None:
+        self.served = asyncio.Event()
+        self.ca: x509.Certificate | None = None
+        self._directory = directory
+        self._names = names
+        self._around = around
+        self._reporter = Reporter(around.report)
+        self._version = ""
+        self._failures = 0
+
+    def check(self) -> None:
+        """Do nothing: the directory is read every two seconds anyway."""
+
+    async def is_current(self) -> bool:
+        """Whether the directory contains no CAs but those published last."""
+        try:
+            return (await self._directory.read()).version == self._version
+        except CertificateError:
+            return False
+
+    async def run(self) -> None:
+        """Read the directory every two seconds until cancelled; no failure ends it."""
+        while True:
+            try:
+                await self.start()
+            except Exception as error:  # noqa: BLE001  (a later pair may work)
+                self._failures += 1
+                if self._failures >= FAILURES_BEFORE_REPORT:
+                    self._reporter.only(*failure(error))
+            await asyncio.sleep(self._directory.poll)
+
+    async def start(self) -> None:
+        """Read the directory, and serve its pair if callers trust it.
+
+        Raises:
+            StoreError: the directory cannot be read.
+            UnusablePairError: the pair cannot be served; the pair in force stays.
+        """
+        snapshot = await self._directory.read()
+        if snapshot.version != self._version:
+            self._load(snapshot)
+        elif self._failures:
+            self._failures = 0
+            recovered(self._reporter)
+
+    def _load(self, snapshot: Snapshot) -> None:
+        files, now, before = snapshot.files or {}, self._around.now(), self.ca
+        if CERTIFICATE not in files or KEY not in files:
+            raise UnusablePairError(
+                SERVING_CERTIFICATE, f"is missing: {self._directory.path} must contain {CERTIFICATE} and {KEY}"
+            )
+        cas = load_certificates(files[BUNDLE], "the bundle") if files.get(BUNDLE, b"").strip() else []
+        chain = load_certificates(files[CERTIFICATE], SERVING_CERTIFICATE)
+        ca = ca_of(chain[0], chain[1:], cas, now) if cas else before
+        self._around.publish(pem(in_order([*cas, before] if cas and before else cas)))
+        if why := self._untrusted(chain, cas):
+            self._reporter.only(ReportKind.WAITING, f"the serving certificate is not served{why}")
+            return
+        self._around.serving.swap(files[CERTIFICATE], files[KEY], now, self._names, cas or None)
+        self.ca, self._version, self._failures = ca, snapshot.version, 0
+        self._reporter.keep(())
+        self.served.set()
+        self._reporter.report(ReportKind.SERVED, _served(chain[0]))
+        if before not in {None, ca}:
+            self._around.publish(pem(in_order(cas)))
+
+    def _untrusted(self, chain: list[x509.Certificate], cas: list[x509.Certificate]) -> str | None:
+        """Why callers do not trust a chain; None if they do."""
+        trust, at, first = self._around.trust(), self._around.seconds(), not self.served.is_set()
+        if not trust.known or (trust.no_callers and not first):
+            return " until the webhook configuration has been read"
+        if trust.no_callers or (trust.bare and not cas):
+            return None
+        # Where callers trust no other CA, no replica can answer successfully: waiting would only prolong the outage.
+        alone = first and trust.only([der(ca) for ca in cas])
+        usable = [ca for ca in trust.since if alone or trust.servable(ca, at, first=first)]
+        try:
+            ca_of(chain[0], chain[1:], [*map(x509.load_der_x509_certificate, usable)], self._around.now())
+        except UnusablePairError:
+            return ": no CA that signed it is in the webhook configuration's caBundle, or not for long enough"
+        return None
