@@ -118,13 +118,16 @@ def decode(stored: Mapping[str, bytes] | None) -> State | None:
     signers = tuple(Pair(ca, key) for ca in cas for key in keys if ca.public_key() == key.public_key() and may_sign(ca))
     if not signers:
         raise UnusablePairError(CA, "has no key")
-    state = State(cas, signers, requested=_requested(files))
+    return State(cas, signers, _pair(files, cas), _requested(files))
+
+
+def _pair(files: Mapping[str, bytes], cas: Collection[x509.Certificate]) -> Pair | None:
     if CERTIFICATE not in files or KEY not in files:
-        return state
+        return None
     certificate = load_certificates(files[CERTIFICATE], SERVING_CERTIFICATE)[0]
     pair = Pair(certificate, load_key(files[KEY], SERVING_CERTIFICATE))
     matching = certificate.public_key() == pair.key.public_key() and any(signed_by(certificate, ca) for ca in cas)
-    return replace(state, pair=pair) if matching else state
+    return pair if matching else None
 
 
 def _requested(files: Mapping[str, bytes]) -> RotationRequest | None:
@@ -155,11 +158,6 @@ class Trust:
     at_first: frozenset[bytes] = frozenset()
     all_cas: frozenset[bytes] = frozenset()
 
-    @property
-    def bare(self) -> bool:
-        """Whether the webhook configuration has no CA: API servers trust what their machines trust, and none of our CAs."""
-        return self.known and not self.no_callers and not self.all_cas
-
     def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
         """The trust after the configuration was read again.
 
@@ -180,15 +178,10 @@ class Trust:
         )
 
     def servable(self, ca: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
-        """Whether serving certificates under a CA may be served.
+        """Whether certificates under a CA (DER) may be served; the `first` one may, where there are no callers.
 
-        A CA that was in the configuration when it was first read had settled before its first use, if it is old enough.
-
-        Args:
-            ca: its DER.
-            at: the moment.
-            first: nothing has been served yet: without callers, nothing can go wrong.
-            aged: the CA is old enough to have settled before its first use.
+        A CA that was in the configuration when it was first read had settled before its first use, if it is old enough
+        for that (`aged`).
         """
         return self.seconds(ca, at) <= 0 or (aged and ca in self.at_first) or (first and self.no_callers)
 

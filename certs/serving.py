@@ -219,9 +219,7 @@ class ClientCAs:
         try:
             self._serving.require_client_certificates(content)
         except UnusablePairError as error:
-            raise UnusablePairError(
-                error.what, f"{error.why} in {self._file}: the previous CAs stay in force"
-            ) from None
+            raise UnusablePairError(str(error), f"in {self._file}: the previous CAs stay in force") from None
         self._reporter.keep(())
         self._reporter.report(
             ReportKind.CLIENTS, f"clients need a certificate under one of the CAs that are now in {self._file}"

@@ -364,7 +364,8 @@ class ProvidedPair:
         trust, at, first = self._around.trust(), self._around.seconds(), not self.served.is_set()
         if not trust.known or (trust.no_callers and not first):
             return " until the webhook configuration has been read"
-        if trust.no_callers or (trust.bare and not cas):
+        # Without any CA, API servers trust what their machines trust.
+        if trust.no_callers or not (trust.all_cas or cas):
             return None
         # Where callers trust no other CA, no replica can answer successfully: waiting would only prolong the outage.
         alone = first and trust.only([der(ca) for ca in cas])

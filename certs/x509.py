@@ -33,16 +33,9 @@ class CertificateError(Exception):
 
 
 class UnusablePairError(CertificateError):
-    """A certificate or its key that cannot be served.
-
-    Attributes:
-        what: which of them.
-        why: the rest of the sentence.
-    """
+    """A certificate or its key that cannot be served."""
 
     def __init__(self, what: str, why: str) -> None:
-        self.what = what
-        self.why = why
         super().__init__(f"{what} {why}")
 
 

@@ -56,13 +56,6 @@ def test_what_was_taken_away_begins_again() -> None:
     assert trust.servable(A, 111, first=False)
 
 
-def test_a_registration_without_a_ca() -> None:
-    """Its callers trust what their machines trust."""
-    assert Trust(1).observed([[], []], 0).bare
-    assert not Trust(1).observed([[A], []], 0).bare
-    assert not Trust(1).observed(None, 0).bare
-
-
 QUARTERS = st.integers(0, 40).map(lambda number: number / 4)
 """Seconds that add up without rounding."""
 
