@@ -27,9 +27,9 @@ from webhook.mapping.load import load_policy
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import SWITCH_INTERVAL, Options, Service, logger, running
 from webhook.replica.run import started as begun
-from webhook.server.listener import Endpoint
+from webhook.server.http import Endpoint
 from webhook.server.metrics import settle_memory
-from webhook.server.mutate import Current, Described
+from webhook.server.reviews import Current, Described
 
 TEMPLATE: Final = """\
 extends: nvidia

@@ -18,7 +18,7 @@ from typing import Final
 
 from benchmarks.processes import Server, webhook
 from tests.server.harness import Connection, request, review
-from webhook.server.listener import raise_descriptors
+from webhook.server.limits import raise_descriptors
 
 COUNT: Final = 5000
 AT_ONCE: Final = 64

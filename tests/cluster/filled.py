@@ -36,8 +36,7 @@ from webhook.quantity import MIB
 from webhook.request import ClaimTemplate
 from webhook.server.logs import Standard, Throttle
 from webhook.server.metrics import Metrics
-from webhook.server.protocol import InFlight
-from webhook.server.validate import Doubts
+from webhook.server.reviews import Doubts
 
 SENT: Final = 5 * MIB // 2
 """Characters of a text in a review."""
@@ -294,7 +293,7 @@ async def expressions() -> Any:
 
 async def metrics() -> Any:
     """By namespace."""
-    found = Metrics(InFlight())
+    found = Metrics()
     for number in range(200_000):
         found.in_namespace((text(number, 63), "denied", "reason"))
     return found

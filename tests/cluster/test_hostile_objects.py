@@ -33,7 +33,6 @@ from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster
 from webhook.request import ClaimTemplate
 from webhook.server.metrics import Metrics
-from webhook.server.protocol import InFlight
 
 from .fake_api import END, FakeApi
 from .hostile import DEEP, HOSTILE, UNHARMED, hostile, listed, sent, stored
@@ -105,7 +104,7 @@ async def test_every_watch(how: str) -> None:
 
 def exposed(whole: InCluster) -> bytes:
     """The metrics of a replica."""
-    metrics = Metrics(InFlight())
+    metrics = Metrics()
     metrics.also(whole.metrics)
     metrics.also_bugs(whole.bugs)
     return metrics.text()

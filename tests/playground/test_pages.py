@@ -25,8 +25,8 @@ from webhook.cli.playground.answers import PageState, Playground
 from webhook.cli.playground.pages import PATH, Pages
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
-from webhook.server.listener import Endpoint, dispatcher, listening
-from webhook.server.protocol import Limits, Watchdog
+from webhook.server.http import Connections, Endpoint, dispatcher, listening
+from webhook.server.limits import Limits
 
 SOURCED = SourcedPolicy("of the test", load_policy())
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ async def serving(
     """A client of the pages, with their address as its base."""
     limits = limits or Limits()
     handler = dispatcher(Pages(playground or Playground(SOURCED), limits).routes(), limits)
-    watchdog, log = Watchdog(limits, limits.plain_connections), structlog.get_logger()
+    watchdog, log = Connections(limits, limits.plain_connections), structlog.get_logger()
     async with (
         listening(handler, Endpoint("127.0.0.1", 0), watchdog, log) as endpoint,
         aiohttp.ClientSession(f"http://{endpoint}") as client,

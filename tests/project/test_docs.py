@@ -65,8 +65,9 @@ from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
 from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster
+from webhook.server.http import Connections
+from webhook.server.limits import InFlight, Limits
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
-from webhook.server.protocol import InFlight, Limits, Watchdog
 
 ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = ("README.md", "README_cn.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -466,15 +467,14 @@ def test_every_option_is_explained() -> None:
 
 def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
-    metrics = Metrics(InFlight())
+    metrics = Metrics()
     site = Site("https://webhook.example/mutate")
     where = ClusterOptions(None, None, None, None, "managed", claims=True)
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
-    metrics.validations()
     metrics.also(certificates.metrics)
     metrics.also(lambda: ready_metric(ready=True))
-    metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
+    metrics.also(lambda: connection_metrics({"reviews": Connections(Limits(), 1)}, InFlight()))
     metrics.also(log_metric)
     metrics.also(InCluster(FakeApi(), "vgpu-webhook", site, where, log, certificates=certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)

@@ -21,10 +21,10 @@ from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import Addresses, Options, Service, running
-from webhook.server.listener import Endpoint
+from webhook.server.http import Endpoint
+from webhook.server.limits import Limits
 from webhook.server.logs import make_logger
-from webhook.server.mutate import Current, Decide, Described, NamespaceSource
-from webhook.server.protocol import Limits
+from webhook.server.reviews import Current, Decide, Described, NamespaceSource
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_ca("test", NOW)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.server.harness import Answer, connected, request, review
 from tests.waiting import PATIENCE
-from webhook.server.listener import Endpoint
+from webhook.server.http import Endpoint
 
 READY = re.compile(r"ready: https://(?P<host>\S+):(?P<port>\d+)/mutate, http://\S+:(?P<plain>\d+) \(.* (?P<ca>\S+)\)")
 

@@ -28,9 +28,9 @@ from tests.server.harness import (
 from tests.server.process import Process
 from tests.server.test_in_flight import Waiting
 from tests.waiting import turns, until, until_told
-from webhook.server import listener
-from webhook.server.listener import within
-from webhook.server.protocol import HttpProtocol, Limits
+from webhook.server import http
+from webhook.server.http import HttpProtocol
+from webhook.server.limits import Limits, within
 
 MOST = 8
 FEW = Limits(connections=MOST, plain_connections=4)
@@ -178,7 +178,7 @@ async def test_headers_that_never_end_are_bounded_together() -> None:
 
 async def test_a_failing_accept_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without descriptors nothing spins and nothing floods the log; who was waited for makes room."""
-    monkeypatch.setattr(listener, "PAUSE", 0.005)
+    monkeypatch.setattr(http, "PAUSE", 0.005)
     loop = asyncio.get_running_loop()
     accept, fails = loop.sock_accept, 50
 

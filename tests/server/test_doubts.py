@@ -18,10 +18,18 @@ from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.server.logs import ReviewLines, make_logger
-from webhook.server.metrics import Metrics
-from webhook.server.mutate import Current, Described, Peers
-from webhook.server.protocol import HttpError, InFlight, Lifecycle, Limits
-from webhook.server.validate import DOUBT, MAX_DOUBTS, Doubts, Validate
+from webhook.server.reviews import (
+    DOUBT,
+    MAX_DOUBTS,
+    Current,
+    Described,
+    Doubts,
+    Journal,
+    Knowledge,
+    NotNowError,
+    Peers,
+    Validation,
+)
 
 from .harness import review
 
@@ -71,36 +79,23 @@ def changed(namespace: Namespace, policy: Policy) -> dict[str, Any]:
     return made
 
 
-def handler(known: Known, namespace: Namespace = TEAM, policy: Policy = POLICY) -> Validate:
-    """The handler of a replica."""
-    in_flight, log = InFlight(), make_logger("error", io.BytesIO())
-    return Validate(
-        decide=judge_pod,
-        current=Current(policy),
-        namespaces=Described({"team": namespace}),
-        pod_security_default="baseline",
-        lifecycle=Lifecycle(),
-        limits=Limits(),
-        in_flight=in_flight,
-        metrics=Metrics(in_flight).validations(),
-        log=log,
-        lines=ReviewLines(log),
-        peers=cast("Peers", known),
-        doubts=Doubts(lambda: known.now),
-    )
+def handler(known: Known, namespace: Namespace = TEAM, policy: Policy = POLICY) -> Validation:
+    """What a replica knows and does."""
+    log = make_logger("error", io.BytesIO())
+    knowledge = Knowledge(Current(policy), Described({"team": namespace}), "baseline", cast("Peers", known))
+    return Validation(knowledge, judge_pod, Journal(log, ReviewLines(log)), Doubts(lambda: known.now))
 
 
-async def answers(validate: Validate, known: Known, pod: dict[str, Any]) -> list[str]:
+async def answers(validation: Validation, known: Known, pod: dict[str, Any]) -> list[str]:
     """What an API server gets, which repeats its call every second for five seconds."""
     found = []
     for _ in range(5):
         try:
-            answer = await validate.review(review(pod, uid="u"))
-        except HttpError as error:
-            found.append(str(error.status.value))
+            _, decision = await validation.decided(review(pod, uid="u"))
+        except NotNowError:
+            found.append("503")
         else:
-            allowed = b'"allowed":true' in answer._text  # noqa: SLF001  (an answer that is not sent has no other reader)
-            return [*found, "allowed" if allowed else "denied"]
+            return [*found, "allowed" if decision.allowed else "denied"]
         known.now += 1
     return found
 
@@ -129,8 +124,8 @@ async def test_a_replica_that_is_behind_is_asked_again(before: State, now: State
     """It learns of the change meanwhile; the pod was changed by one that knew it."""
     known = Known()
     behind = handler(known, *before)
-    with pytest.raises(HttpError):
-        await behind.review(review(changed(*now), uid="u"))
+    with pytest.raises(NotNowError):
+        await behind.decided(review(changed(*now), uid="u"))
     later = replace(handler(known, *now), doubts=behind.doubts)
     assert await answers(later, known, changed(*now)) == ["allowed"]
 

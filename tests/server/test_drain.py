@@ -16,9 +16,9 @@ from certs.serving import Serving
 from tests.server.harness import ANY, CLIENT, LEAF, NOW, connected, request, review
 from tests.server.process import started
 from tests.waiting import PATIENCE, turns
-from webhook.server.listener import Endpoint, dispatcher, listening
+from webhook.server.http import Connections, Endpoint, dispatcher, listening
+from webhook.server.limits import InFlight, Lifecycle, Limits
 from webhook.server.logs import make_logger
-from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
 
 
 async def test_drain(tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ async def test_the_end_waits_for_what_is_in_flight() -> None:
     """Without a grace, and for as long as any review is not answered."""
     in_flight, log = InFlight(), make_logger("debug", io.BytesIO())
     for _ in range(2):
-        in_flight.enter()
+        in_flight.reviews += 1
     limits = Limits(unavailable_time=0)
     end = asyncio.create_task(Lifecycle().drain(grace=0, in_flight=in_flight, limits=limits, log=log))
     for _ in range(2):
         await turns()
         assert not end.done()
-        in_flight.leave(0)
+        in_flight.reviews -= 1
     await end
 
 
@@ -155,7 +155,7 @@ async def last(_request: web.BaseRequest) -> web.Response:
 def ending(context: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[Endpoint]:
     """A listener that waits for long at its end."""
     handler = dispatcher({"/first": ("GET", first), "/last": ("GET", last)}, PATIENT)
-    return listening(handler, ANY, Watchdog(PATIENT, 9), make_logger("debug", io.BytesIO()), context)
+    return listening(handler, ANY, Connections(PATIENT, 9), make_logger("debug", io.BytesIO()), context)
 
 
 async def test_handshake_on_its_way_to_the_end_is_answered() -> None:

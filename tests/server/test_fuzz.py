@@ -18,7 +18,7 @@ from webhook.admission.decision import Context, Decision
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-from webhook.server.protocol import Limits
+from webhook.server.limits import Limits
 
 DOCUMENTED = {200, 400, 404, 405, 408, 413, 415, 503}
 """Every status but 500, which would be a bug."""

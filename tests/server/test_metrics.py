@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.harness import AUTHORITY, LEAF, Server, call, get, pod, request, review, serving
 from webhook.reasons import Reason
+from webhook.server.limits import Phase
 from webhook.server.metrics import MAX_NAMESPACES, OTHERS, Metrics
-from webhook.server.protocol import InFlight, Phase
 
 CLIENTS = """
 import ssl
@@ -77,7 +77,7 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
 
 def test_namespaces_are_bounded() -> None:
     """Whoever makes namespaces without end does not fill the memory: all beyond a number are counted together."""
-    metrics = Metrics(InFlight())
+    metrics = Metrics()
     for number in range(MAX_NAMESPACES + 3):
         metrics.in_namespace((f"n{number}", "untouched", "would_change"))
     metrics.in_namespace(("n0", "untouched", "would_change"))

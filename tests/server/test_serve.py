@@ -23,7 +23,7 @@ from tests.server.process import Process, started
 from tests.waiting import until_told
 from webhook.cli.commands.serve import serve
 from webhook.replica.run import serving_names
-from webhook.server.listener import Endpoint
+from webhook.server.http import Endpoint
 
 GPU_POD = pod()
 GPU_POD["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}

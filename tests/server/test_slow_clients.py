@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.harness import CLIENT, Server, connected, get, request, review, serving
 from tests.waiting import PATIENCE, Later, running_ahead, turns, until
-from webhook.server.protocol import Limits
+from webhook.server.limits import Limits
 
 LIMITS = Limits()
 LATE = 2

@@ -7,7 +7,7 @@ import pytest
 
 from tests.server.harness import CLIENT, UID, Server, call, connected, get, pod, request, review, serving
 from webhook.mapping.load import load_policy
-from webhook.server.protocol import Limits
+from webhook.server.limits import Limits
 
 SMALL = Limits(body=20_000, drained=40_000, bodies=50_000)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.server.harness import Answer, Server, call, get, pod, request, review, serving
 from webhook.admission import Namespace, decide
 from webhook.mapping.load import load_policy
-from webhook.server.mutate import Described
+from webhook.server.reviews import Described
 
 POLICY = load_policy()
 HIDING = replace(POLICY, settings=POLICY.settings.model_copy(update={"hide_devices": True, "target": "nvidia"}))

@@ -89,7 +89,7 @@ from webhook.request import ClaimTemplate
 from webhook.review import fitting
 from webhook.server.logs import Throttle
 from webhook.server.metrics import counter, gauge
-from webhook.server.mutate import Current, NotNowError
+from webhook.server.reviews import Current, NotNowError
 
 
 def policy_metrics(outcome: PolicyOutcome | None, faults: PolicyFaults) -> Iterator[Metric]:

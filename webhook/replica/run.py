@@ -7,14 +7,15 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias
 
 from aiohttp import hdrs
+from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.rotation import BUNDLE, SETTLE, Rules
@@ -28,28 +29,36 @@ from webhook.mapping.model.policy import Policy
 from webhook.replica.background import Background
 from webhook.replica.certificates import Certificates
 from webhook.server import logs
-from webhook.server.listener import (
-    MUTATE,
-    VALIDATE,
-    Endpoint,
-    ReadyCheck,
-    dispatcher,
-    failures,
-    listening,
-    plain_routes,
-    raise_descriptors,
-    within,
-)
+from webhook.server.http import Connections, Endpoint, Handler, dispatcher, listening
+from webhook.server.limits import InFlight, Lifecycle, Limits, raise_descriptors, within
 from webhook.server.logs import ReviewLines
-from webhook.server.metrics import Metrics, ReviewMetrics, connection_metrics, log_metric, ready_metric, settle_memory
-from webhook.server.mutate import Current, Decide, Described, Mutate, NamespaceSource
-from webhook.server.protocol import InFlight, Lifecycle, Limits, Watchdog
-from webhook.server.validate import Validate
+from webhook.server.metrics import (
+    Metrics,
+    ReadyCheck,
+    connection_metrics,
+    failures,
+    log_metric,
+    plain_routes,
+    ready_metric,
+    settle_memory,
+)
+from webhook.server.reviews import (
+    Count,
+    Current,
+    Decide,
+    Described,
+    Journal,
+    Kind,
+    Knowledge,
+    Mutation,
+    NamespaceSource,
+    Peers,
+    Reviews,
+    Validation,
+)
 
-if TYPE_CHECKING:
-    from webhook.replica.in_cluster import InCluster
-
-M = TypeVar("M", bound=Mutate)
+MUTATE: Final = "/mutate"
+VALIDATE: Final = "/validate"
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -187,6 +196,22 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
 
+class Cluster(Peers, Protocol):
+    """The cluster around a server."""
+
+    def metrics(self) -> Iterator[Metric]:
+        """What is followed, for Prometheus."""
+
+    def bugs(self) -> int:
+        """How many unforeseen errors there were about what is followed."""
+
+    async def run(self, background: Background) -> None:
+        """Follow the cluster until cancelled."""
+
+    async def synced(self) -> None:
+        """Return once everything that reviews need is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """The parts of a server: the engine and its input, certificates, and the log."""
@@ -199,7 +224,7 @@ class Service:
     log: FilteringBoundLogger
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     in_flight: InFlight = field(default_factory=InFlight)
-    cluster: "InCluster | None" = None
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,54 +254,43 @@ async def running(service: Service, options: Options, background: Background | N
     Raises:
         OSError: an endpoint is not available.
     """
-    metrics = Metrics(service.in_flight)
-    certificates = service.certificates
+    metrics, certificates, cluster, limits = Metrics(), service.certificates, service.cluster, options.limits
+    lifecycle, in_flight, log = service.lifecycle, service.in_flight, service.log
+    known = Knowledge(service.current, service.namespaces, service.pod_security_default, cluster)
+    judging = log.bind(path=VALIDATE)
+    mutation = Mutation(known, service.decide, Journal(log, ReviewLines(log), metrics))
+    validation = Validation(known, judge_pod, Journal(judging, ReviewLines(judging)))
+
+    def handler(kind: Kind, count: Count, log: FilteringBoundLogger) -> tuple[str, Handler]:
+        return hdrs.METH_POST, Reviews(kind, cluster, lifecycle, limits, in_flight, metrics, count, log).handle
+
+    routes = {
+        MUTATE: handler(mutation, metrics.review, log),
+        VALIDATE: handler(validation, metrics.validation, judging),
+    }
+    checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
+    listeners = {
+        "reviews": Connections(limits, limits.connections),
+        "plain": Connections(limits, limits.plain_connections),
+    }
     metrics.also(certificates.metrics)
     if background is not None:
         metrics.also_bugs(lambda: background.bugs)
-    limits = options.limits
-
-    def handler(kind: type[M], decide: Decide, counts: ReviewMetrics, log: FilteringBoundLogger) -> M:
-        return kind(
-            decide=decide,
-            current=service.current,
-            namespaces=service.namespaces,
-            pod_security_default=service.pod_security_default,
-            lifecycle=service.lifecycle,
-            limits=limits,
-            in_flight=service.in_flight,
-            metrics=counts,
-            log=log,
-            lines=ReviewLines(log),
-            peers=service.cluster,
-        )
-
-    mutate = handler(Mutate, service.decide, metrics, service.log)
-    validate = handler(Validate, judge_pod, metrics.validations(), service.log.bind(path=VALIDATE))
-    checks: dict[str, ReadyCheck] = {"certificate": certificates.failure}
-    cluster = service.cluster
     if cluster is not None:
         checks["cluster"] = cluster.closed
         metrics.also(cluster.metrics)
         metrics.also_bugs(cluster.bugs)
-    metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
-
-    reviews = dispatcher({MUTATE: (hdrs.METH_POST, mutate.handle), VALIDATE: (hdrs.METH_POST, validate.handle)}, limits)
-    plain = dispatcher(plain_routes(service.lifecycle, metrics, checks), limits)
-    callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
-    metrics.also(lambda: connection_metrics(callers))
+    metrics.also(lambda: ready_metric(ready=not failures(lifecycle, checks)))
+    metrics.also(lambda: connection_metrics(listeners, in_flight))
     metrics.also(log_metric)
+    reviews = dispatcher(routes, limits)
+    plain = dispatcher(plain_routes(lifecycle, metrics, checks), limits)
     # Reviews first: once the plain port is open, the other one is open, too.
     async with (
         listening(
-            reviews,
-            options.listen,
-            callers["reviews"],
-            service.log,
-            certificates.tls.context,
-            reuse_port=options.reuse_port,
+            reviews, options.listen, listeners["reviews"], log, certificates.tls.context, reuse_port=options.reuse_port
         ) as mutate_endpoint,
-        listening(plain, options.plain_listen, callers["plain"], service.log) as plain_endpoint,
+        listening(plain, options.plain_listen, listeners["plain"], log) as plain_endpoint,
     ):
         yield Addresses(mutate_endpoint, plain_endpoint)
 

@@ -6,10 +6,11 @@ import itertools
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from aiohttp import connector
-from prometheus_client import CollectorRegistry, generate_latest
+from aiohttp import connector, hdrs, web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,8 +19,9 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from webhook.server.http import Connections, Routes
+from webhook.server.limits import InFlight, Lifecycle, Phase
 from webhook.server.logs import Lines
-from webhook.server.protocol import InFlight, Watchdog
 
 THRESHOLDS: Final = (50_000, 20, 50)
 """Allocations before a young collection, then how many of one generation before the next. Reviews hold no cycles, so
@@ -93,9 +95,9 @@ class Metrics(Collector):
     histograms search bucket by bucket: together 4 µs of a review that takes 60, although everything runs in one thread.
     """
 
-    def __init__(self, in_flight: InFlight) -> None:
-        self._in_flight = in_flight
+    def __init__(self) -> None:
         self._reviews: dict[Series, int] = {}
+        self._validations: dict[tuple[str, str], int] = {}
         self._notes: dict[str, int] = {}
         self._in_namespaces: dict[Series, int] = {}
         self._namespaces: set[str] = set()
@@ -146,11 +148,12 @@ class Metrics(Collector):
         """Add bugs that another module counts."""
         self._bugs_beside.append(others)
 
-    def validations(self) -> "ValidationMetrics":
-        """Make the counts of the validating endpoint."""
-        made = ValidationMetrics(self)
-        self.also(made.collect)
-        return made
+    def validation(self, series: Series, *, seconds: float, size: int) -> None:
+        """Count one validating review; bugs and HTTP errors are counted together with those of other reviews."""
+        del seconds, size
+        outcome, reason, _ = series
+        key = outcome if outcome in {"denied", "failed"} else "allowed", reason
+        self._validations[key] = self._validations.get(key, 0) + 1
 
     def text(self) -> bytes:
         """Format all metrics in Prometheus' text format."""
@@ -160,6 +163,8 @@ class Metrics(Collector):
         """Yield all metrics, as the library requires."""
         what = "Reviews by outcome, reason (docs/codes.md) and the vendor of the request."
         yield counter("vgpu_webhook_reviews", what, ("outcome", "reason", "vendor"), self._reviews.items())
+        what = "Reviews of what is about to be stored, by outcome and reason (docs/codes.md)."
+        yield counter("vgpu_webhook_validations", what, ("outcome", "reason"), self._validations.items())
         what = "Reviews of pods that request devices, by their namespace."
         labels = ("pod_namespace", "outcome", "reason")
         yield counter("vgpu_webhook_namespace_reviews", what, labels, self._in_namespaces.items())
@@ -175,40 +180,6 @@ class Metrics(Collector):
         )
         for others in self._others:
             yield from others()
-        yield GaugeMetricFamily(
-            "vgpu_webhook_in_flight", "Reviews that are not answered yet.", value=self._in_flight.reviews
-        )
-
-
-class ValidationMetrics:
-    """What is counted of validating reviews; bugs and HTTP errors together with those of other reviews."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self.bug = metrics.bug
-        self.http_error = metrics.http_error
-        self._reviews: dict[tuple[str, str], int] = {}
-
-    def review(self, series: Series, *, seconds: float, size: int) -> None:
-        """Count one review."""
-        del seconds, size
-        outcome, reason, _ = series
-        outcome = outcome if outcome in {"denied", "failed"} else "allowed"
-        self._reviews[outcome, reason] = self._reviews.get((outcome, reason), 0) + 1
-
-    def noted(self, reasons: Sequence[str]) -> None:
-        """Do nothing: the mutating review has counted the notes."""
-
-    def in_namespace(self, series: Series) -> None:
-        """Do nothing: likewise."""
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metric."""
-        what = "Reviews of what is about to be stored, by outcome and reason (docs/codes.md)."
-        yield counter("vgpu_webhook_validations", what, ("outcome", "reason"), self._reviews.items())
-
-
-ReviewMetrics: TypeAlias = Metrics | ValidationMetrics
-"""What one endpoint counts of its reviews."""
 
 
 def counter(name: str, what: str, labels: Sequence[str], counts: Values) -> Metric:
@@ -227,17 +198,18 @@ def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Values) -> 
     return family
 
 
-def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
-    """Yield the metrics of the connections, by the name of the listener."""
-    by, each = ("listener",), callers.items()
-    now = ((name, len(watchdog)) for name, watchdog in each)
+def connection_metrics(listeners: Mapping[str, Connections], in_flight: InFlight) -> Iterator[Metric]:
+    """Yield the metrics of the connections, by the name of the listener, and of what is in flight."""
+    by, each = ("listener",), listeners.items()
+    now = ((name, len(connections)) for name, connections in each)
     yield gauge("vgpu_webhook_connections", "Open connections.", by, now)
-    most = ((name, watchdog.most) for name, watchdog in each)
+    most = ((name, connections.most) for name, connections in each)
     yield gauge("vgpu_webhook_connections_max", "Maximum number of connections.", by, most)
-    evicted = ((name, watchdog.evicted) for name, watchdog in each)
+    evicted = ((name, connections.evicted) for name, connections in each)
     yield counter("vgpu_webhook_connections_evicted", "Connections that were closed in favor of new ones.", by, evicted)
-    failures = (failure for watchdog in callers.values() for failure in watchdog.failures.items())
+    failures = (failure for connections in listeners.values() for failure in connections.failures.items())
     yield counter("vgpu_webhook_handshake_failures", "Failed TLS handshakes.", ("reason",), failures)
+    yield GaugeMetricFamily("vgpu_webhook_in_flight", "Reviews that are not answered yet.", value=in_flight.reviews)
 
 
 def ready_metric(*, ready: bool) -> Iterator[Metric]:
@@ -252,3 +224,39 @@ def log_metric() -> Iterator[Metric]:
         "Log lines that could not be written: a full disk, a closed pipe.",
         value=Lines.lost,
     )
+
+
+ReadyCheck: TypeAlias = Callable[[], str | None]
+"""A condition of readiness: returns None, or why it is not met."""
+
+
+def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str]:
+    """Why a server is not ready, by what it depends on; empty where it is."""
+    found = [f"{name}: {why}" for name, check in checks.items() if (why := check()) is not None]
+    if lifecycle.phase is not Phase.SERVING:
+        found.append(f"lifecycle: {lifecycle.phase.value}")
+    return found
+
+
+def plain_routes(lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck]) -> Routes:
+    """The routes for probes and Prometheus.
+
+    Args:
+        lifecycle: the server is not ready once it is about to end.
+        metrics: the metrics to show.
+        checks: the conditions of readiness, by name.
+    """
+
+    async def healthz(_request: web.BaseRequest) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_request: web.BaseRequest) -> web.Response:
+        found = failures(lifecycle, checks)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK
+        return web.Response(status=status, text="".join(f"{line}\n" for line in found or ["ok"]))
+
+    async def prometheus(_request: web.BaseRequest) -> web.Response:
+        return web.Response(body=metrics.text(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
+
+    handlers = {"/healthz": healthz, "/readyz": readyz, "/metrics": prometheus}
+    return {path: (hdrs.METH_GET, handler) for path, handler in handlers.items()}

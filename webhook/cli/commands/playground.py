@@ -34,7 +34,7 @@ def playground(*, source: PolicyOptions, port: int) -> None:
     from webhook.cli.playground.answers import Playground
     from webhook.cli.playground.pages import Pages
     from webhook.cli.policy_source import sourced_policy
-    from webhook.server.protocol import Limits
+    from webhook.server.limits import Limits
 
     sourced = sourced_policy(source)
     try:
@@ -48,15 +48,14 @@ async def _serve(pages: "Pages", line: str, port: int) -> None:
     import sys
 
     from webhook.cli.playground.pages import PATH
-    from webhook.server.listener import Endpoint, dispatcher, listening
+    from webhook.server.http import Connections, Endpoint, dispatcher, listening
     from webhook.server.logs import make_logger
-    from webhook.server.protocol import Watchdog
 
     routes, limits = dict(pages.routes()), pages.limits
     routes["/"] = routes[PATH.removesuffix("/")]
     log = make_logger("warning", sys.stderr.buffer)
-    watchdog = Watchdog(limits, limits.plain_connections)
-    async with listening(dispatcher(routes, limits), Endpoint(HOST, port), watchdog, log) as endpoint:
+    connections = Connections(limits, limits.plain_connections)
+    async with listening(dispatcher(routes, limits), Endpoint(HOST, port), connections, log) as endpoint:
         click.echo(line)
         click.echo(f"ready: http://{endpoint}{PATH} (Ctrl-C ends it)")
         ended = asyncio.Event()

@@ -14,7 +14,7 @@ from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
     from webhook.replica.run import Addresses
-    from webhook.server.listener import Endpoint
+    from webhook.server.http import Endpoint
 
 MAX_PORT: Final = 65535
 
@@ -26,7 +26,7 @@ class EndpointType(click.ParamType["Endpoint"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Endpoint":
         """Parse the text of an option."""
-        from webhook.server.listener import Endpoint
+        from webhook.server.http import Endpoint
 
         if isinstance(value, Endpoint):
             return value
@@ -183,7 +183,7 @@ def serve(
     renews its own certificate unless one is provided (--certificate-dir), and prints a line once it is ready.
     """
     from webhook.replica.run import CertificateOptions, Options
-    from webhook.server.protocol import Limits
+    from webhook.server.limits import Limits
 
     certificate_options = _options(CertificateOptions, others)
     with _failures():

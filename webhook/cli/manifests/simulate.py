@@ -46,7 +46,7 @@ from webhook.request import ClaimTemplate
 from webhook.workloads import matches, owned_metadata, workloads_of
 
 if TYPE_CHECKING:
-    from webhook.server.mutate import Described
+    from webhook.server.reviews import Described
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -564,7 +564,7 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
             problems.append(str(error))
     if problems:
         raise Failure(problems)
-    from webhook.server.mutate import Described
+    from webhook.server.reviews import Described
 
     return Described(known, opt_in)
 

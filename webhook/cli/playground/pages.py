@@ -15,9 +15,9 @@ import msgspec
 from aiohttp import hdrs, web
 
 from webhook.cli.playground.answers import PageState, Playground
-from webhook.server.listener import Handler, Routes
-from webhook.server.mutate import LargeBodyError, arrived_body, body_too_large, read_body
-from webhook.server.protocol import JSON, RETRY_AFTER, HttpError, InFlight, Limits, error_response
+from webhook.server.bodies import body_of
+from webhook.server.http import JSON, RETRY_AFTER, Handler, HttpError, Routes, error_response
+from webhook.server.limits import InFlight, Limits
 
 PATH: Final = "/playground/"
 """Where the page is; its own paths are relative to it."""
@@ -87,13 +87,8 @@ class Pages:
         Raises:
             HttpError: not JSON of a state, too large, too slow or incomplete.
         """
-        try:
-            body = arrived_body(request, self.limits)
-            if body is None:
-                body = await read_body(request, self.limits, self._in_flight)
-                self._in_flight.bodies -= len(body)
-        except LargeBodyError as error:
-            raise body_too_large(self.limits) from error
+        body = await body_of(request, self.limits, self._in_flight)
+        self._in_flight.bodies -= len(body)
         try:
             return msgspec.json.decode(body, type=PageState)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
