@@ -1,5 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
+COMMAND := .venv/.command
 INSTALLED := .venv/.installed
 # Of the tests on a control plane most is waiting, so there are more processes than this machine may have cores.
 WORKERS ?= 3
@@ -22,8 +23,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) ## serve without a cluster, send the examples through it, show what became of them
-	$(BIN)/python examples/run.py
+run: $(COMMAND) ## serve without a cluster, send the examples through it, say what became of each; DIFF=1 shows it
+	@$(BIN)/python examples/run.py $(if $(DIFF),--diff)
 
 test coverage part-long: WORKERS = auto
 test: check ## every check, and every test that needs nothing but Python
@@ -162,10 +163,15 @@ clean: ## remove what make and the tools leave behind
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): requirements-test.txt pyproject.toml
+$(COMMAND): deploy/image/requirements.txt deploy/image/build-requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@echo 'Installing vgpu-webhook and what it needs into .venv: a minute or two, without output.'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --require-hashes $(patsubst %,-r %,$(filter %requirements.txt,$^))
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(INSTALLED): $(COMMAND) requirements-test.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements-test.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@

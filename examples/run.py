@@ -1,6 +1,6 @@
-"""What `make run` runs: serve without a cluster, send every example to the real endpoint, and show the results.
+"""What `make run` runs: serve without a cluster, send every example to the real endpoint, say what became of each.
 
-Then it continues to serve until Ctrl-C. With ``--once`` it ends after the examples.
+Then it continues to serve until Ctrl-C. With ``--once`` it ends after the examples; ``--diff`` shows messages and changes.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -34,6 +34,9 @@ EXAMPLES: Final = ROOT / "examples"
 POLICY: Final = ("--mappings", str(EXAMPLES / "mappings"), "--settings", str(EXAMPLES / "settings.yaml"))
 NAMESPACE: Final = "shares"
 """The namespace of pods that name none."""
+
+COLORS: Final = {"changed": "32", "unchanged": "0", "denied": "31"}
+"""What may become of a pod, and the ANSI style of each."""
 
 START_TIME: Final = 30.0
 """Seconds that the webhook may take to be ready; it needs about one."""
@@ -65,10 +68,22 @@ class Example:
     pod: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What became of an example: the pod as sent and as stored, and what its author is told."""
+
+    outcome: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    warnings: Sequence[str]
+    denial: str
+
+
 def main() -> int:
     """Serve, show, keep serving. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--once", action="store_true", help="end after the examples")
+    parser.add_argument("--diff", action="store_true", help="show what each is told, and what is changed")
     parser.add_argument("--port", type=int, default=8443, help="for reviews; another if it is taken, or 0")
     parser.add_argument("--plain-port", type=int, default=8080, help="for probes; another if it is taken, or 0")
     parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="CA, log and sample review")
@@ -79,8 +94,13 @@ def main() -> int:
     endpoint = Endpoint(free_port(arguments.port), free_port(arguments.plain_port), arguments.state_dir)
     try:
         with serving(endpoint) as process:
-            shown: set[str] = set()
-            print_tally(Counter(show(example, endpoint, shown) for example in examples()))
+            print(f"Sending the pods of {EXAMPLES.relative_to(ROOT)}/pods to the webhook:\n", flush=True)
+            answered = [(example, answer_to(example, endpoint)) for example in examples()]
+            if arguments.diff:
+                show_each(answered)
+            else:
+                list_each(answered)
+            print_tally(Counter(answer.outcome for _, answer in answered), diff=arguments.diff)
             if not arguments.once:
                 how_to_go_on(endpoint)
                 wait_for_the_end(process, endpoint)
@@ -232,32 +252,48 @@ def ask(review: dict[str, Any], endpoint: Endpoint) -> dict[str, Any]:
     return response
 
 
-def show(example: Example, endpoint: Endpoint, shown: set[str]) -> str:
-    """Send an example, print what became of it, and return it in a word; `shown` is what need not be printed once more."""
+def answer_to(example: Example, endpoint: Endpoint) -> Answer:
+    """Send an example."""
     review = review_of(example.pod)
     response = ask(review, endpoint)
-    print(styled(f"\n{example.file}", "1"))
-    print(f"  {example.about}")
-    for warning in response.get("warnings", ()):
-        print(styled(f"  warning: {warning}", "33"))
-    if not response["allowed"]:
+    before = after = review["request"]["object"]
+    denial = ""
+    if response["allowed"]:
+        after = jsonpatch.apply_patch(before, json.loads(base64.b64decode(response.get("patch") or "W10=")))
+        outcome = "unchanged" if after == before else "changed"
+    else:
         status = response["status"]
-        print(styled(f"  denied ({status['code']}): {status['message']}", "31"))
-        return "denied"
-    before = review["request"]["object"]
-    patch = json.loads(base64.b64decode(response.get("patch") or "W10="))
-    after = jsonpatch.apply_patch(before, patch)
-    if after == before:
-        print("  stored unchanged")
-    for line in difference(before, shortened(after, before, shown)):
-        print(f"  {line}")
-    return "stored unchanged" if after == before else "changed"
+        outcome, denial = "denied", f"({status['code']}): {status['message']}"
+    return Answer(outcome, before, after, response.get("warnings", ()), denial)
 
 
-def print_tally(became: Counter[str]) -> None:
-    """Print how many examples became what."""
+def list_each(answered: Iterable[tuple[Example, Answer]]) -> None:
+    """Print a line for each: its number, what became of it, and what it is about."""
+    for example, answer in answered:
+        number = example.file.name.partition("-")[0]
+        print(f"  {number}  {styled(f'{answer.outcome:9}', COLORS[answer.outcome])}  {example.about}")
+
+
+def show_each(answered: Iterable[tuple[Example, Answer]]) -> None:
+    """Print what each is about, what its author is told, and what is changed."""
+    shown: set[str] = set()
+    for example, answer in answered:
+        print(styled(f"{example.file}", "1"))
+        print(f"  {example.about}")
+        for warning in answer.warnings:
+            print(styled(f"  warning: {warning}", "33"))
+        print(styled(f"  {answer.outcome} {answer.denial}".rstrip(), COLORS[answer.outcome]))
+        for line in difference(answer.before, shortened(answer.after, answer.before, shown)):
+            print(f"  {line}")
+        print()
+
+
+def print_tally(became: Counter[str], *, diff: bool) -> None:
+    """Print how many examples became what, and how to see it in full."""
     parts = ", ".join(f"{count} {word}" for word, count in became.most_common())
     print(styled(f"\n{became.total()} examples: {parts}", "1"))
+    if not diff:
+        print("make run DIFF=1 shows what each was told, and what was changed.")
 
 
 def shortened(after: Any, before: Any, shown: set[str]) -> Any:

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,13 @@ from tests.waiting import PATIENCE
 from webhook.cli import main
 
 ROOT = Path(webhook.__file__).parent.parent
+FILES = sorted((ROOT / "examples" / "pods").glob("*.yaml"))
 RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--port", "0", "--plain-port", "0", "--state-dir"]
 """With ports of its own: several servers may listen on one, and other tests run beside these."""
 
 
-def test_every_example_is_shown_and_then_served(tmp_path: Path) -> None:
-    """What it is about, what changed, what was warned of or why it was denied.
+def test_every_example_is_listed_and_then_served(tmp_path: Path) -> None:
+    """A line says what became of it, and what it is about.
 
     The commands that it prints work as they stand; it ends also where SIGINT is ignored, as in a shell's background.
     """
@@ -36,7 +38,7 @@ def test_every_example_is_shown_and_then_served(tmp_path: Path) -> None:
                 lines.append(line)
                 if line.strip().startswith("Ctrl-C ends it"):
                     break
-            assert_every_example("".join(lines))
+            assert_a_line_for_each("".join(lines))
             curl = shlex.split(next(line for line in lines if line.strip().startswith("curl ")))
             body = (ROOT / curl[curl.index("--data") + 1].removeprefix("@")).read_bytes()
             request = urllib.request.Request(curl[-1], body, {"Content-Type": "application/json"})
@@ -53,32 +55,38 @@ def test_every_example_is_shown_and_then_served(tmp_path: Path) -> None:
             process.kill()
 
 
-def assert_every_example(printed: str) -> None:
-    """Each file, and each kind of end."""
-    files = sorted(file.name for file in (ROOT / "examples" / "pods").glob("*.yaml"))
-    assert re.findall(r"^examples/pods/(\S+)$", printed, re.MULTILINE) == files
-    for part in (
-        "+        nvidia.com/gpumem: '5000'",
-        "warning: VGW101: ",
-        "denied (422): VGW305: ",
-        "stored unchanged",
-    ):
-        assert part in printed
-    assert "\x1b" not in printed
+def assert_a_line_for_each(printed: str) -> None:
+    """Its number, its end and its comment, in 80 columns; the tally below counts the ends."""
+    listed = re.findall(r"^  (\d\d)  (changed|unchanged|denied) +(\S.*)$", printed, re.MULTILINE)
+    comments = [file.read_text().partition("\n")[0].removeprefix("# ") for file in FILES]
+    assert [(number, about) for number, _, about in listed] == [
+        (file.name[:2], comment) for file, comment in zip(FILES, comments, strict=True)
+    ]
+    head, _, _ = printed.partition("\nStill serving")
+    assert max(map(len, head.splitlines())) <= 80
+    assert tally_of(printed) == Counter(end for _, end, _ in listed)
+
+
+def tally_of(printed: str) -> dict[str, int]:
+    """How many became what."""
     [(total, parts)] = re.findall(r"^(\d+) examples: (.+)$", printed, re.MULTILINE)
-    tally = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z ]+)", parts)}
-    assert int(total) == sum(tally.values()) == len(files)
-    assert tally["denied"] == printed.count("\n  denied (")
-    assert tally["stored unchanged"] == printed.count("\n  stored unchanged\n")
+    tally = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", parts)}
+    assert int(total) == sum(tally.values()) == len(FILES)
+    return tally
 
 
-@pytest.mark.long
-def test_once(tmp_path: Path) -> None:
-    """After the examples all of it ends."""
-    command = [*RUN, str(tmp_path / "state"), "--once"]
+def test_changes_and_messages_are_shown_on_request(tmp_path: Path) -> None:
+    """What changed, what was warned of, and why it was denied. After the examples all of it ends."""
+    command = [*RUN, str(tmp_path / "state"), "--once", "--diff"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert_every_example(done.stdout)
+    shown = re.findall(r"^examples/pods/(\S+)$", done.stdout, re.MULTILINE)
+    assert shown == [file.name for file in FILES]
+    for part in ("+        nvidia.com/gpumem: '5000'", "  warning: VGW101: ", "  denied (422): VGW305: "):
+        assert part in done.stdout
+    assert "\x1b" not in done.stdout
+    ends = re.findall(r"^  (changed|unchanged|denied)(?= \(|$)", done.stdout, re.MULTILINE)
+    assert tally_of(done.stdout) == Counter(ends)
     log = [json.loads(line) for line in (tmp_path / "state" / "serve.log").read_text().splitlines() if line[0] == "{"]
     assert log[-1]["event"] == "stopped"
 
