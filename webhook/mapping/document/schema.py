@@ -9,7 +9,7 @@ The base of every schema: the strict model, and names, texts, lists and numbers 
 Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
 """
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -94,6 +94,11 @@ API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
 """The version of mappings and settings, and of documents that name none."""
 
 
+def told(description: str, default: Any = None, **bounds: Any) -> Any:
+    """A key that may be left out, with its meaning for people."""
+    return Field(default, description=description, **bounds)
+
+
 class Strict(BaseModel):
     """Base of the schema: no unknown keys, no implicit conversions, keys in camelCase."""
 
@@ -124,9 +129,7 @@ class ImageVolume(Strict):
     volume: KeyText
     reference: Long = Field(description="the image, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    sub_path: Long | None = Field(
-        None, description="the folder in the image that has the library; without it, all of the image"
-    )
+    sub_path: Long | None = told("the folder in the image that has the library; without it, all of the image")
     mount_path: Long
 
 
@@ -143,17 +146,16 @@ class FilledEmptyDir(Strict):
     size_limit: Short
     image: Long = Field(description="of the init container, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    folder: Long | None = Field(
-        None, description="the folder in the image that is copied, by its `sh` and `cp`; fails if a file is missing"
+    folder: Long | None = told(
+        "the folder in the image that is copied, by its `sh` and `cp`; fails if a file is missing"
     )
-    command: list[Long] | None = Field(
-        None,
+    command: list[Long] | None = told(
+        "in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
         min_length=1,
         max_length=FEW,
-        description="in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
     )
-    cpu: Short = Field("50m", description="of the init container, as limit and request")
-    memory: Short = Field("64Mi", description="likewise")
+    cpu: Short = told("of the init container, as limit and request", "50m")
+    memory: Short = told("likewise", "64Mi")
     mount_path: Long
 
 
@@ -168,7 +170,7 @@ class CsiVolume(Strict):
 
     volume: KeyText
     driver: KeyText
-    attributes: dict[KeyText, Long] = Field({}, max_length=FEW, description="the `volumeAttributes`")
+    attributes: dict[KeyText, Long] = told("the `volumeAttributes`", {}, max_length=FEW)
     mount_path: Long
 
 
@@ -195,19 +197,17 @@ class LibraryPath(Strict):
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
     image_default: list[Long] = Field([], max_length=FEW)
-    if_unset: Literal["write", "leave"] = Field(
-        "write", description="in a container without `LD_LIBRARY_PATH`; leave: the image's own value stays in force"
+    if_unset: Literal["write", "leave"] = told(
+        "in a container without `LD_LIBRARY_PATH`; leave: the image's own value stays in force", "write"
     )
-    variable: KeyText | None = Field(
-        None, description="a variable of the shim's own, written in place of `LD_LIBRARY_PATH`"
-    )
+    variable: KeyText | None = told("a variable of the shim's own, written in place of `LD_LIBRARY_PATH`")
 
 
 class Preload(Strict):
     """The beginning of `LD_PRELOAD`, and a file in the place of `/etc/ld.so.preload`."""
 
     prefix: list[Long] = Field([], max_length=FEW)
-    file: Long | None = Field(None, description="a file of the library's folder, mounted at `/etc/ld.so.preload`")
+    file: Long | None = told("a file of the library's folder, mounted at `/etc/ld.so.preload`")
 
 
 class Audit(Strict):
@@ -226,53 +226,46 @@ class Units(Strict):
 class Shim(Strict):
     """The library that enforces the share inside the container, and what makes the loader find it."""
 
-    mode: Literal["inject", "plugin"] = Field("inject", description="plugin: the cluster's device plugin mounts it")
-    mounted_by: Long | None = Field(
-        None,
-        description="label (key=value) of DaemonSets whose device plugin mounts this library itself",
-    )
-    limit: Literal["env", "plugin"] | None = Field(
-        None, description="what sets the limit: variables, or the device plugin"
-    )
-    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests with these forms")
-    needs: list[Literal["memory", "cores"]] = Field(
-        [],
-        max_length=FEW,
-        description="dimensions that must be sizes (or percent of cores); otherwise the webhook adds no shim",
+    mode: Literal["inject", "plugin"] = told("plugin: the cluster's device plugin mounts it", "inject")
+    mounted_by: Long | None = told("label (key=value) of DaemonSets whose device plugin mounts this library itself")
+    limit: Literal["env", "plugin"] | None = told("what sets the limit: variables, or the device plugin")
+    forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
+    needs: list[Literal["memory", "cores"]] = told(
+        "dimensions that must be sizes (or percent of cores); otherwise the webhook adds no shim", [], max_length=FEW
     )
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
-    architectures: list[KeyText] = Field(
-        [], max_length=FEW, description="of nodes, the default first; `{arch}` in deliveries stands for that of the pod"
+    architectures: list[KeyText] = told(
+        "of nodes, the default first; `{arch}` in deliveries stands for that of the pod", [], max_length=FEW
     )
-    files: list[Long] = Field(
-        [], max_length=FEW, description="what a copied folder must have, beside the files that are loaded first"
+    files: list[Long] = told(
+        "what a copied folder must have, beside the files that are loaded first", [], max_length=FEW
     )
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None
     audit: Audit | None = None
-    units: Units = Field(Units.model_construct(memory="1Mi", cores="1%"), description="of {memory} and {cores}")
-    env: dict[KeyText, Long] = Field(
-        {},
-        max_length=SOME,
-        description="variables; values may contain {memory}, {cores}, {devices} and {container}; "
+    units: Units = told("of {memory} and {cores}", Units.model_construct(memory="1Mi", cores="1%"))
+    env: dict[KeyText, Long] = told(
+        "variables; values may contain {memory}, {cores}, {devices} and {container}; "
         "with {index} in the name, one for each device",
-    )
-    env_if_unset: dict[KeyText, Long] = Field(
         {},
         max_length=SOME,
-        description="variables that a container's own `env` may set otherwise, but neither its `envFrom` nor its image",
+    )
+    env_if_unset: dict[KeyText, Long] = told(
+        "variables that a container's own `env` may set otherwise, but neither its `envFrom` nor its image",
+        {},
+        max_length=SOME,
     )
 
 
 class Source(Strict):
     """A source: of a variable's value one kind of `valueFrom`, of a mount the kind of its volume; `*` matches anything."""
 
-    config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
-    secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
-    field_ref: KeyText | None = Field(None, description="the path of the pod's field")
-    host_path: KeyText | None = Field(None, description="of a mount: the path on the node, including the `subPath`")
+    config_map_key_ref: KeyText | None = told("the name of the ConfigMap")
+    secret_key_ref: KeyText | None = told("the name of the Secret")
+    field_ref: KeyText | None = told("the path of the pod's field")
+    host_path: KeyText | None = told("of a mount: the path on the node, including the `subPath`")
 
 
 GuardedField: TypeAlias = Literal[
@@ -284,103 +277,83 @@ GuardedField: TypeAlias = Literal[
 class Guard(Strict):
     """A variable, annotation, label or mount that could lift the limit, with the values that do; or a built-in list."""
 
-    env: Texts | None = Field(None, description="the name of a variable, or several; `*` matches anything")
-    annotation: Texts | None = Field(
-        None, description="instead of `env`: the key of an annotation of the pod, or several"
-    )
-    label: Texts | None = Field(None, description="instead of `env`: the key of a label of the pod, or several")
-    mount: Texts | None = Field(
-        None, description="instead of `env`: the path at which a container mounts a volume or device, or several"
-    )
-    field: GuardedField | None = Field(
-        None, description="instead of `env`: a field of the pod or of a container's `securityContext`"
-    )
+    env: Texts | None = told("the name of a variable, or several; `*` matches anything")
+    annotation: Texts | None = told("instead of `env`: the key of an annotation of the pod, or several")
+    label: Texts | None = told("instead of `env`: the key of a label of the pod, or several")
+    mount: Texts | None = told("instead of `env`: the path at which a container mounts a volume or device, or several")
+    field: GuardedField | None = told("instead of `env`: a field of the pod or of a container's `securityContext`")
     hostPath: Texts | None = Field(  # noqa: N815  (the name of the place, too)
         None, description="instead of `env`: the path on the node that a container mounts, or several"
     )
     lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
-    unless: list[Long] | None = Field(
-        None,
-        max_length=SOME,
-        description="every value except these lifts the limit; what the shim itself writes never does",
+    unless: list[Long] | None = told(
+        "every value except these lifts the limit; what the shim itself writes never does", max_length=SOME
     )
     source: Source | None = Field(
         None, alias="from", description="instead of `lifts` and `unless`: any value from this source"
     )
     action: Literal["deny", "strip", "warn", "allow"] = "deny"
-    whole: bool = Field(
-        default=False,
-        description="also in containers with whole devices: it shows them the devices of others, or breaks what the system "
+    whole: bool = told(
+        "also in containers with whole devices: it shows them the devices of others, or breaks what the system "
         "puts beside theirs, too",
-    )
-    hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
-    anywhere: bool = Field(
         default=False,
-        description="a variable: also in the other containers of a pod with a share, where it lifts that, too",
+    )
+    hides: bool = told("the values in `unless` hide the requested devices from a container", default=False)
+    anywhere: bool = told(
+        "a variable: also in the other containers of a pod with a share, where it lifts that, too", default=False
     )
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
     )
-    read_by: Long | None = Field(None, description="for people: what reads it, and the source that shows that")
+    read_by: Long | None = told("for people: what reads it, and the source that shows that")
 
 
 class Row(Strict):
     """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
 
-    memory: DeviceAmount | Annotated[dict[Short, DeviceAmount], Field(min_length=1, max_length=FEW)] | None = Field(
-        None,
-        description="a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these",
+    memory: DeviceAmount | Annotated[dict[Short, DeviceAmount], Field(min_length=1, max_length=FEW)] | None = told(
+        "a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these"
     )
-    cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
-        None, description="percent of a device; or a map from the model of the device to percent"
+    cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = told(
+        "percent of a device; or a map from the model of the device to percent"
     )
     devices: int | None = Field(None, ge=1, le=MOST)
-    values: dict[Short, WrittenNumbers | Annotated[dict[KeyText, WrittenNumbers], Field(max_length=SOME)]] = Field(
-        {}, max_length=SOME, description="key → legal numbers for this name; or key → form → legal numbers in that form"
+    values: dict[Short, WrittenNumbers | Annotated[dict[KeyText, WrittenNumbers], Field(max_length=SOME)]] = told(
+        "key → legal numbers for this name; or key → form → legal numbers in that form", {}, max_length=SOME
     )
-    all: dict[Short, WrittenNumbers] = Field(
-        {}, max_length=SOME, description="key → numbers that mean all of a device of this name"
-    )
+    all: dict[Short, WrittenNumbers] = told("key → numbers that mean all of a device of this name", {}, max_length=SOME)
 
 
 class Variable(Strict):
     """A variable part of names, such as `{chip}` or `{profile}`."""
 
-    values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = Field(
-        None, description="the possible values: a list, or one pattern"
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = told(
+        "the possible values: a list, or one pattern"
     )
-    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = Field(
-        None, description="the possible values, and what a device of each name contains"
+    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
+        "the possible values, and what a device of each name contains"
     )
-    others: Expression | None = Field(None, description="pattern of names that are known, but whose content is not")
-    possible: Expression | None = Field(
-        None, description="pattern of names that the system's configuration may add: unknown ones are no near misses"
+    others: Expression | None = told("pattern of names that are known, but whose content is not")
+    possible: Expression | None = told(
+        "pattern of names that the system's configuration may add: unknown ones are no near misses"
     )
-    write: Texts | None = Field(
-        None,
-        description="the values that may be written. If no key contains the variable: the row of every device",
+    write: Texts | None = told(
+        "the values that may be written. If no key contains the variable: the row of every device"
     )
-    model: Texts | None = Field(
-        None, description="models of the cluster's devices, as in the rows; without it any model is possible"
-    )
-    why: Long | None = Field(None, description="why `write` has to be configured, if no key contains the variable")
+    model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
+    why: Long | None = told("why `write` has to be configured, if no key contains the variable")
 
 
 class KeyRule(Strict):
     """How the numbers of a key are read; a form may override it."""
 
-    unit: Amount | None = Field(
-        None,
-        description="what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured",
+    unit: Amount | None = told(
+        "what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured"
     )
-    total: bool | None = Field(None, description="the number is the total of all devices, not per device")
-    values: WrittenNumbers | None = Field(
-        None, description="legal numbers per device; of a text key its legal texts; 0: see `zero`"
-    )
-    step: Amount | None = Field(None, description="written numbers are multiples of this; others may be read")
-    round: Literal["up", "down"] | None = Field(
-        None, description="how the vendor rounds other numbers; without it they are denied"
-    )
+    total: bool | None = told("the number is the total of all devices, not per device")
+    values: WrittenNumbers | None = told("legal numbers per device; of a text key its legal texts; 0: see `zero`")
+    step: Amount | None = told("written numbers are multiples of this; others may be read")
+    round: Literal["up", "down"] | None = told("how the vendor rounds other numbers; without it they are denied")
 
 
 KeyKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
@@ -390,105 +363,84 @@ class Ceiling(Strict):
     """The key whose request another key may exceed."""
 
     of: Short = Field(description="the key with the request")
-    per: Amount = Field(
-        1, description="the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi"
-    )
+    per: Amount = told("the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi", 1)
 
 
 class Key(KeyRule):
     """A key of a pod: exactly one of resource, label, annotation, nodeSelector and claim."""
 
-    resource: Texts | None = Field(
-        None, description="resource name, or several spellings, of which the first is written"
-    )
+    resource: Texts | None = told("resource name, or several spellings, of which the first is written")
     label: Texts | None = None
     annotation: Texts | None = None
-    node_selector: Texts | None = Field(
-        None, description="key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
+    node_selector: Texts | None = told(
+        "key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
     )
-    claim: Short | None = Field(
-        None,
-        min_length=1,
-        description="in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
+    claim: Short | None = told(
+        "in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
         "`is: text` that of an attribute of the driver",
+        min_length=1,
     )
-    borrows: ExactNames | None = Field(
-        None,
-        description="resource name of another vendor, which means this in containers that keys of this vendor request for: "
-        "read, and never written",
+    borrows: ExactNames | None = told(
+        "resource name of another vendor, which means this in containers that keys of this vendor request for: "
+        "read, and never written"
     )
-    in_pods: dict[Short, Long] = Field(
-        {},
-        max_length=FEW,
-        description="with `borrows`: text key → the text with which it means this in all containers of a pod",
+    in_pods: dict[Short, Long] = told(
+        "with `borrows`: text key → the text with which it means this in all containers of a pod", {}, max_length=FEW
     )
-    requests: list[Long] = Field(
-        [], max_length=FEW, description="of a text in an annotation: the texts that request by themselves"
+    requests: list[Long] = told("of a text in an annotation: the texts that request by themselves", [], max_length=FEW)
+    unset: Annotated[int, Field(ge=0, le=MOST)] | None = told(
+        "of a capacity: what is written for a request without a limit of it; without it, nothing"
     )
-    unset: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
-        None, description="of a capacity: what is written for a request without a limit of it; without it, nothing"
+    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = told(
+        "of a capacity: what a claim without it gets from the driver; without it, all that is not shared"
     )
-    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = Field(
-        None,
-        description="of a capacity: what a claim without it gets from the driver; without it, all that is not shared",
-    )
-    counted: bool = Field(
+    counted: bool = told(
+        "false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
         default=True,
-        description="false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
     )
-    selects: Literal["model", "uuid"] | None = Field(
-        None,
-        description="for an attribute: what of a device it names; the pod's annotations in `selects` become its value",
+    selects: Literal["model", "uuid"] | None = told(
+        "for an attribute: what of a device it names; the pod's annotations in `selects` become its value"
     )
-    replace: dict[Short, Short] = Field(
-        {}, max_length=FEW, description="of an attribute: parts of the value that the driver spells otherwise"
+    replace: dict[Short, Short] = told(
+        "of an attribute: parts of the value that the driver spells otherwise", {}, max_length=FEW
     )
-    zero: Literal["unset", "number"] | None = Field(
-        None,
-        description="what 0 means beside other amounts: `unset`, as if it were left out, or `number`, as any other; without "
-        "it a count is no device, what `values` excludes is a number, and everything else is unset",
+    zero: Literal["unset", "number"] | None = told(
+        "what 0 means beside other amounts: `unset`, as if it were left out, or `number`, as any other; without "
+        "it a count is no device, what `values` excludes is a number, and everything else is unset"
     )
     kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
-    why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
-    note: Long | None = Field(None, description="a sentence for people about what is easily misunderstood")
-    differs: Long | None = Field(
-        None,
-        description="where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
-        "that is too large ends",
+    why: Long | None = told("with `unit: null`: why it has to be configured")
+    note: Long | None = told("a sentence for people about what is easily misunderstood")
+    differs: Long | None = told(
+        "where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
+        "that is too large ends"
     )
-    retired: Long | None = Field(
-        None, description="current versions of the system no longer read it: a sentence about that for the warning"
+    retired: Long | None = told(
+        "current versions of the system no longer read it: a sentence about that for the warning"
     )
-    unreported: Long | None = Field(
-        None,
-        description="what to write instead of a resource that no node reports where the system is installed: a request that "
-        "keeps or gets it is denied; a translation from it is not",
+    unreported: Long | None = told(
+        "what to write instead of a resource that no node reports where the system is installed: a request that "
+        "keeps or gets it is denied; a translation from it is not"
     )
-    written: Literal["integer", "decimal", "quantity", "items"] = Field(
-        "integer",
-        description="the spelling of numbers in a label or annotation; items: a list with commas of devices that it selects, "
+    written: Literal["integer", "decimal", "quantity", "items"] = told(
+        "the spelling of numbers in a label or annotation; items: a list with commas of devices that it selects, "
         "whose number counts",
+        "integer",
     )
-    list: bool = Field(default=False, description="a list with one entry for each container, by position")
-    request_key: KeyText | None = Field(
-        None,
-        description="a second key, the request where this one is the limit: either is read, both are written; if they differ, "
-        "the request is not translated",
+    list: bool = told("a list with one entry for each container, by position", default=False)
+    request_key: KeyText | None = told(
+        "a second key, the request where this one is the limit: either is read, both are written; if they differ, "
+        "the request is not translated"
     )
-    ceiling: Ceiling | None = Field(
-        None, description="it allows more than another key requests; if they differ, the request is not translated"
+    ceiling: Ceiling | None = told(
+        "it allows more than another key requests; if they differ, the request is not translated"
     )
-    row_of: Short | None = Field(None, description="for a text key: the variable whose row it selects")
-    plain: Texts | None = Field(
-        None,
-        description="those of the names that the maker's own device plugin serves as whole devices, without this system",
+    row_of: Short | None = told("for a text key: the variable whose row it selects")
+    plain: Texts | None = told(
+        "those of the names that the maker's own device plugin serves as whole devices, without this system"
     )
-    other_names: KeyText | None = Field(
-        None, description="pattern of unknown resource names that may stand for this one in a cluster"
-    )
-    absent: Literal["first", "only"] | None = Field(
-        None, description="for a container key: the container that requests if it is missing"
-    )
+    other_names: KeyText | None = told("pattern of unknown resource names that may stand for this one in a cluster")
+    absent: Literal["first", "only"] | None = told("for a container key: the container that requests if it is missing")
 
 
 class Derived(Strict):
@@ -503,25 +455,24 @@ class Absent(Strict):
     """The meaning of a missing dimension."""
 
     devices: int | None = Field(None, ge=1, le=MOST)
-    memory: Amount | None = Field(None, description="`all`, `unlimited` or a size")
-    cores: Amount | None = Field(None, description="`unlimited` or a percentage")
+    memory: Amount | None = told("`all`, `unlimited` or a size")
+    cores: Amount | None = told("`unlimited` or a percentage")
 
 
 class Form(Strict):
     """A combination of keys: a request, an invalid one (`deny`), or one that stays unchanged (`leave`)."""
 
     name: KeyText | None = None
-    when: dict[Short, WrittenNumbers] = Field(
-        {}, max_length=SOME, description="key or dimension → `absent`, `present`, legal numbers, or text"
+    when: dict[Short, WrittenNumbers] = told(
+        "key or dimension → `absent`, `present`, legal numbers, or text", {}, max_length=SOME
     )
     deny: Long | None = None
-    leave: Long | None = Field(None, description="a container with this form stays unchanged; the reason as a sentence")
-    unlimited: Long | None = Field(
-        None, description="the vendor does not enforce a limit in this form: a sentence about that for the warning"
+    leave: Long | None = told("a container with this form stays unchanged; the reason as a sentence")
+    unlimited: Long | None = told(
+        "the vendor does not enforce a limit in this form: a sentence about that for the warning"
     )
-    isolated: bool = Field(
-        default=False,
-        description="the hardware isolates what is requested: only by order it becomes a share that software limits",
+    isolated: bool = told(
+        "the hardware isolates what is requested: only by order it becomes a share that software limits", default=False
     )
     devices: Whole | Derived | None = None
     memory: Amount | None = None
@@ -535,8 +486,8 @@ class Unlimited(Strict):
     """Why the vendor limits no share to what it requests, and the pods whose shares it does limit."""
 
     why: Long = Field(description="a sentence about that for the warning")
-    unless: dict[Short, Long] = Field(
-        {}, max_length=FEW, description="text key → the text in the pod, or in `place`, with which shares are limited"
+    unless: dict[Short, Long] = told(
+        "text key → the text in the pod, or in `place`, with which shares are limited", {}, max_length=FEW
     )
 
 
@@ -544,7 +495,7 @@ class Defaults(Strict):
     """The values for missing dimensions of a request; 0 for none."""
 
     devices: int | None = Field(None, ge=0, le=MOST)
-    memory: Amount | None = Field(None, description="`all` or a quantity of bytes")
+    memory: Amount | None = told("`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
 
@@ -569,12 +520,10 @@ class Place(Strict):
     """What a pod needs to be scheduled to the vendor's devices."""
 
     scheduler: KeyText | None = Field(None, min_length=1)
-    schedulers: list[Annotated[KeyText, Field(min_length=1)]] = Field(
-        [], max_length=FEW, description="further schedulers of the vendor"
+    schedulers: list[Annotated[KeyText, Field(min_length=1)]] = told(
+        "further schedulers of the vendor", [], max_length=FEW
     )
-    conflict: Literal["keep", "override", "deny"] = Field(
-        "keep", description="what happens if the pod names another scheduler"
-    )
+    conflict: Literal["keep", "override", "deny"] = told("what happens if the pod names another scheduler", "keep")
     runtime_class_name: Annotated[str, Field(pattern=_DNS, max_length=_MAX_DOMAIN)] | None = None
     node_selector: dict[LabelKey, LabelValue] = Field({}, max_length=FEW)
     tolerations: list[Toleration] = Field([], max_length=FEW)
@@ -592,46 +541,38 @@ class Claim(Strict):
 
     driver: DomainName = Field(description="the driver of the devices")
     device_class: DomainName = Field(alias="class", description="the DeviceClass of shares")
-    whole_class: DomainName | None = Field(
-        None,
-        description="the DeviceClass of whole devices, which are requested without capacities; without it, `class`",
+    whole_class: DomainName | None = told(
+        "the DeviceClass of whole devices, which are requested without capacities; without it, `class`"
     )
-    further_classes: list[DomainName] = Field(
-        [],
-        max_length=FEW,
-        description="other DeviceClasses of these devices: beside them, nobody requests a share by keys",
+    further_classes: list[DomainName] = told(
+        "other DeviceClasses of these devices: beside them, nobody requests a share by keys", [], max_length=FEW
     )
-    distinct: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = Field(
-        None,
-        description="the attribute of the driver that differs between all devices: those of a claim are never the same",
+    distinct: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = told(
+        "the attribute of the driver that differs between all devices: those of a claim are never the same"
     )
-    matching: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = Field(
-        None,
-        description="the attribute that is equal for all requests of a claim on one device, if the driver keeps them apart: "
-        "containers that their system puts on one device become requests of one claim; without it, they are denied",
+    matching: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = told(
+        "the attribute that is equal for all requests of a claim on one device, if the driver keeps them apart: "
+        "containers that their system puts on one device become requests of one claim; without it, they are denied"
     )
-    partitions: Name | None = Field(
-        None,
-        description="the mapping with the claims of partitions: a request whose name has a row there is written in it",
+    partitions: Name | None = told(
+        "the mapping with the claims of partitions: a request whose name has a row there is written in it"
     )
 
 
 class NodeLabels(Strict):
     """Labels of nodes, whose values are numbers."""
 
-    devices: LabelKey | None = Field(None, description="the number of devices")
-    memory: LabelKey | None = Field(None, description="the memory of each in MiB")
+    devices: LabelKey | None = told("the number of devices")
+    memory: LabelKey | None = told("the memory of each in MiB")
 
 
 class Selects(Strict):
     """Annotations by which a pod selects the devices of all its containers: lists with commas. They are hints, too."""
 
-    model: LabelKey | None = Field(
-        None, description="parts of names of models, in any case, one of which the device has"
-    )
-    not_model: LabelKey | None = Field(None, description="likewise, none of which it has")
-    uuid: LabelKey | None = Field(None, description="UUIDs of devices")
-    not_uuid: LabelKey | None = Field(None, description="those of other devices")
+    model: LabelKey | None = told("parts of names of models, in any case, one of which the device has")
+    not_model: LabelKey | None = told("likewise, none of which it has")
+    uuid: LabelKey | None = told("UUIDs of devices")
+    not_uuid: LabelKey | None = told("those of other devices")
 
 
 class OwnedLabel(Strict):
@@ -645,10 +586,9 @@ class CheckedSource(Strict):
 
     system: Short = Field(description="the name of the project or product")
     at: Long = Field(description="the repository or site where it is published")
-    version: Short | None = Field(
-        None,
-        description="the release, with the commit that was read: `1.2.0 (0a1b2c3)`, `1.2.0 and later (…)`, "
-        "`later than 1.2.0 (…)`, `no release (…)`; omit it for pages without a version",
+    version: Short | None = told(
+        "the release, with the commit that was read: `1.2.0 (0a1b2c3)`, `1.2.0 and later (…)`, "
+        "`later than 1.2.0 (…)`, `no release (…)`; omit it for pages without a version"
     )
     date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(
         description="the date of the comparison"
@@ -656,24 +596,20 @@ class CheckedSource(Strict):
     opened: Annotated[list[Long], Field(min_length=1, max_length=FEW)] = Field(
         description="the files or pages that were read"
     )
-    missing: Long | None = Field(None, description="what could not be found in public")
-    adds: list[Short] = Field(
-        [],
-        max_length=FEW,
-        description="of a version later than a release: the keys and variables that no release has yet",
+    missing: Long | None = told("what could not be found in public")
+    adds: list[Short] = told(
+        "of a version later than a release: the keys and variables that no release has yet", [], max_length=FEW
     )
 
 
 class KnownName(Strict):
     """Names of another system, in one of three places, and what to do about them."""
 
-    resource: Texts | None = Field(None, description="a resource name, or several, `*` for any text")
-    label: ExactNames | None = Field(None, description="instead of `resource`: the key of a label")
-    annotation: ExactNames | None = Field(None, description="instead of `resource`: the key of an annotation")
+    resource: Texts | None = told("a resource name, or several, `*` for any text")
+    label: ExactNames | None = told("instead of `resource`: the key of a label")
+    annotation: ExactNames | None = told("instead of `resource`: the key of an annotation")
     advice: Long = Field(description="whose name it is, and what to write instead, as a clause")
-    report: bool = Field(
-        default=True, description="a pod with it gets a warning; false: only `explain --name` prints it"
-    )
+    report: bool = told("a pod with it gets a warning; false: only `explain --name` prints it", default=True)
 
 
 class GatedName(Strict):
@@ -681,16 +617,14 @@ class GatedName(Strict):
 
     resource: KeyText = Field(description="the resource name")
     needs: Long = Field(description="what has to be switched on, as a clause")
-    requests: Short | None = Field(None, description="the requests that need it, if not all: `whole devices`")
+    requests: Short | None = told("the requests that need it, if not all: `whole devices`")
 
 
 class Match(Strict):
     """The names by which pods are sent to the webhook, if the domains of the keys would match too many pods."""
 
-    resources: list[KeyText] | None = Field(None, max_length=FEW, description="prefixes of resource names")
-    keys: list[KeyText] | None = Field(
-        None, max_length=MANY, description="label and annotation keys, or prefixes ending in `*`"
-    )
+    resources: list[KeyText] | None = told("prefixes of resource names", max_length=FEW)
+    keys: list[KeyText] | None = told("label and annotation keys, or prefixes ending in `*`", max_length=MANY)
 
 
 class SharedName(Strict):
@@ -713,134 +647,118 @@ class Mapping(Strict):
     vendor: Name
     family: Name = Field(description="the hardware family; `any` for a vendor without hardware of its own")
     about: Long | None = None
-    aliases: list[Name] = Field(
-        [], max_length=FEW, description="other names by which settings, annotations and options may call the vendor"
+    aliases: list[Name] = told(
+        "other names by which settings, annotations and options may call the vendor", [], max_length=FEW
     )
-    system: Short | None = Field(
-        None,
-        min_length=1,
-        description="the system whose scheduler and device plugin serve the keys, as messages name it; by default that of the "
+    system: Short | None = told(
+        "the system whose scheduler and device plugin serve the keys, as messages name it; by default that of the "
         "first source",
+        min_length=1,
     )
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
     variables: dict[Short, Variable] = Field({}, max_length=FEW)
     forms: list[Form] = Field(min_length=1, max_length=SOME)
     defaults: Defaults = Defaults()
     translate_to: Name | None = None
-    drop: list[Literal["memory", "cores"]] = Field(
-        [], max_length=FEW, description="as a target: the dimensions that may be dropped, with a warning"
+    drop: list[Literal["memory", "cores"]] = told(
+        "as a target: the dimensions that may be dropped, with a warning", [], max_length=FEW
     )
-    containers: Literal["any", "one", "equal", "shared"] = Field(
-        "any",
-        description="one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
+    containers: Literal["any", "one", "equal", "shared"] = told(
+        "one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
         "system adds them up; shared: all containers share one request",
+        "any",
     )
-    excludes: list[KeyText] = Field(
+    excludes: list[KeyText] = told(
+        "resource names that no container of a pod with a request may have: the system takes no such pod",
         [],
         max_length=FEW,
-        description="resource names that no container of a pod with a request may have: the system takes no such pod",
     )
-    one_device: bool = Field(default=False, description="all containers of a pod use the same device")
-    init_containers: Literal["served", "ignored", "denied"] = Field(
-        "served", description="ignored: requests of init containers are never written; denied: nor read"
+    one_device: bool = told("all containers of a pod use the same device", default=False)
+    init_containers: Literal["served", "ignored", "denied"] = told(
+        "ignored: requests of init containers are never written; denied: nor read", "served"
     )
-    native_sidecars: Literal["served", "freed"] = Field(
-        "served",
-        description="freed: counted as an init container that ends: others may be given its devices while it runs",
+    native_sidecars: Literal["served", "freed"] = told(
+        "freed: counted as an init container that ends: others may be given its devices while it runs", "served"
     )
-    unlimited: Long | Unlimited | None = Field(
-        None, description="the vendor limits no share to what it requests: a sentence about that for the warning"
+    unlimited: Long | Unlimited | None = told(
+        "the vendor limits no share to what it requests: a sentence about that for the warning"
     )
-    copies: Name | None = Field(
-        None,
-        description="a vendor whose request may be repeated in these keys in the same container, if both mean the same",
+    copies: Name | None = told(
+        "a vendor whose request may be repeated in these keys in the same container, if both mean the same"
     )
-    allowed_with: dict[Name, Long] = Field(
-        {},
-        max_length=FEW,
-        description="vendors whose keys may be in the same container → why such a container stays unchanged",
+    allowed_with: dict[Name, Long] = told(
+        "vendors whose keys may be in the same container → why such a container stays unchanged", {}, max_length=FEW
     )
-    config_maps: LabelKey | None = Field(
-        None,
-        description="the annotation with which the system's own webhook names the ConfigMaps that its scheduler creates for a "
-        "pod: references to them are removed if the request is translated",
+    config_maps: LabelKey | None = told(
+        "the annotation with which the system's own webhook names the ConfigMaps that its scheduler creates for a "
+        "pod: references to them are removed if the request is translated"
     )
-    inactive: bool = Field(
-        default=False, description="true: the vendor's names are not read unless the setting `owners` names it"
-    )
-    target: bool = Field(default=True, description="false: read only, never written")
-    claim: Claim | None = Field(None, description="requests are written as resource claims, never read from other keys")
+    inactive: bool = told("true: the vendor's names are not read unless the setting `owners` names it", default=False)
+    target: bool = told("false: read only, never written", default=True)
+    claim: Claim | None = told("requests are written as resource claims, never read from other keys")
     place: Place = Place()
     shim: Shim | None = None
     guard: list[Guard] = Field([], max_length=SOME)
-    unguarded: Long | None = Field(None, description="for people: what of the vendor's is not guarded, and why")
-    environment: dict[KeyText, Short | None] = Field(
+    unguarded: Long | None = told("for people: what of the vendor's is not guarded, and why")
+    environment: dict[KeyText, Short | None] = told(
+        "variables that the device plugin sets → the key whose number per device is the value, or null",
         {},
         max_length=SOME,
-        description="variables that the device plugin sets → the key whose number per device is the value, or null",
     )
-    card_labels: list[LabelKey] = Field(
-        [], max_length=FEW, description="node labels that name the device, for all vendors of the hardware family"
+    card_labels: list[LabelKey] = told(
+        "node labels that name the device, for all vendors of the hardware family", [], max_length=FEW
     )
-    largest_device: Amount | None = Field(
-        None, description="the memory of the largest device that is sold, for all vendors of the hardware family"
+    largest_device: Amount | None = told(
+        "the memory of the largest device that is sold, for all vendors of the hardware family"
     )
-    node_labels: NodeLabels = Field(
+    node_labels: NodeLabels = told(
+        "labels of nodes with what they have, for all vendors of the family: `check --pre` proposes by them",
         NodeLabels.model_construct(devices=None, memory=None),
-        description="labels of nodes with what they have, for all vendors of the family: `check --pre` proposes by them",
     )
-    counts_parts: bool = Field(
-        default=False, description="a count is one of parts, several of which may lie on one device, not of devices"
+    counts_parts: bool = told(
+        "a count is one of parts, several of which may lie on one device, not of devices", default=False
     )
-    shared_names: list[SharedName] = Field(
-        [],
-        max_length=FEW,
-        description="names of other vendors under which this one may serve its devices; `check` looks for them",
+    shared_names: list[SharedName] = told(
+        "names of other vendors under which this one may serve its devices; `check` looks for them", [], max_length=FEW
     )
-    reports: Annotated[list[KeyText | GatedName], Field(max_length=FEW)] | None = Field(
-        None,
-        description="the resources of keys that nodes report where the newest release of the system is installed as by its "
+    reports: Annotated[list[KeyText | GatedName], Field(max_length=FEW)] | None = told(
+        "the resources of keys that nodes report where the newest release of the system is installed as by its "
         "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
-        "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has",
+        "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has"
     )
-    allocates: Literal["scheduler", "kubelet"] | None = Field(
-        None,
-        description="who chooses the devices of a pod; without it a scheduler, which `spec.nodeName` bypasses, if `place` has "
-        "one, or for shares",
+    allocates: Literal["scheduler", "kubelet"] | None = told(
+        "who chooses the devices of a pod; without it a scheduler, which `spec.nodeName` bypasses, if `place` has "
+        "one, or for shares"
     )
-    privileged: Literal["deny", "shares", "allow"] = Field(
-        "shares",
-        description="which pods with a privileged container are denied: `shares`, those with a share; `deny`, those with "
+    privileged: Literal["deny", "shares", "allow"] = told(
+        "which pods with a privileged container are denied: `shares`, those with a share; `deny`, those with "
         "whole devices, too, as the system itself does; `allow`, none",
+        "shares",
     )
-    owned: list[KeyText | OwnedLabel] = Field(
-        [], max_length=MANY, description="patterns of annotations and labels that only a scheduler may write"
+    owned: list[KeyText | OwnedLabel] = told(
+        "patterns of annotations and labels that only a scheduler may write", [], max_length=MANY
     )
-    owned_by: list[Long] = Field([], max_length=SOME, description="the users (service accounts) that may write them")
-    hints: list[KeyText] = Field(
-        [],
-        max_length=MANY,
-        description="patterns of annotations that have no effect after a translation, which a warning reports",
+    owned_by: list[Long] = told("the users (service accounts) that may write them", [], max_length=SOME)
+    hints: list[KeyText] = told(
+        "patterns of annotations that have no effect after a translation, which a warning reports", [], max_length=MANY
     )
-    selects: Selects = Field(
+    selects: Selects = told(
+        "annotations that a target with claims obeys, if it has keys with `selects`",
         Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),
-        description="annotations that a target with claims obeys, if it has keys with `selects`",
     )
-    belongs: list[Belonging] = Field(
+    belongs: list[Belonging] = told(
+        "names that only the system knows: patterns of labels, annotations, scheduling gates, node labels and "
+        "taints, or `key=value` of a node. A translated pod that keeps one gets a warning; those in `place` count, too",
         [],
         max_length=SOME,
-        description="names that only the system knows: patterns of labels, annotations, scheduling gates, node labels and "
-        "taints, or `key=value` of a node. A translated pod that keeps one gets a warning; those in `place` count, too",
     )
-    known: list[KeyText | KnownName] = Field(
+    known: list[KeyText | KnownName] = told(
+        "names of other systems: patterns of resource names under the vendor's prefixes, or names with advice",
         [],
         max_length=MANY,
-        description="names of other systems: patterns of resource names under the vendor's prefixes, or names with advice",
     )
     match: Match = Match()
-    sources: list[CheckedSource] = Field(
-        [], max_length=FEW, description="the sources that the document was checked against"
-    )
+    sources: list[CheckedSource] = told("the sources that the document was checked against", [], max_length=FEW)
 
     @property
     def marks(self) -> tuple[str, ...]:

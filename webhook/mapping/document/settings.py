@@ -21,6 +21,7 @@ from webhook.mapping.document.schema import (
     Mapping,
     Name,
     Strict,
+    told,
 )
 from webhook.mapping.notation import MAX_KEY
 from webhook.request import MAX_DEVICES
@@ -101,95 +102,89 @@ class Settings(Strict):
 
     api_version: Literal["vgpu-webhook.io/v1alpha1"] = API_VERSION
     kind: Literal["Settings"] = "Settings"
-    target: Name | None = Field(
-        None, description="the vendor that this cluster runs; requests of the same hardware family are translated to it"
+    target: Name | None = told(
+        "the vendor that this cluster runs; requests of the same hardware family are translated to it"
     )
-    bare_devices: BareDevices | None = Field(
-        None,
-        description="what a count of devices alone requests: `whole` devices, or a `share` of each by the mapping's "
-        "defaults; without it `share`, and each warning says that it was assumed",
+    bare_devices: BareDevices | None = told(
+        "what a count of devices alone requests: `whole` devices, or a `share` of each by the mapping's "
+        "defaults; without it `share`, and each warning says that it was assumed"
     )
-    served: list[Name] = Field(
+    served: list[Name] = told(
+        "vendors that this cluster serves beside the target: their requests stay in their keys, others are denied",
         [],
         max_length=SOME,
-        description="vendors that this cluster serves beside the target: their requests stay in their keys, others are denied",
     )
-    owners: dict[KeyText, Name] = Field(
-        {}, max_length=MANY, description="resource name → the active vendor, for names that several vendors use"
+    owners: dict[KeyText, Name] = told(
+        "resource name → the active vendor, for names that several vendors use", {}, max_length=MANY
     )
-    largest_device: Amount | Annotated[dict[Name, Amount], Field(max_length=SOME)] | None = Field(
-        None,
-        description="the memory of the largest device of the cluster, or by hardware family: a request for more is denied; "
-        "without it one gets a warning if no device that is sold has so much",
+    largest_device: Amount | Annotated[dict[Name, Amount], Field(max_length=SOME)] | None = told(
+        "the memory of the largest device of the cluster, or by hardware family: a request for more is denied; "
+        "without it one gets a warning if no device that is sold has so much"
     )
-    largest_node: int | None = Field(
-        None,
+    largest_node: int | None = told(
+        "the most devices of a node of the cluster: a request for more is denied; without it one for more than 16 "
+        "gets a warning",
         ge=1,
         le=MAX_DEVICES,
-        description="the most devices of a node of the cluster: a request for more is denied; without it one for more than 16 "
-        "gets a warning",
     )
-    smallest_memory: Amount = Field(
-        "256Mi", description="a request for less memory per device than this gets a warning: the unit is probably wrong"
+    smallest_memory: Amount = told(
+        "a request for less memory per device than this gets a warning: the unit is probably wrong", "256Mi"
     )
-    cards: dict[KeyText, Amount] = Field(
-        {}, max_length=MANY, description="the name of a device in a node label → its memory"
+    cards: dict[KeyText, Amount] = told("the name of a device in a node label → its memory", {}, max_length=MANY)
+    card_labels: list[LabelKey] = told(
+        "node labels that name the device, in addition to those of the mappings", [], max_length=FEW
     )
-    card_labels: list[LabelKey] = Field(
-        [], max_length=FEW, description="node labels that name the device, in addition to those of the mappings"
+    pod_security_default: Literal["privileged", "baseline", "restricted"] | None = told(
+        "the Pod Security level of a namespace without an `enforce` label"
     )
-    pod_security_default: Literal["privileged", "baseline", "restricted"] | None = Field(
-        None, description="the Pod Security level of a namespace without an `enforce` label"
+    image_volumes: bool | None = told(
+        "whether the cluster serves image volumes; without it, API servers of 1.35 and later count as such"
     )
-    image_volumes: bool | None = Field(
-        None,
-        description="whether the cluster serves image volumes; without it, API servers of 1.35 and later count as such",
+    node_name: Literal["deny", "affinity"] = told("how `spec.nodeName` beside a share is handled", "deny")
+    resource_claims: Literal["deny", "warn"] = told(
+        "how a device class beside a GPU request in one container is handled", "deny"
     )
-    node_name: Literal["deny", "affinity"] = Field("deny", description="how `spec.nodeName` beside a share is handled")
-    resource_claims: Literal["deny", "warn"] = Field(
-        "deny", description="how a device class beside a GPU request in one container is handled"
+    other_device_classes: list[KeyText] = told(
+        "device classes of other hardware, which may be beside a GPU request", [], max_length=MANY
     )
-    other_device_classes: list[KeyText] = Field(
-        [], max_length=MANY, description="device classes of other hardware, which may be beside a GPU request"
-    )
-    guard_exceptions: dict[VariableName, Annotated[list[Long], Field(min_length=1, max_length=SOME)]] = Field(
+    guard_exceptions: dict[VariableName, Annotated[list[Long], Field(min_length=1, max_length=SOME)]] = told(
+        "guarded variable → values that the administrator has chosen for the cluster, which are permitted",
         {},
         max_length=SOME,
-        description="guarded variable → values that the administrator has chosen for the cluster, which are permitted",
     )
-    hide_devices: bool = Field(
-        default=False,
-        description="whether containers that request no device get the variable that hides those of the node; every pod of "
+    hide_devices: bool = told(
+        "whether containers that request no device get the variable that hides those of the node; every pod of "
         "a namespace that enforces is sent then",
+        default=False,
     )
-    never_touched: list[Name] = Field(
-        [], max_length=MANY, description="namespaces whose pods are never changed, in addition to the cluster's own"
+    never_touched: list[Name] = told(
+        "namespaces whose pods are never changed, in addition to the cluster's own", [], max_length=MANY
     )
-    opt_in_label: Annotated[LabelKey, AfterValidator(_can_opt_in)] = Field(
-        INJECT, description="the label that opts a namespace in if its value is `enabled`"
+    opt_in_label: Annotated[LabelKey, AfterValidator(_can_opt_in)] = told(
+        "the label that opts a namespace in if its value is `enabled`", INJECT
     )
-    validation: list[ValidationSubject] = Field(
-        ["pods", "ephemeralContainers", "workloads", "configMaps"],
-        max_length=len(SUBJECTS),
-        description="what the validating webhook looks at; `[]` switches it off: `pods` denies pods that other webhooks have "
+    validation: list[ValidationSubject] = told(
+        "what the validating webhook looks at; `[]` switches it off: `pods` denies pods that other webhooks have "
         "changed so that they would be changed or denied again; `ephemeralContainers` denies those that lift a limit, or show "
         "devices; `workloads` warns whoever applies a workload of what would "
         "become of its pods; `configMaps` denies ConfigMaps with an invalid mapping or settings document; `updates` denies "
         "changes of what schedulers own by anybody outside `ownedBy`",
+        ["pods", "ephemeralContainers", "workloads", "configMaps"],
+        max_length=len(SUBJECTS),
     )
-    workloads: list[WorkloadKind] = Field(
+    workloads: list[WorkloadKind] = told(
+        "further kinds with pod templates, in addition to those that the webhook and offline commands know",
         [],
         max_length=FEW,
-        description="further kinds with pod templates, in addition to those that the webhook and offline commands know",
     )
-    templates_per_namespace: int = Field(
+    templates_per_namespace: int = told(
+        "the most ResourceClaimTemplates of the webhook in a namespace: beyond them the oldest that no pod names "
+        "are deleted, and if there are none, pods are denied that need another one",
         TEMPLATES,
         ge=1,
         le=10_000,
-        description="the most ResourceClaimTemplates of the webhook in a namespace: beyond them the oldest that no pod names "
-        "are deleted, and if there are none, pods are denied that need another one",
     )
-    timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")
+    timeout_seconds: int = told("seconds that the API server waits for an answer", 5, ge=1, le=30)
 
 
 def setting_descriptions() -> dict[str, str]:
