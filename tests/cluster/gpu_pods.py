@@ -10,8 +10,9 @@ import yaml
 
 from webhook.labels import CLAIM
 from webhook.mapping.load import build_policy, documents_in
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import Vendor
 
 HERE = Path(__file__).parent
 DOCUMENTS = HERE.parent / "mapping" / "documents"

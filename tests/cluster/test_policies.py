@@ -15,11 +15,11 @@ from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, judge_document
 from webhook.mapping import load
-from webhook.mapping.compile import probes
 from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests import probes
 
 BUILT_IN = load_policy()
 

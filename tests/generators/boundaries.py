@@ -11,7 +11,9 @@ from functools import cache
 from typing import Any
 
 from tests.generators.requests import Json, drawn, pod_of
-from webhook.mapping.model.vendor import Derived, Key, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Key
+from webhook.mapping.model.vendor import Vendor
 from webhook.quantity import QuantityError, parse_quantity
 
 COUNTS = (1, 2, 3, 4, 8, 4095, 4096)
@@ -35,7 +37,7 @@ def boundary_pods(source: Vendor, target: Vendor, random_: random.Random) -> Ite
                 numbers[name] = devices
             elif random_.random() < 0.8:
                 numbers[name] = _number(key, source, target, devices, random_)
-        if isinstance(derived, Derived) and (derived.rounding != "up" or random_.random() < 0.1):
+        if isinstance(derived, Derived) and (derived.round != "up" or random_.random() < 0.1):
             numbers[derived.key] = devices * derived.per
         if numbers:
             yield pod_of(source, numbers, random_)

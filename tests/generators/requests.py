@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Condition, Form, Key
+from webhook.mapping.model.vendor import Vendor
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2

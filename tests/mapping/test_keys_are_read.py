@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from webhook.mapping.compile import mapping as compiled
 from webhook.mapping.document import schema, settings
+from webhook.mapping.model import vendor as compiled
 from webhook.mapping.model.vendor import Vendor
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,7 @@ from tests.mapping.vendors import ACME, policy, problems, vendor
 from tests.naming import each_of
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, MatchLoad
-from webhook.mapping.model.vendor import LetsThrough
+from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, LetsThrough, MatchLoad
 
 (ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
 NATIVE = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "attachable-volumes-csi-x"]

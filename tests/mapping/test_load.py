@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
-from webhook.mapping.compile.probes import probe
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
+from webhook.mapping.requests.probes import probe
 
 
 def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from tests.mapping.vendors import ACME, LARGEST, policy, reading, vendor
 from tests.naming import each_of
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.model.vendor import Row, Vendor
+from webhook.mapping.model.keys import Row
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue
 from webhook.mapping.requests.writing import NoEquivalent, write

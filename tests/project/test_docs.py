@@ -59,7 +59,7 @@ from webhook.mapping.document.schema import Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.model.vendor import Key
+from webhook.mapping.model.keys import Key
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE

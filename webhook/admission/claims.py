@@ -17,8 +17,9 @@ import msgspec
 
 from webhook.admission.decision import Plan
 from webhook.labels import CLAIM, STATUS
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import (
     MAX_SELECTED,

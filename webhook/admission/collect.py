@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from webhook.admission.survey import ContainerKeys, PodKeys
+from webhook.mapping.model.keys import CONTAINER, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import CONTAINER, Key, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
 from webhook.mapping.requests.values import KeyValue, bound_in, form_of
 from webhook.quantity import Number, QuantityError, bytes_text, parse_quantity

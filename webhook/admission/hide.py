@@ -14,10 +14,10 @@ from webhook.admission.claims import counts
 from webhook.admission.decision import Plan
 from webhook.admission.overrides import Overrides, target_of
 from webhook.labels import STATUS
-from webhook.mapping.model.match_names import spelled
-from webhook.mapping.model.near_misses import advised_names
+from webhook.mapping.model.keys import Key
+from webhook.mapping.model.match_names import advised_names, spelled
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import Pod, decode_env, present

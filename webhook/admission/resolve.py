@@ -16,8 +16,9 @@ from webhook.admission.likely import check_node
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import Settled, Unchanged, expressible, settle
 from webhook.admission.survey import Claimed, PodKeys
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Key, Vendor
+from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import MAX_REQUESTS

@@ -35,8 +35,9 @@ from webhook.admission.served import (
     serving,
     unserved,
 )
+from webhook.mapping.model.keys import Binding, Form, Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Binding, Default, Form, Key, Vendor
+from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import MAX_SELECTED

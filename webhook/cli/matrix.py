@@ -12,10 +12,11 @@ from webhook.admission.overrides import defaults_for
 from webhook.admission.settle import ceilings, named_row
 from webhook.admission.survey import ContainerKeys
 from webhook.cli.terminal import columns
-from webhook.mapping.compile.probes import combinations
+from webhook.mapping.model.keys import Binding
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Binding, Vendor
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.probes import combinations
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Defaults
 from webhook.mapping.requests.writing import NoEquivalent, write

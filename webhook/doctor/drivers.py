@@ -10,7 +10,8 @@ from webhook.doctor.nodes import targets
 from webhook.doctor.pods import all_pods
 from webhook.doctor.result import Missing, Result, error, known, listed, ok, warning
 from webhook.labels import TARGET
-from webhook.mapping.model.vendor import COUNT, Vendor
+from webhook.mapping.model.keys import COUNT
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.templates import REQUEST, DeviceRequest, claim_text, template_of
 from webhook.mapping.requests.values import KeyValue
 from webhook.request import CLAIM_API, ClaimTemplate, template_name

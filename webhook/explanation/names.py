@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import PLACEHOLDER, Condition, Form, Key, KeyPlace
+from webhook.mapping.model.match_names import advised_names, known_resources
 from webhook.mapping.model.names import Owner, index
-from webhook.mapping.model.near_misses import advised_names, distance, known_resources
+from webhook.mapping.model.near_misses import distance
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import glob_pattern
-from webhook.mapping.requests.denials import PLACEHOLDER
 from webhook.mapping.requests.values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import MIB, Number, bytes_text, number_text

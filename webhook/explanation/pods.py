@@ -36,9 +36,11 @@ from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Form, Key, KeyPlace
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Derived, Form, Key, KeyPlace, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue, Reading
 from webhook.patch import ContainerEdits
 from webhook.pod import Pod, decode_env

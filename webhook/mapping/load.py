@@ -10,8 +10,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.mapping.compile.mapping import draft_vendor
-from webhook.mapping.compile.probes import probe
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
@@ -28,7 +26,8 @@ from webhook.mapping.document.validation import (
     validated,
 )
 from webhook.mapping.model.policy import MOST_MEMORY, SETTINGS, Policy, compile_policy
-from webhook.mapping.model.vendor import BUILT_IN, Vendor
+from webhook.mapping.model.vendor import BUILT_IN, Vendor, draft_vendor
+from webhook.mapping.requests.probes import probe
 
 _FORM: Final = 2
 """The length of the path of a form."""

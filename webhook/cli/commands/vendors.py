@@ -19,8 +19,9 @@ from webhook.cli.terminal import aligned, columns, json_text, terminal_width
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource
 from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy, shared_names
-from webhook.mapping.model.vendor import Key, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import unconfigured_size
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import Denied

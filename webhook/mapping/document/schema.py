@@ -1,8 +1,8 @@
 """The schema of a mapping document: a vendor's keys, their meaning, and what a pod needs to run on the vendor's devices.
 
 Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need.
-``docs/mapping.md`` explains every key by example. `webhook.mapping.compile` turns a document into the immutable values of
-`webhook.mapping.model.vendor`.
+``docs/mapping.md`` explains every key by example. `webhook.mapping.model` turns a document into immutable
+values.
 
 The base of every schema: the strict model, and names, texts, lists and numbers with bounds.
 

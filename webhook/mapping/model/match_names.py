@@ -6,18 +6,17 @@ the conditions.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from webhook.labels import CLAIM
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.model.near_misses import advised_names
-from webhook.mapping.model.vendor import Key, LetsThrough, Template
+from webhook.mapping.model.keys import Key, Template
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import DEVICE_CLASS
 
@@ -34,6 +33,79 @@ _END_OF_DOMAIN: Final = re.compile(r"(?:[a-z0-9.-]*\.)?[a-z0-9-]+\.[a-z0-9-]+")
 _PREFIX: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]*")
 _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 """Domains that, with their subdomains, are reserved for Kubernetes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetsThrough:
+    """The names by which match conditions send a pod to the webhook; ``*`` matches any text.
+
+    Attributes:
+        prefixes: prefixes of resource names.
+        resources: resource names.
+        keys: labels, annotations and marks of the scheduler.
+    """
+
+    prefixes: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
+
+PLACES: tuple[KnownPlace, ...] = ("resource", "label", "annotation")
+
+
+class AdvisedName(NamedTuple):
+    """A name of another system with advice.
+
+    Attributes:
+        place: where it stands in a pod.
+        name: the name.
+        advice: whose it is, and what to write instead.
+        report: whether a pod with it gets a warning.
+        position: its position in `known`.
+    """
+
+    place: KnownPlace
+    name: str
+    advice: str
+    report: bool
+    position: int
+
+
+def advised_names(document: schema.Mapping) -> Iterator[AdvisedName]:
+    """Yield the names of `known` that have advice."""
+    for position, entry in enumerate(document.known):
+        if not isinstance(entry, str):
+            for place in PLACES:
+                for name in schema.texts(getattr(entry, place)):
+                    yield AdvisedName(place, name, " ".join(entry.advice.split()), entry.report, position)
+
+
+def known_resources(document: schema.Mapping) -> Iterator[str]:
+    """Yield the resource names of `known`, some with ``*``."""
+    yield from (entry for entry in document.known if isinstance(entry, str))
+    yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
+
+
+def reported_patterns(documents: Iterable[schema.Mapping]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the patterns of resource names that are reported, each with its advice."""
+    entries = (entry for document in documents for entry in advised_names(document))
+    return tuple(
+        (re.compile(glob_pattern(entry.name), re.DOTALL), entry.advice)
+        for entry in entries
+        if entry.report and "*" in entry.name
+    )
+
+
+def reported_names(documents: Iterable[schema.Mapping]) -> Mapping[KnownPlace, Mapping[str, str]]:
+    """Return the advice for each whole name that is reported, by its place; of several documents the first counts."""
+    found: dict[KnownPlace, dict[str, str]] = {place: {} for place in PLACES}
+    for document in documents:
+        for entry in advised_names(document):
+            if entry.report and "*" not in entry.name:
+                found[entry.place].setdefault(entry.name, entry.advice)
+    return found
 
 
 class _MatchName(NamedTuple):

@@ -15,8 +15,10 @@ from typing import Final
 
 from webhook.labels import PREFIX
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.near_misses import NearMiss, Nearness, advised_names
-from webhook.mapping.model.vendor import BUILT_IN, CONTAINER, Binding, Key, KeyPlace, Template, Vendor
+from webhook.mapping.model.keys import CONTAINER, Binding, Key, KeyPlace, Template
+from webhook.mapping.model.match_names import advised_names
+from webhook.mapping.model.near_misses import NearMiss, Nearness
+from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.mapping.notation import MAX_KEY, Expression, NameSet, expression
 
 

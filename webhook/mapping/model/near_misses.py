@@ -11,72 +11,16 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.model.vendor import KeyPlace, Template, Vendor
-from webhook.mapping.notation import Expression, NameSet, expression, glob_pattern
+from webhook.mapping.model.keys import KeyPlace, Template
+from webhook.mapping.model.match_names import advised_names, known_resources
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation import Expression, NameSet, expression
 from webhook.pod import DEVICE_CLASS
 from webhook.request import Dimension
-
-KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
-
-PLACES: tuple[KnownPlace, ...] = ("resource", "label", "annotation")
-
-
-class AdvisedName(NamedTuple):
-    """A name of another system with advice.
-
-    Attributes:
-        place: where it stands in a pod.
-        name: the name.
-        advice: whose it is, and what to write instead.
-        report: whether a pod with it gets a warning.
-        position: its position in `known`.
-    """
-
-    place: KnownPlace
-    name: str
-    advice: str
-    report: bool
-    position: int
-
-
-def advised_names(document: schema.Mapping) -> Iterator[AdvisedName]:
-    """Yield the names of `known` that have advice."""
-    for position, entry in enumerate(document.known):
-        if not isinstance(entry, str):
-            for place in PLACES:
-                for name in schema.texts(getattr(entry, place)):
-                    yield AdvisedName(place, name, " ".join(entry.advice.split()), entry.report, position)
-
-
-def known_resources(document: schema.Mapping) -> Iterator[str]:
-    """Yield the resource names of `known`, some with ``*``."""
-    yield from (entry for entry in document.known if isinstance(entry, str))
-    yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
-
-
-def reported_patterns(documents: Iterable[schema.Mapping]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return the patterns of resource names that are reported, each with its advice."""
-    entries = (entry for document in documents for entry in advised_names(document))
-    return tuple(
-        (re.compile(glob_pattern(entry.name), re.DOTALL), entry.advice)
-        for entry in entries
-        if entry.report and "*" in entry.name
-    )
-
-
-def reported_names(documents: Iterable[schema.Mapping]) -> Mapping[KnownPlace, Mapping[str, str]]:
-    """Return the advice for each whole name that is reported, by its place; of several documents the first counts."""
-    found: dict[KnownPlace, dict[str, str]] = {place: {} for place in PLACES}
-    for document in documents:
-        for entry in advised_names(document):
-            if entry.report and "*" not in entry.name:
-                found[entry.place].setdefault(entry.name, entry.advice)
-    return found
-
 
 DEVICES: Final = "devices.yaml"
 

@@ -13,18 +13,12 @@ import re2  # type: ignore[import-untyped]
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
-from webhook.mapping.model.match_names import Capacity
+from webhook.mapping.model.keys import KeyPlace
+from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names, reported_patterns
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
-from webhook.mapping.model.near_misses import (
-    KnownPlace,
-    NearMiss,
-    Nearness,
-    nearness,
-    reported_names,
-    reported_patterns,
-)
+from webhook.mapping.model.near_misses import NearMiss, Nearness, nearness
 from webhook.mapping.model.shim import ARCH_LABEL
-from webhook.mapping.model.vendor import BUILT_IN, KeyPlace, Owned, Vendor, union
+from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
 from webhook.mapping.notation import literal
 from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 from webhook.request import Size

@@ -3,23 +3,32 @@
 First what it consists of: names with variable parts (``iluvatar.ai/{chip}-vgpu``), keys that only its scheduler may write.
 """
 
-import itertools
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal
 
-from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.schema import Claim, OwnedLabel, Place, Variable
-from webhook.mapping.document.schema import Form as DocumentForm
-from webhook.mapping.document.schema import Key as DocumentKey
-from webhook.mapping.document.schema import Mapping as Document
-from webhook.mapping.notation import Expression, NameSet, Numbers, PatternError, expression, literal
-from webhook.quantity import Number
-from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
+from webhook.labels import PREFIX
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, Problems
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.guard import GuardPlace, Guards, compile_guards, guards_own_class, guards_own_keys
+from webhook.mapping.model.keys import Form, Key, Template, compile_form, compile_key
+from webhook.mapping.model.match_names import LetsThrough, compile_lets_through
+from webhook.mapping.model.shim import Shim, compile_shim
+from webhook.mapping.model.variables import NamePart, compile_variables
+from webhook.mapping.notation import (
+    Expression,
+    NameSet,
+    PatternError,
+    check_pattern,
+    expression,
+    literal,
+    parse_default_memory,
+)
+from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Size
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
@@ -57,9 +66,9 @@ def union(sets: Iterable[Owned]) -> Owned:
 
 
 def compile_owned(
-    owned: Sequence[str | OwnedLabel],
+    owned: Sequence[str | schema.OwnedLabel],
     hints: Sequence[str],
-    variables: Mapping[str, Variable],
+    variables: Mapping[str, schema.Variable],
     belongs: Sequence[str],
     problems: Problems,
 ) -> Owned:
@@ -81,7 +90,7 @@ def compile_owned(
     return Owned(*(_keys(group, variables, problems) for group in groups))
 
 
-def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], problems: Problems) -> NameSet:
+def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, schema.Variable], problems: Problems) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     names: list[str] = []
     expressions: list[Expression] = []
@@ -104,7 +113,7 @@ def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, Variable], prob
     return NameSet.of(names, expressions)
 
 
-def _expression(key: str, variables: Mapping[str, Variable]) -> str:
+def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
     """An expression for a key, with the values of its variables, and ``.*`` for a star."""
     parts = _VARIABLE.split(key)
     return "".join(
@@ -113,317 +122,15 @@ def _expression(key: str, variables: Mapping[str, Variable]) -> str:
     )
 
 
-def _values(variable: Variable) -> str:
+def _values(variable: schema.Variable) -> str:
     listed = variable.values if isinstance(variable.values, list) else []
     patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
     literals = [literal(value) for value in (*listed, *(variable.rows or ()))]
     return "|".join([*literals, *(f"(?:{pattern})" for pattern in patterns if pattern is not None)])
 
 
-CONTAINER: Final = "container"
-"""The built-in variable: the name of a container of the pod."""
-
-_CONTAINER_NAME: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_PART: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
-
-Binding = tuple[tuple[str, str], ...]
-"""The values of the variables of a name, in the order of the name."""
-
-
-@dataclass(frozen=True)
-class Template:
-    """A name whose variable parts are written ``{variable}``."""
-
-    text: str
-
-    @cached_property
-    def variables(self) -> tuple[str, ...]:
-        """The variables, in order."""
-        return tuple(_PART.findall(self.text))
-
-    def render(self, binding: Mapping[str, str]) -> str | None:
-        """Return the name with the values of a binding, or None if the binding lacks one."""
-        if not self.variables:
-            return self.text
-        if any(name not in binding for name in self.variables):
-            return None
-        return _PART.sub(lambda match: binding[match[1]], self.text)
-
-    def count(self, variables: Mapping[str, Variable]) -> int:
-        """Return the number of names that `names` yields."""
-        return math.prod(len(_listed(variables.get(name))) for name in self.variables)
-
-    def names(self, variables: Mapping[str, Variable]) -> Iterator[tuple[str, Binding]]:
-        """Yield every name that can be listed, with its binding; none if a variable is a pattern or a container."""
-        choices = [_listed(variables.get(name)) for name in self.variables]
-        parts = _PART.split(self.text)
-        for values in itertools.product(*choices):
-            parts[1::2] = values
-            yield "".join(parts), tuple(zip(self.variables, values, strict=True))
-
-    def pattern(self, variables: Mapping[str, Variable]) -> str | None:
-        """Return an expression with a group for each variable, or None if all names can be listed."""
-        if not self.variables:
-            return None
-        parts: list[str] = []
-        open_ended = False
-        for index, part in enumerate(_PART.split(self.text)):
-            if index % 2 == 0:
-                parts.append(literal(part))
-                continue
-            pattern = _pattern(part, variables.get(part))
-            open_ended = open_ended or pattern is not None
-            listed = "|".join(map(literal, _listed(variables.get(part))))
-            parts.append(f"(?P<{part.replace('-', '_')}>{pattern or listed})")
-        return "".join(parts) if open_ended else None
-
-
-def _listed(variable: Variable | None) -> list[str]:
-    if variable is None:
-        return []
-    listed = variable.values if isinstance(variable.values, list) else []
-    return [*listed, *(variable.rows or {})]
-
-
-def _pattern(name: str, variable: Variable | None) -> str | None:
-    if name == CONTAINER:
-        return _CONTAINER_NAME
-    if variable is None:
-        return None
-    patterns = [variable.others] if variable.others is not None else []
-    if isinstance(variable.values, str):
-        patterns.append(variable.values)
-    return "|".join(f"(?:{pattern})" for pattern in patterns) or None
-
-
-if TYPE_CHECKING:
-    from webhook.mapping.model.guard import Guards
-    from webhook.mapping.model.shim import Shim
-
 BUILT_IN: Final = "built-in"
 """The source of documents in the package."""
-
-KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector", "claim", "borrowed"]
-KeyKind: TypeAlias = Literal["amount", "other", "text", "container"]
-
-COUNT: Final = "count"
-"""What a key with `claim` calls the number of devices; any other name is that of a capacity."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A resource name, label, annotation, node selector or part of a claim that carries a part of a request, with its unit.
-
-    A borrowed one is a resource name of another vendor.
-
-    Attributes:
-        document: the key in the document, for what is not compiled.
-        place: the kind of name; node selectors and borrowed names are never written.
-        spellings: the names; the first is written.
-        kind: ``amount`` has `dimensions`; ``other`` and ``text`` are compared in forms; ``container`` names the container
-            that requests.
-        unit: the worth of 1: bytes if `sized`, else percent of a device (1 for devices); None: not configured.
-        total: the number is over all devices.
-        values: legal numbers per device.
-        texts: legal texts of a text key; none: any.
-        zero: what 0 means beside amounts of the vendor: ``none``, no device, ``unset``, as if it were left out, or ``number``,
-            as any other; None: always the latter.
-        step: written numbers are multiples of this.
-        rounding: how the vendor rounds other numbers; None: it denies them.
-        listed: the value has one entry for each container, by position.
-        twin: a second name: either is read, both are written.
-        ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
-        plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
-        other_names: unknown resource names that may mean this key: beside one, no default is filled in for it.
-        per_container: the name contains the name of a container.
-        variables: the variables of the name, except the container.
-        makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
-    """
-
-    name: str
-    document: DocumentKey
-    place: KeyPlace
-    spellings: tuple[Template, ...]
-    kind: KeyKind
-    dimensions: tuple[Dimension, ...]
-    unit: Number | None
-    sized: bool
-    total: bool
-    values: Numbers | None
-    texts: tuple[str, ...]
-    zero: Literal["none", "unset", "number"] | None
-    step: Number
-    rounding: Literal["up", "down"] | None
-    written: Literal["integer", "decimal", "quantity", "items"]
-    listed: bool
-    twin: Template | None
-    ceiling: tuple[str, Number] | None
-    plain: tuple[Template, ...]
-    other_names: re.Pattern[str] | None
-    per_container: bool
-    variables: frozenset[str]
-    makes_request: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.kind == "text":
-            makes_request = self.document.row_of is not None and self.per_container
-        else:
-            makes_request = self.kind == "amount" and (self.of_container or self.per_container)
-        object.__setattr__(self, "makes_request", makes_request)
-
-    @property
-    def of_container(self) -> bool:
-        """Whether it is part of one container: of its resources, or of a claim of its own."""
-        return self.place in {"resource", "claim", "borrowed"}
-
-    @property
-    def capacity(self) -> bool:
-        """Whether it is the capacity of a claim, that its driver counts."""
-        return self.document.claim not in {None, COUNT} and self.kind == "amount" and self.document.counted
-
-    @property
-    def templates(self) -> tuple[Template, ...]:
-        """All names: the spellings, and the twin."""
-        return self.spellings if self.twin is None else (*self.spellings, self.twin)
-
-    def spelled(self, binding: Mapping[str, str]) -> str:
-        """Return the first spelling with the variables that the other keys of a container bind, else the first one."""
-        first = self.spellings[0]
-        if not self.variables and not first.variables:  # most of them
-            return first.text
-        bound = self.variables.intersection(binding)
-        for template in self.spellings:
-            if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
-                return name
-        return first.render(binding) or first.text
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition of a form on a key, or on all keys of a dimension."""
-
-    keys: tuple[str, ...]
-    absent: bool
-    present: bool
-    numbers: Numbers | None = None
-    texts: tuple[str, ...] = ()
-
-    @property
-    def only_absent(self) -> bool:
-        """Whether it holds only without the key."""
-        return self.absent and not self.present and self.numbers is None and not self.texts
-
-    def takes_several(self, key: Key) -> bool:
-        """Return whether the condition holds for numbers of the key above 1, but not without the key."""
-        several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
-        return key.name in self.keys and not self.absent and several
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A count of devices that another key implies: its number divided by `per`."""
-
-    key: str
-    per: int
-    rounding: Literal["up", "down"] | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
-    """A combination of keys that makes a request, that the vendor denies (`deny`), or that is left unchanged (`leave`).
-
-    Attributes:
-        when: conditions on the numbers in the pod; all must hold.
-        document: the form in the document, for what is not compiled.
-        devices, memory, cores: the values of the form itself; keys of that dimension are then ignored.
-        absent: the meaning of a missing dimension.
-        keys: the keys of the mapping, with the changes of this form.
-        own_values: keys whose legal numbers the form defines; those of a row do not apply to them.
-        reads: it makes a request, and neither denies nor leaves unchanged.
-        needed: keys that a condition of their own requires.
-        written: by dimension, the keys that may be written in this form, those needed first.
-        literals: the dimensions that the form itself defines.
-    """
-
-    name: str
-    when: tuple[Condition, ...]
-    document: DocumentForm
-    devices: int | Derived | None
-    memory: Memory | None
-    cores: Cores | None
-    absent: Request
-    keys: Mapping[str, Key]
-    own_values: frozenset[str]
-    reads: bool = field(init=False)
-    needed: frozenset[str] = field(init=False)
-    written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
-    literals: frozenset[Dimension] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reads", self.document.deny is None and self.document.leave is None)
-        needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
-        forbidden = {key for when in self.when if when.only_absent for key in when.keys}
-        able = sorted(
-            (
-                key
-                for key in self.keys.values()
-                if key.name not in forbidden and key.place != "borrowed" and key.written != "items"
-            ),
-            key=lambda key: key.name not in needed,
-        )
-        written = {dimension: tuple(key for key in able if dimension in key.dimensions) for dimension in DIMENSIONS}
-        object.__setattr__(self, "needed", frozenset(needed))
-        object.__setattr__(self, "written", written)
-        literals = frozenset(dimension for dimension in DIMENSIONS if getattr(self, dimension) is not None)
-        object.__setattr__(self, "literals", literals)
-
-    def values(self, key: Key, row: "Row | None") -> Numbers | None:
-        """Return the legal numbers of a key in this form, for a name with this row."""
-        if row is None or key.name in self.own_values:
-            return key.values
-        numbers = row.values.get(key.name, key.values)
-        return numbers.get(self.name, key.values) if isinstance(numbers, Mapping) else numbers
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The size of one device of a name, where the name implies it.
-
-    Attributes:
-        least, least_cores: the amounts that every such device has, for writing.
-        values: legal numbers of keys, for all forms or by form.
-        all: numbers of keys that mean a whole device.
-    """
-
-    memory: Memory | None
-    least: Memory | None
-    cores: Cores | None
-    least_cores: Cores | None
-    devices: int | None
-    values: Mapping[str, Numbers | Mapping[str, Numbers]]
-    all: Mapping[str, Numbers] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class NamePart:
-    """A variable part of names, and the size of a device by its value.
-
-    Attributes:
-        rows: by value, for those that the models of the cluster have.
-        write: the values that may be written.
-        everywhere: the variable is in no name: every device has the size that `write` names.
-        why: what the user has to find out, if `write` has to be configured.
-        models: the models of the cluster's devices; empty if not configured.
-        of_other_models: values that none of these models has, with the models that have them.
-    """
-
-    name: str
-    rows: Mapping[str, Row]
-    write: tuple[str, ...]
-    everywhere: bool
-    why: str | None
-    models: tuple[str, ...]
-    of_other_models: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,21 +143,6 @@ class Default:
     def named(self, dimension: Dimension) -> str:
         """Return the default as messages name it."""
         return f"the {self.origin}'s default-{dimension}: {self.value}"
-
-
-@dataclass(frozen=True, slots=True)
-class LetsThrough:
-    """The names by which match conditions send a pod to the webhook; ``*`` matches any text.
-
-    Attributes:
-        prefixes: prefixes of resource names.
-        resources: resource names.
-        keys: labels, annotations and marks of the scheduler.
-    """
-
-    prefixes: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -472,7 +164,7 @@ class Vendor:
 
     name: str
     family: str
-    document: Document
+    document: schema.Mapping
     source: str
     keys: Mapping[str, Key]
     variables: Mapping[str, NamePart]
@@ -482,12 +174,12 @@ class Vendor:
     defaults: Mapping[Dimension, Default]
     inactive: bool
     target: bool
-    place: Place
-    shim: "Shim | None"
-    guard: "Guards"
-    owned: "Owned"
+    place: schema.Place
+    shim: Shim | None
+    guard: Guards
+    owned: Owned
     lets_through: LetsThrough
-    claim: Claim | None
+    claim: schema.Claim | None
     overridden: frozenset[tuple[str | int, ...]]
     expressed: frozenset[Dimension] = field(init=False)
     unreported: frozenset[str] = field(init=False)
@@ -529,3 +221,270 @@ class Vendor:
 def system_names(first: Vendor, second: Vendor) -> tuple[str, str]:
     """Return how a message names the systems of two vendors; if they have the same one, the vendors themselves."""
     return (first.name, second.name) if first.system == second.system else (first.system, second.system)
+
+
+MAX_NAMES: Final = 2048
+"""The most names that one document may list."""
+
+
+def draft_vendor(
+    document: schema.Mapping, source: str, overridden: frozenset[FieldPath] = frozenset()
+) -> tuple[Vendor | None, tuple[Problem, ...]]:
+    """Compile a document as far as possible, and collect all problems; the vendor is usable only without any.
+
+    A problem is a rule of documents that the types of the schema cannot express.
+
+    Args:
+        document: validated by the schema.
+        source: its source.
+        overridden: the paths in which it differs from the document that it extends.
+    """
+    problems = Problems()
+    vendor = None
+    try:
+        vendor = _compiled(document, source, overridden, problems)
+    except Exception:
+        # An error after a problem most probably follows from it.
+        if not problems.found:
+            raise
+    return vendor, tuple(dict.fromkeys(problems.found))
+
+
+def _compiled(document: schema.Mapping, source: str, overridden: frozenset[FieldPath], problems: Problems) -> Vendor:
+    keys = {
+        name: compile_key(name, key, document.variables, problems, document.claim)
+        for name, key in document.keys.items()
+    }
+    used = {variable for key in keys.values() for variable in (*key.variables, key.document.row_of)}
+    marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
+    variables = compile_variables(document.variables, used, marks, inherited, problems)
+    _check_names(keys, problems)
+    # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
+    if not any(problem.path[:1] == ("variables",) for problem in problems.found):
+        _check_patterns(keys, document, problems)
+    _check_count(keys, document, problems)
+    by_dimension: dict[Dimension, tuple[str, ...]] = {
+        dimension: tuple(name for name, key in keys.items() if dimension in key.dimensions) for dimension in DIMENSIONS
+    }
+    forms = tuple(compile_form(index, form, document, keys, problems) for index, form in enumerate(document.forms))
+    defaults = _defaults(document.defaults, problems)
+    form_names = [form.name for form in forms if form.reads]
+    for name in {name for name in form_names if form_names.count(name) > 1}:
+        problems.add(("forms",), f"two forms are called {name!r}")
+    _check_rows(document, keys, form_names, problems)
+    shim = None if document.shim is None else compile_shim(document.shim, form_names, problems)
+    guard = compile_guards(document.guard, shim, problems)
+    belongs = (*document.belongs, *_placed(document.place))
+    owned = compile_owned(document.owned, document.all_hints, document.variables, belongs, problems)
+    for variable, counted in document.environment.items():
+        if counted is not None and counted not in keys:
+            problems.unknown(("environment", variable), "key", counted, keys)
+    for key in keys.values():
+        if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
+            hint = f"keys are {', '.join(keys)}"
+            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
+    _check_texts(document, keys, problems)
+    _check_totals(document, keys, problems)
+    if document.claim is not None and defaults:
+        problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
+    problems.extend(_uncounted_without_shim(document))
+    _check_shared_names(document, problems)
+    _check_owned(owned, keys, problems)
+    _check_placed(document.place, owned, problems)
+    if document.config_maps is not None and document.config_maps in owned.annotations:
+        problems.add(
+            ("configMaps",),
+            f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
+        )
+    problems.extend(guards_own_keys(guard, _own_keys(document, keys)))
+    problems.extend(guards_own_class(guard, document.place.runtime_class_name))
+    lets_through = compile_lets_through(document, keys, problems)
+    return Vendor(
+        name=document.vendor,
+        family=document.family,
+        document=document,
+        source=source,
+        keys=keys,
+        variables=variables,
+        forms=forms,
+        by_dimension=by_dimension,
+        annotation_keys=not any(key.of_container and key.place != "borrowed" for key in keys.values()),
+        defaults=defaults,
+        inactive=document.inactive,
+        target=document.target,
+        place=document.place,
+        shim=shim,
+        guard=guard,
+        owned=owned,
+        lets_through=lets_through,
+        claim=document.claim,
+        overridden=overridden,
+    )
+
+
+def _check_texts(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Check that what tells pods with limits, or pods in which a borrowed name is read, is a text that is read."""
+    unless = document.unlimited.unless if isinstance(document.unlimited, schema.Unlimited) else {}
+    named: list[FieldPath] = [("unlimited", "unless", name) for name in unless]
+    named += [("keys", key.name, "inPods", name) for key in keys.values() for name in key.document.in_pods]
+    for path in named:
+        name = str(path[-1])
+        if name not in keys or keys[name].kind != "text" or keys[name].of_container:
+            problems.add(path, f"no text of the pod is called {name!r}", "write a label or annotation with `is: text`")
+
+
+def _placed(place: schema.Place) -> Iterator[str]:
+    """Yield the names that the vendor's pods get, which belong to it, too; of node labels with values."""
+    for where, written in place.written.items():
+        yield from (f"{key}={value}" if where == "nodeSelector" else key for key, value in written.items())
+    yield from (toleration.key for toleration in place.tolerations if toleration.key)
+
+
+def _variables_in_marks(document: schema.Mapping) -> set[str]:
+    """Return the variables in names other than those of keys."""
+    names = (*document.marks, *document.all_hints, *(document.match.keys or ()))
+    return {variable for name in names for variable in Template(name).variables}
+
+
+def _inherited_variables(document: schema.Mapping, overridden: frozenset[FieldPath]) -> set[str]:
+    """Return the variables of the document that this one extends, changed or not; none if it extends none."""
+    if not overridden or ("variables",) in overridden:
+        return set()
+    return {name for name in document.variables if ("variables", name) not in overridden}
+
+
+def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
+    """Report names with two meanings."""
+    seen: dict[tuple[str, str], str] = {}
+    for key in keys.values():
+        for template in key.spellings:
+            other = seen.setdefault((key.place, template.text), key.name)
+            if other != key.name:
+                problems.add(("keys", key.name), f"{template.text} is already the key {other!r}")
+
+
+def _check_patterns(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
+    """Report names whose patterns cannot be compiled."""
+    for key in keys.values():
+        for template in key.templates:
+            pattern = template.pattern(document.variables)
+            try:
+                if pattern is not None:
+                    expression(pattern)
+            except PatternError as error:
+                problems.add(("keys", key.name, key.place), f"the pattern of {template.text} {error}")
+
+
+def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
+    """Stop compiling if keys and variables make too many names.
+
+    Raises:
+        MappingError: they do.
+    """
+    too_many = Problems()
+    templates = [template for key in keys.values() for template in key.templates]
+    for path, listed in (
+        (("keys",), templates),
+        (("owned",), [*map(Template, document.marks)]),
+        (("match", "keys"), [*map(Template, document.match.keys or ())]),
+    ):
+        count = sum(template.count(document.variables) for template in listed)
+        if count > MAX_NAMES:
+            message = f"the values of their variables make {count} names"
+            too_many.add(path, message, f"at most {MAX_NAMES} are allowed")
+    problems.extend(too_many.found)
+    if too_many.found:
+        raise MappingError(problems.found)
+
+
+def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collection[str], problems: Problems) -> None:
+    """Report keys and forms in rows that do not exist."""
+    for name, variable in document.variables.items():
+        for value, row in (variable.rows or {}).items():
+            path: FieldPath = ("variables", name, "rows", value)
+            for where, numbers in (("values", row.values), ("all", row.all)):
+                for key in numbers.keys() - keys:
+                    problems.unknown((*path, where, key), "key", key, keys)
+            for key, values in row.values.items():
+                for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
+                    problems.unknown((*path, "values", key, form), "form", form, forms)
+
+
+def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Report keys that are among the marks of a scheduler: they would be stripped before they are read."""
+    for key in keys.values():
+        stripped = {"label": owned.labels, "annotation": owned.annotations}.get(key.place, ())
+        for template in key.spellings:
+            if template.text in stripped:
+                problems.add(
+                    ("owned",), f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
+                )
+
+
+def _check_placed(place: schema.Place, owned: Owned, problems: Problems) -> None:
+    """Report labels and annotations for pods that this webhook would remove again, or take for orders to itself."""
+    for member, written, stripped in (
+        ("labels", place.labels, owned.labels),
+        ("annotations", place.annotations, owned.annotations),
+    ):
+        for key in written:
+            if key.startswith(PREFIX):
+                problems.add(("place", member, key), f"{key} is for users and this webhook only", "leave it out")
+            elif key in stripped:
+                problems.add(("place", member, key), f"{key} is among `owned`: it would be removed again")
+
+
+def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Report totals of a pod without a rule for its containers: each that requests would get all of it."""
+    if "containers" in document.model_fields_set:
+        return
+    for key in keys.values():
+        of_pod = key.place in {"label", "annotation"} and not key.per_container and not key.listed
+        if of_pod and key.total and {"memory", "cores"} & set(key.dimensions):
+            problems.add(
+                ("keys", key.name, "total"),
+                "a total over the devices of a pod needs `containers`: which of its containers request",
+                "write `containers: one`, `shared`, or `any` if each of them gets the whole number",
+            )
+
+
+def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
+    """Report capacities that nobody would limit: neither the driver, nor a variable of the shim."""
+    variables = "" if document.shim is None or document.shim.mode == "plugin" else " ".join(document.shim.env.values())
+    for name, key in document.keys.items():
+        if not key.counted and f"{{{key.kind}}}" not in variables:
+            yield Problem(
+                f"no variable of the shim has {{{key.kind}}}", ("keys", name, "counted"), "add one, or drop it"
+            )
+
+
+def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:
+    for index, entry in enumerate(document.shared_names):
+        for label, pattern in entry.nodes.items():
+            try:
+                check_pattern(pattern)
+            except PatternError as error:
+                problems.add(("sharedNames", index, "nodes", label), f"the pattern {pattern!r} {error}")
+
+
+def _own_keys(document: schema.Mapping, keys: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:
+    """Return the annotations and labels that the vendor reads or writes."""
+    own: dict[GuardPlace, list[str]] = {}
+    for place in ("annotation", "label"):
+        spelled = [template.text for key in keys.values() if key.place == place for template in key.spellings]
+        own[place] = [*spelled, *document.place.written[place]]
+    return own
+
+
+def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:
+    compiled: dict[Dimension, Default] = {}
+    if defaults.devices and defaults.devices > MAX_DEVICES:
+        problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
+    if defaults.devices:
+        compiled["devices"] = Default(defaults.devices, "mapping")
+    memory = problems.parsed(("defaults", "memory"), defaults.memory, parse_default_memory)
+    if isinstance(memory, Size | Percent):
+        compiled["memory"] = Default(memory, "mapping")
+    if defaults.cores:
+        compiled["cores"] = Default(Percent(defaults.cores), "mapping")
+    return compiled

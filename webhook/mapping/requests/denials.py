@@ -13,16 +13,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import PLACEHOLDER, Condition, Form, Key, Row
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
 from webhook.quantity import GIB, KIB, MIB, Number, ceil_to, exact_text, number_text, simplest
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL, Dimension
-
-PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
-VALUES: Final = frozenset({"value", "below", "above"})
-"""Placeholders of ``deny`` beside keys: the requested number, and the nearest ones that another form accepts."""
 
 MAX_LISTED: Final = 20
 """The most names with a size that a denial lists."""

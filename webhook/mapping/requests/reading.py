@@ -7,7 +7,9 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Form, Key, Row
+from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.denials import (
     LeftAlone,
@@ -473,14 +475,14 @@ def _derived(reader: Reader, derived: Derived, entry: KeyValue) -> int:
     count = Fraction(entry.number, 1) / derived.per
     if count.denominator == 1:
         return int(count)
-    if derived.rounding is None:
+    if derived.round is None:
         message = f"{entry} is not a multiple of {derived.per}: write one"
         raise reader.deny(Reason.NOT_DIVISIBLE, message, entry, count.__ceil__() * derived.per)
-    rounded = count.__floor__() if derived.rounding == "down" else count.__ceil__()
+    rounded = count.__floor__() if derived.round == "down" else count.__ceil__()
     if rounded == 0:
         message = f"{entry} is less than one device: write {derived.per} or more"
         raise reader.deny(Reason.NOT_LEGAL, message, entry, derived.per)
-    if derived.rounding == "down":
+    if derived.round == "down":
         reader.report_less(entry, entry.number, rounded * derived.per)
     return rounded
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.mapping.document.schema import Claim
-from webhook.mapping.model.vendor import COUNT, Key, Vendor
+from webhook.mapping.model.keys import COUNT, Key
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest, stored_text
 from webhook.request import ClaimTemplate, sorted_json

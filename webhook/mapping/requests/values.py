@@ -7,7 +7,10 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from webhook.mapping.model.vendor import Binding, Default, Derived, Form, Key, NamePart, Row, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Binding, Form, Key, Row
+from webhook.mapping.model.variables import NamePart
+from webhook.mapping.model.vendor import Default, Vendor
 from webhook.quantity import Number, ceil_to, exact_text, signed_text, simplest
 from webhook.reasons import Finding, Step
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size, amount_text

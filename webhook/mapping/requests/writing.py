@@ -6,7 +6,10 @@ from fractions import Fraction
 
 import msgspec
 
-from webhook.mapping.model.vendor import Binding, Derived, Form, Key, NamePart, Row, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Binding, Form, Key, Row
+from webhook.mapping.model.variables import NamePart
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import claim_text
 from webhook.mapping.requests.values import (

@@ -10,7 +10,9 @@ from functools import cache
 from typing import Final
 
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.vendor import Binding, Derived, Form, Key, Vendor
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.model.keys import Binding, Form, Key
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, form_of, number_for
 from webhook.mapping.requests.writing import NoEquivalent, write

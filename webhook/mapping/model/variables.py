@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.schema import Amount, texts
-from webhook.mapping.model.vendor import CONTAINER, NamePart, Row
+from webhook.mapping.model.keys import CONTAINER, Row
 from webhook.mapping.notation import Numbers, PatternError, check_pattern, parse_cores, parse_memory, parse_numbers
 from webhook.request import Memory, Percent, Size
 
@@ -24,6 +24,28 @@ _COMPARABLE: Final[Mapping[str | int, str]] = {
 }
 """Hints for amounts by model that cannot be compared."""
 _EXPRESSIONS: Final = "write an expression of RE2: https://github.com/google/re2/wiki/Syntax"
+
+
+@dataclass(frozen=True, slots=True)
+class NamePart:
+    """A variable part of names, and the size of a device by its value.
+
+    Attributes:
+        rows: by value, for those that the models of the cluster have.
+        write: the values that may be written.
+        everywhere: the variable is in no name: every device has the size that `write` names.
+        why: what the user has to find out, if `write` has to be configured.
+        models: the models of the cluster's devices; empty if not configured.
+        of_other_models: values that none of these models has, with the models that have them.
+    """
+
+    name: str
+    rows: Mapping[str, Row]
+    write: tuple[str, ...]
+    everywhere: bool
+    why: str | None
+    models: tuple[str, ...]
+    of_other_models: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
