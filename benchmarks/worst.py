@@ -44,7 +44,7 @@ _HEAD: Final = (
 
 def answered(review: bytes, where: Where, policy: Policy) -> tuple[float, bool]:
     """CPU seconds from the bytes of a review to its answer, and whether the pod exceeds a limit."""
-    policy.forget()
+    policy.memo.clear()
     decision = None
     started = time.process_time()
     try:

@@ -221,26 +221,6 @@ class PodEdits:
             edits = self._containers[slot.path] = ContainerEdits(slot)
         return edits
 
-    def adopt(self, others: "PodEdits", all_slots: tuple[Slot, ...]) -> None:
-        """Take over the edits of another pod with the same containers, but for the numbers of resources.
-
-        These are edits of its labels and annotations, too. Nothing may be added to either afterwards but keys of these.
-
-        Args:
-            others: the edits.
-            all_slots: the containers of this pod.
-        """
-        self.labels.values = dict(others.labels.values)
-        self.annotations.values = dict(others.annotations.values)
-        self.node_selector.values = others.node_selector.values
-        self.fields, self.tolerations = others.fields, others.tolerations
-        self.volumes, self.volumes_removed = others.volumes, others.volumes_removed
-        self.first_init_containers = others.first_init_containers
-        places = {slot.path: slot for slot in all_slots}
-        for path, edits in others._containers.items():  # noqa: SLF001  (of the same class)
-            resources = self._containers[path].resources if path in self._containers else {}
-            self._containers[path] = msgspec.structs.replace(edits, slot=places[path], resources=resources)
-
     def operations(self, stamp: Callable[[], None] | None = None) -> Patch:
         """Return the JSON Patch for the pod in the review, in an order that applies; empty without changes.
 

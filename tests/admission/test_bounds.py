@@ -374,7 +374,7 @@ def test_any_number_of_ordinary_variables_is_permitted() -> None:
 def test_large_pods_are_not_remembered() -> None:
     """A few reviews cannot take all memory: what is remembered is bounded in bytes, too."""
     for marks, remembered in ((20, True), (200, False)):
-        POLICY.forget()
+        POLICY.memo.clear()
         pod = {
             "metadata": {"annotations": {f"ALIYUN_COM_GPU_MEM_{number}": "x" * 90 for number in range(marks)}},
             "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},

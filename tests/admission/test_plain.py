@@ -35,7 +35,7 @@ def container(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_second_pod_of_a_template_is_remembered() -> None:
     """What was made of a plain pod is found again for the next one, whose volumes have other names."""
-    POLICY.forget()
+    POLICY.memo.clear()
     context = Context(opted_in())
     made = [decided(template(token), context, POLICY) for token in ("kube-api-access-a1", "kube-api-access-b2")]
     assert made[0] is made[1]
@@ -45,7 +45,7 @@ def test_second_pod_of_a_template_is_remembered() -> None:
 def test_other_harmless_variables_are_the_ones_seen_then() -> None:
     """A pod of the template with other variables gets the same decision, as long as none of them matters."""
     context = Context(opted_in())
-    POLICY.forget()
+    POLICY.memo.clear()
     plain, other, guarded = (template("kube-api-access-a1") for _ in range(3))
     container(other)["env"].append({"name": "B", "value": "2"})
     container(guarded)["env"].append({"name": "LD_PRELOAD", "value": "/x"})
@@ -92,17 +92,17 @@ def test_variables_that_the_copy_guards_are_looked_for() -> None:
     harmless = copy.deepcopy(guarded)
     container(harmless)["env"] = [{"name": "A", "value": "b"}]
     in_force = policy_in(folder)
-    in_force.forget()
+    in_force.memo.clear()
     for pod, allowed in ((harmless, True), (guarded, False), (harmless, True)):
         assert decided(pod, context_in(folder), in_force).allowed is allowed
-    in_force.forget()
+    in_force.memo.clear()
     assert not decided(guarded, context_in(folder), in_force).allowed
     assert decided(harmless, context_in(folder), in_force).allowed
 
 
 def test_unique_labels_do_not_count() -> None:
     """The pods of a Job have labels of their own, and get the same decision."""
-    POLICY.forget()
+    POLICY.memo.clear()
     made = []
     for name in ("a-1", "b-2"):
         pod = template(f"kube-api-access-{name}")
@@ -128,7 +128,7 @@ def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPat
 
 def test_another_vendors_variable_is_no_reason_to_look_closely() -> None:
     """A search path is in many images' pods, and no matter of a vendor without a shim."""
-    POLICY.forget()
+    POLICY.memo.clear()
     pod = template("kube-api-access-a1")
     container(pod)["resources"] = {"limits": {"amd.com/gpu": "1"}, "requests": {"amd.com/gpu": "1"}}
     container(pod)["env"] = [{"name": "LD_LIBRARY_PATH", "value": "/x"}]
@@ -148,7 +148,7 @@ def test_nothing_is_said_of_a_pod_of_which_nothing_changes(env: list[dict[str, s
 
 def test_denials_count_with_what_they_hold() -> None:
     """A denial has no patch, but findings by the hundred: some of them fill the memory, and drop what is in it."""
-    POLICY.forget()
+    POLICY.memo.clear()
     marks = {f"gpushare.alibabacloud.com/{number}-{'y' * 60}": "1" for number in range(200)}
     counts = []
     for number in range(180):

@@ -31,7 +31,7 @@ def assert_traced(folder: Path, mode: str) -> None:
     labels = {key: value for key, value in context.namespace.labels.items() if key != MODE}
     enforcing = structs.replace(context, namespace=replace(context.namespace, labels=labels))
     moded = structs.replace(context, namespace=replace(context.namespace, labels={**labels, MODE: mode}))
-    policy.forget()
+    policy.memo.clear()
     traced = trace(pod, moded, policy)
     assert traced.decision == decide(pod, moded, policy)
     assert traced.enforced.denial == decide(pod, enforcing, policy).denial

@@ -112,7 +112,7 @@ def _length(value: object) -> int:
 
 def answered(body: bytes, where: Where) -> Decision:
     """The decision on a pod, with its answer made."""
-    POLICY.forget()
+    POLICY.memo.clear()
     decision = decide(decode_pod(body), Context(where.namespace), POLICY)
     encode_answer("", decision)
     return decision
@@ -222,7 +222,7 @@ def test_remembered_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch
     """Nor do a few of the largest that are remembered: the estimates hold."""
     most = 4 * 1024 * 1024
     monkeypatch.setattr(POLICY.memo, "_most", most)
-    POLICY.forget()
+    POLICY.memo.clear()
     context = Context(Namespace(OPTED_IN.name, OPTED_IN.labels, {"vgpu-webhook.io/target": "nvidia"}))
     limits = {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 50}
     unchanged, held = [], []

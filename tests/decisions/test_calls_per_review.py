@@ -75,7 +75,7 @@ def counted(pods: Pods) -> dict[str, int]:
     first, following = pods
     for body in pods:
         answer(body, POLICY)
-    POLICY.forget()
+    POLICY.memo.clear()
     return {
         "first": count_calls(lambda: answer(first, POLICY)),
         "next": count_calls(lambda: answer(following, POLICY)),

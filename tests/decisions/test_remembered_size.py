@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("remembers_at_once")
 POLICY: Final = load_policy()
 LEAST: Final = 0.95
 MOST: Final = 1.15
-"""What may be counted, in parts of what is held: texts that a shape and its pods share are counted for each."""
+"""What may be counted, in parts of what is held: texts that decisions share are counted for each."""
 
 MOST_OF_CONSTANTS: Final = 1.3
 """The same where most texts are constants of the program, which are counted, too."""
@@ -87,7 +87,7 @@ def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = SENT[name]
     for body in islice(bodies, 5):
         answer(body, POLICY)
-    POLICY.forget()
+    POLICY.memo.clear()
     gc.collect()
     gc.freeze()  # of what other tests have left, the next collection would take half a second
     tracemalloc.start(1)
@@ -107,7 +107,7 @@ def test_counted_as_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_never_over_the_bound() -> None:
     """However many pods are sent, what is held stays below the bound, and is not dropped long before it."""
-    POLICY.forget()
+    POLICY.memo.clear()
     sizes = []
     for body in islice(SENT["at home"], 1200):
         answer(body, POLICY)

@@ -64,7 +64,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         case: what is decided.
         closely: also what takes several decisions: many siblings, by the command line, explained.
     """
-    policy_of(case.setup).forget()
+    policy_of(case.setup).memo.clear()
     try:
         trial = Trial(case)
         verdict = denial_verdict(trial)

@@ -40,16 +40,16 @@ def sibling_findings(trial: Trial, draw: Draw, field: str) -> tuple[bool, list[F
     try:
         if field == "context.user" or draw.chance(0.5):
             one = changed(draw, field, marked(one) if field == "context.user" else one)
-            policy.forget()
+            policy.memo.clear()
             expected = decided(*one.arguments(), policy)
         other = changed(draw, field, one).arguments()
-        policy.forget()
+        policy.memo.clear()
         first, second = (decided(*other, policy) for _ in range(2))
         differ = first != expected and len(policy.memo) > 0
         borrowed = differ and decided(*one.arguments(), policy) != expected
     except msgspec.DecodeError:
         return False, []
     finally:
-        policy.forget()
+        policy.memo.clear()
     told = {"another one at second sight, of a": first != second, "another one after a": borrowed}
     return differ, [Finding(RULE, f"{what} sibling by {field}", field) for what, wrong in told.items() if wrong]

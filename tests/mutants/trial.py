@@ -63,7 +63,7 @@ DECISIONS = (
     ),
     (
         *("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/fuzz/test_remembered.py", "tests/explanation"),
-        *("tests/decisions/test_remembered_size.py", "tests/decisions/test_shape.py"),
+        "tests/decisions/test_remembered_size.py",
     ),
     (
         *(f"tests/mapping/test_{part}.py" for part in ("extends", "load", "numbers", "pattern", "template")),

@@ -163,14 +163,12 @@ class Facts(Struct, frozen=True):
             policy reads, of lists that nothing reads only that they are there.
         resources: those of the containers, init containers first: names with a domain.
         context: likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name.
-        outline: the facts without resources, as bytes.
         key: all facts as bytes, equal for equal decisions; None if they are too long to be remembered.
     """
 
     bare: Pod
     resources: list[Resources | None]
     context: Context
-    outline: bytes
     key: bytes | None
 
     @property
@@ -229,8 +227,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
-    outline = _encoded(reduced, around)
-    return Facts(reduced, resources, around, outline, _key(outline, resources))
+    return Facts(reduced, resources, around, _key(reduced, resources, around))
 
 
 def _bare(containers: Sequence[Container], policy: Policy, *, whole: bool, mounts: bool) -> list[Container]:
@@ -278,24 +275,17 @@ def _requests(resources: Resources | None) -> bool:
     return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
-def _encoded(pod: Pod, context: Context) -> bytes:
+def _key(pod: Pod, resources: Sequence[Resources | None], context: Context) -> bytes | None:
     namespace = context.namespace
-    return _encode(
-        (
-            pod,
-            pod.metadata is NO_METADATA,
-            namespace.labels,
-            namespace.annotations,
-            context.pod_security_default,
-            context.user,
-            context.image_volumes,
-        )
+    around = (
+        namespace.labels,
+        namespace.annotations,
+        context.pod_security_default,
+        context.user,
+        context.image_volumes,
     )
-
-
-def _key(outline: bytes, resources: Sequence[Resources | None]) -> bytes | None:
     try:
-        key = outline + _encode(resources)
+        key = _encode((pod, pod.metadata is NO_METADATA, resources, around))
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return key if len(key) <= MAX_FACTS else None

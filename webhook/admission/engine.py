@@ -32,7 +32,6 @@ from webhook.admission.overrides import Overrides, defaults_for, defaults_of_who
 from webhook.admission.placement import drop_references, place_pod, report_belongings
 from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled, Unchanged, settle
-from webhook.admission.shape import apply_shape
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, idle_counts, survey, unread_keys
 from webhook.mapping.model.policy import Policy
@@ -154,7 +153,7 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
     plan = _plan(pod, context, policy, seen, resolution)
     if steps is not None:
         steps.plan = plan
-    return _applied(plan, resolution, acts=acts, outline=None if facts.key is None else facts.outline)
+    return _applied(plan, resolution, acts=acts)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
@@ -185,16 +184,13 @@ def _with(seen: Survey, found: Sequence[Finding]) -> Survey:
     return msgspec.structs.replace(seen, findings=(*seen.findings, *found)) if found else seen
 
 
-def _applied(plan: Plan, resolution: PodResult, *, acts: bool, outline: bytes | None) -> Decision:
-    """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs.
-
-    With the `outline` of few facts, what pods of the same shape need is remembered.
-    """
+def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
+    """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs."""
     try:
         hides = plan.policy.settings.hide_devices
         if hides:
             show_devices(plan)
-        if acts and (outline is None or not apply_shape(plan, outline, _apply)):
+        if acts:
             _apply(plan, resolution)
         if hides:
             hide_devices(plan)
@@ -289,8 +285,8 @@ def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocati
     return Allocation(slot, source, owner, last.target, request, last.form, copying, moved, not request.whole)
 
 
-def _apply(plan: Plan, resolution: PodResult | None = None) -> None:
-    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment (for a resolution).
+def _apply(plan: Plan, resolution: PodResult) -> None:
+    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
         Denied: a step fails; earlier findings are in `Plan.findings`.
@@ -303,8 +299,7 @@ def _apply(plan: Plan, resolution: PodResult | None = None) -> None:
     place_pod(plan)
     report_belongings(plan)
     inject_shim(plan)
-    if resolution is not None:
-        keep_environment(plan, resolution)
+    keep_environment(plan, resolution)
     if plan.annotations:
         _report_hints(plan)
 

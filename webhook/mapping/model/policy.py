@@ -74,9 +74,6 @@ MAX_BYTES: Final = 3 * MIB // 2
 Results for a hundred and fifty ordinary templates or more fit: of templates that request alike there is one result.
 """
 
-MAX_SHAPES: Final = MIB // 4
-"""The same for shapes of pods: of thirty templates that differ in more than amounts."""
-
 ENTRY: Final = 108
 """Bytes of a dictionary for one key at most: just after it grew it has four places of 24 bytes, and six indices."""
 
@@ -366,7 +363,6 @@ class Policy:
         card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are never changed.
         memo: a cache of results of pure functions of this policy; a copy with other parts (`replace`) gets its own.
-        shapes: likewise, of what pods need that differ in amounts only.
     """
 
     vendors: Mapping[str, Vendor]
@@ -385,12 +381,6 @@ class Policy:
     card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
     memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
-    shapes: Memo = field(default_factory=lambda: Memo(MAX_SHAPES), init=False, repr=False, compare=False)
-
-    def forget(self) -> None:
-        """Forget everything that was remembered."""
-        self.memo.clear()
-        self.shapes.clear()
 
     def vendor_called(self, name: str) -> Vendor | None:
         """Return the vendor of a name or alias."""

@@ -27,7 +27,7 @@ from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.notation import parse_unit
 from webhook.quantity import Number, QuantityError, parse_quantity
-from webhook.request import ALL, UNLIMITED, Percent, Request, Size
+from webhook.request import ALL, Percent, Request, Size
 
 LD_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 LD_PRELOAD: Final = "LD_PRELOAD"
@@ -286,18 +286,13 @@ class Shim:
             return next(("memory" for variable in self.variables if "memory" in variable.uses), None)
         return None
 
-    def amounts(self, request: Request) -> dict[str, str]:
-        """Return memory and cores as the variables have them, as far as a settled request limits them."""
-        amounts: dict[str, str] = {}
-        if isinstance(request.memory, Size):
-            amounts["memory"] = str(-(-request.memory.bytes // self.memory_unit))
-        if request.cores is not UNLIMITED and request.cores is not None:
-            amounts["cores"] = str(-(-request.cores.value // self.cores_unit))
-        return amounts
-
     def values(self, request: Request, container: str) -> dict[str, str]:
         """Return the values of the variables for a settled request, without those for which it has no limit."""
-        amounts = {"container": container, "devices": str(request.devices), **self.amounts(request)}
+        amounts = {"container": container, "devices": str(request.devices)}
+        if isinstance(request.memory, Size):
+            amounts["memory"] = str(-(-request.memory.bytes // self.memory_unit))
+        if isinstance(request.cores, Percent):
+            amounts["cores"] = str(-(-request.cores.value // self.cores_unit))
         missing = _AMOUNTS.difference(amounts)
         values = {
             variable.name: variable.template.format_map(amounts) if variable.uses else variable.template
