@@ -223,7 +223,8 @@ class Rules:
 
 def due(pair: Pair) -> dt.datetime:
     """When a certificate is to be renewed."""
-    return pair.not_before + (pair.not_after - pair.not_before) * RENEW_AFTER
+    begin = pair.certificate.not_valid_before_utc
+    return begin + (pair.not_after - begin) * RENEW_AFTER
 
 
 class PlannedStep(NamedTuple):

@@ -20,7 +20,7 @@ from cryptography import x509
 
 from certs.report import Report, Reporter, ReportKind, failure, recovered
 from certs.store import POLL, read_file
-from certs.x509 import SERVING_CERTIFICATE, StoreError, UnusablePairError, ca_of, check_time, check_use
+from certs.x509 import SERVING_CERTIFICATE, StoreError, UnusablePairError, ca_of, why_unusable
 
 ALPN: Final = ["http/1.1"]
 """Never h2: clients use it if it is offered, and the server behind does not support it. API servers request 1.1."""
@@ -88,8 +88,8 @@ class Serving:
         context = _context(self._client_cas)
         _load(context, chain_pem, key_pem)
         certificate, *intermediates = x509.load_pem_x509_certificates(chain_pem)
-        check_time(certificate, now, SERVING_CERTIFICATE)
-        check_use(certificate, names, SERVING_CERTIFICATE)
+        if why := why_unusable(certificate, names, now):
+            raise UnusablePairError(SERVING_CERTIFICATE, why)
         if cas is not None:
             ca_of(certificate, intermediates, cas, now)
         self._in_force = _InForce(context, certificate, chain_pem, key_pem)
@@ -126,11 +126,8 @@ class Serving:
         """Why no client can be served at a moment; None if clients can be."""
         if self._in_force is None:
             return "no certificate is served yet"
-        try:
-            check_time(self._in_force.certificate, now, SERVING_CERTIFICATE)
-        except UnusablePairError as error:
-            return str(error)
-        return None
+        why = why_unusable(self._in_force.certificate, (), now)
+        return None if why is None else f"{SERVING_CERTIFICATE} {why}"
 
 
 def _context(client_cas: bytes | None) -> ssl.SSLContext:

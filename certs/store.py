@@ -34,11 +34,7 @@ class Store(Protocol):
         ...
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Replace all files if the store is still at a version.
-
-        Returns:
-            False if it is not: another process wrote first, and the store has to be read again.
-        """
+        """Replace all files if the store is still at a version; False if another process wrote first: read it again."""
         ...
 
     async def changed(self) -> None:
@@ -85,32 +81,20 @@ class Directory:
     _seen: str | None = field(default=None, init=False)
 
     async def read(self) -> Snapshot:
-        """Read all files.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
+        """Read all files."""
         snapshot = await asyncio.to_thread(self.read_blocking)
         self._seen = snapshot.version
         return snapshot
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Replace all files if the directory is still at a version; False if it is not.
-
-        Raises:
-            StoreError: the directory cannot be written.
-        """
+        """Replace all files if the directory is still at a version; False if it is not."""
         written = await asyncio.to_thread(self.write_blocking, files, version)
         if written:
             self._seen = _version(files)
         return written
 
     async def changed(self) -> None:
-        """Return when the content differs from what was last read or written.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
+        """Return when the content differs from what was last read or written."""
         while True:
             await asyncio.sleep(self.poll)
             if (await asyncio.to_thread(self.read_blocking)).version != self._seen:

@@ -169,10 +169,7 @@ class Rotator:
 
     async def is_current(self) -> bool:
         """Whether the store contains no CAs but those published last; to be checked before CAs are removed."""
-        try:
-            same = (await self._store.read()).version == self._version
-        except StoreError:
-            return False
+        same = await _is_at(self._store, self._version)
         if not same:
             self.check()
         return same
@@ -259,6 +256,13 @@ class Rotator:
         return float("inf")
 
 
+async def _is_at(store: Store, version: str) -> bool:
+    try:
+        return (await store.read()).version == version
+    except CertificateError:
+        return False
+
+
 def _waiting(ca: x509.Certificate, trust: Trust) -> str:
     what = f"the serving certificate under the CA {fingerprint(ca)[:16]} is"
     if not trust.known:
@@ -308,10 +312,7 @@ class ProvidedPair:
 
     async def is_current(self) -> bool:
         """Whether the directory contains no CAs but those published last."""
-        try:
-            return (await self._directory.read()).version == self._version
-        except CertificateError:
-            return False
+        return await _is_at(self._directory, self._version)
 
     async def run(self) -> None:
         """Read the directory every two seconds until cancelled; no failure ends it."""

@@ -120,18 +120,13 @@ class Pair:
     key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
-    def not_before(self) -> dt.datetime:
-        """The start of its validity, in UTC."""
-        return self.certificate.not_valid_before_utc
-
-    @property
     def not_after(self) -> dt.datetime:
         """The end of its validity, in UTC."""
         return self.certificate.not_valid_after_utc
 
     def valid_at(self, moment: dt.datetime) -> bool:
         """Whether a client whose clock shows `moment` accepts it."""
-        return self.not_before <= moment <= self.not_after
+        return self.certificate.not_valid_before_utc <= moment <= self.not_after
 
     @property
     def certificate_pem(self) -> bytes:
@@ -262,32 +257,16 @@ def signed_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     return True
 
 
-def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> None:
-    """Check that a certificate is valid now.
-
-    Raises:
-        UnusablePairError: it is not, or the clock is wrong.
-    """
+def why_unusable(certificate: x509.Certificate, names: Collection[str], now: dt.datetime) -> str | None:
+    """Why a server with these names cannot use a certificate, or the clock is wrong; None if it can."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now < begin:
-        raise UnusablePairError(
-            what, f"is not valid before {begin:%Y-%m-%d %H:%M} UTC, and the clock says {now:%Y-%m-%d %H:%M}"
-        )
+        return f"is not valid before {begin:%Y-%m-%d %H:%M} UTC, and the clock says {now:%Y-%m-%d %H:%M}"
     if now > end:
-        raise UnusablePairError(what, f"expired at {end:%Y-%m-%d %H:%M} UTC")
-
-
-def check_use(certificate: x509.Certificate, names: Collection[str], what: str) -> None:
-    """Check that a certificate is for a server with these names.
-
-    Raises:
-        UnusablePairError: it is not.
-    """
+        return f"expired at {end:%Y-%m-%d %H:%M} UTC"
     if missing := lacking(certificate, names):
-        names_text = ", ".join(names_of(certificate)) or "no name"
-        raise UnusablePairError(what, f"is not for {', '.join(missing)}: it names {names_text}")
-    if not _for_servers(certificate):
-        raise UnusablePairError(what, "is not for servers (extendedKeyUsage serverAuth is missing)")
+        return f"is not for {', '.join(missing)}: it names {', '.join(names_of(certificate)) or 'no name'}"
+    return None if _for_servers(certificate) else "is not for servers (extendedKeyUsage serverAuth is missing)"
 
 
 def _for_servers(certificate: x509.Certificate) -> bool:
