@@ -171,6 +171,9 @@ NO_WAY = (
 )
 
 
+EARLY = dt.timedelta(days=3, minutes=-5)
+
+
 def stamp(moment: dt.datetime) -> str:
     """As messages have it."""
     return f"{moment:%Y-%m-%d %H:%M}"
@@ -209,7 +212,7 @@ def stamp(moment: dt.datetime) -> str:
             (early := leaf(3)).certificate_pem,
             early.key_pem,
             ANY,
-            f"the serving certificate is not valid before {stamp(NOW + dt.timedelta(days=3, minutes=-5))} UTC, and the clock says {stamp(NOW)}",
+            f"the serving certificate is not valid before {stamp(NOW + EARLY)} UTC, and the clock says {stamp(NOW)}",
         ),
         (
             (other_name := leaf()).certificate_pem,
