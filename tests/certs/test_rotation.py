@@ -158,6 +158,13 @@ def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
     assert len(done.state.cas) == 1
 
 
+def test_a_ca_that_expires_before_its_first_use() -> None:
+    """Callers never learned of it: it is forgotten with its key."""
+    old = ca(-10)
+    done = after(stored(old, ca(-5, life=4), pair=issue(old, NAMES, NOW)), 0)
+    assert (done.made, done.state.signers) == ("", (old,))
+
+
 def test_a_clock_that_is_set_back() -> None:
     """What is not valid yet stays, and does not keep the others busy."""
     whole = state(10)

@@ -139,11 +139,9 @@ class SecretStore:
         ours = {CERTIFICATE: b"", KEY: b"", **files}
         request = ours.pop(ROTATE, b"").decode()
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
-        annotations = {**_annotations(self._found), labels.ROTATE: request}
-        if not request:
-            del annotations[labels.ROTATE]
-        metadata = {**self._found["metadata"], "annotations": annotations}
-        changed = {**self._found, "metadata": metadata, "data": data}
+        annotations = {**_annotations(self._found), labels.ROTATE: request or None}
+        kept = {name: value for name, value in annotations.items() if value is not None}
+        changed = {**self._found, "metadata": {**self._found["metadata"], "annotations": kept}, "data": data}
         answer = await self._done(replace_object(self._api, self._path, changed))
         if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
             return False

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import click
 import structlog
@@ -23,18 +22,6 @@ from webhook.cluster.secret import SecretStore
 
 OPTION: Final = "--certificate-dir"
 ELSEWHERE: Final = "renew it where it comes from; with cert-manager, cmctl renew CERTIFICATE"
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterLocation:
-    """Certificates in the Secret of an installation."""
-
-    kubeconfig: Path | None
-    release_namespace: str | None
-
-
-Location: TypeAlias = ClusterLocation | Path
-"""An installation in a cluster, or the folder of a server."""
 
 
 @click.group()
@@ -65,38 +52,25 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     its serving certificates are used after the settle time (serve --ca-settle). A certificate that another system renews
     (serve --certificate-dir) is not changed: renew it there.
     """
+    if state_dir is not None and (kubeconfig is not None or release_namespace is not None):
+        raise click.UsageError("--state-dir replaces a cluster: remove --kubeconfig and --release-namespace")
+    if state_dir is not None and not state_dir.is_dir():
+        raise Failure([f"{state_dir}: no such folder"])
     request = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
     try:
-        click.echo(asyncio.run(request_new(_where(kubeconfig, release_namespace, state_dir), request)))
+        click.echo(asyncio.run(_requested(_store(kubeconfig, release_namespace, state_dir), request)))
     except (ApiError, CertificateError) as error:
         raise Failure([str(error)]) from error
 
 
-def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None) -> Location:
-    if state_dir is None:
-        return ClusterLocation(kubeconfig, release_namespace)
-    if kubeconfig is not None or release_namespace is not None:
-        raise click.UsageError("--state-dir replaces a cluster: remove --kubeconfig and --release-namespace")
-    if not state_dir.is_dir():
-        raise Failure([f"{state_dir}: no such folder"])
-    return state_dir
-
-
-async def request_new(where: Location, request: RotationRequest) -> str:
-    """Leave a rotation request; a sentence about what happens next.
-
-    Raises:
-        ApiError: the store cannot be read or written.
-        CertificateError: the store is empty, or cannot be read or written.
-        Failure: the webhook does not renew this certificate.
-    """
-    async with _store(where) as (store, place):
+async def _requested(opened: AbstractAsyncContextManager[tuple[Store, str]], request: RotationRequest) -> str:
+    """Leave a rotation request; a sentence about what happens next."""
+    async with opened as (store, place):
         try:
             state = await request_rotation(store, request)
         except UnusablePairError as error:
-            raise Failure(
-                [f"{place} holds certificates that the webhook does not renew ({error}): {ELSEWHERE}"]
-            ) from error
+            why = f"{place} holds certificates that the webhook does not renew ({error})"
+            raise Failure([f"{why}: {ELSEWHERE}"]) from error
     if state is None:
         why = f"either the webhook has not started yet, or it serves a provided certificate ({OPTION})"
         raise Failure([f"{place} contains no certificates: {why}, which it does not renew: {ELSEWHERE}"])
@@ -116,13 +90,15 @@ async def request_new(where: Location, request: RotationRequest) -> str:
 
 
 @asynccontextmanager
-async def _store(where: Location) -> AsyncIterator[tuple[Store, str]]:
+async def _store(
+    kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None
+) -> AsyncIterator[tuple[Store, str]]:
     """The store, and its name for people."""
-    if isinstance(where, Path):
-        yield Directory(where), str(where)
+    if state_dir is not None:
+        yield Directory(state_dir), str(state_dir)
         return
-    namespace = release_namespace_of(where.release_namespace)
-    api = await connect(where.kubeconfig)
+    namespace = release_namespace_of(release_namespace)
+    api = await connect(kubeconfig)
     try:
         store = SecretStore(api, namespace, SECRET, structlog.get_logger())
         yield store, store.place
