@@ -1,6 +1,7 @@
 """What is stored, what is created again and when, over the years, and what survives damage."""
 
 import datetime as dt
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,18 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.rotation import CA, PlannedStep, RotationRequest, Rules, State, Trust, decode, has_next, step
+from certs.rotation import (
+    CA,
+    PlannedStep,
+    RotationRequest,
+    Rules,
+    State,
+    Trust,
+    decode,
+    has_next,
+    seconds_to_serve,
+    step,
+)
 from certs.x509 import SERVING_CERTIFICATE, Pair, UnusablePairError, der, issue, lacking, make_ca, names_of, signed_by
 from tests.certs.made import DAY, NAMES, NOW, ca, key_pem, state, stored
 
@@ -186,6 +198,17 @@ def test_somebody_asks(requested: RotationRequest, expected: str) -> None:
     again = step(replace(done.state, requested=RotationRequest.CA), BLIND, RULES, NOW + DAY, 0)
     assert again.made == ("" if requested is RotationRequest.CA else CA)
     assert again.state.requested is None
+
+
+def test_another_certificate_under_the_same_ca_changes_nothing_for_callers() -> None:
+    """Whatever they trust by now."""
+    whole = state()
+    assert seconds_to_serve(whole, whole.issuer, BLIND, NOW, 0) == 0
+    assert (
+        seconds_to_serve(whole, OTHER.certificate, BLIND, NOW, 0)
+        == seconds_to_serve(whole, None, BLIND, NOW, 0)
+        == math.inf
+    )
 
 
 YEARS = 20
