@@ -14,6 +14,7 @@ import webhook
 from tests.waiting import PATIENCE, running_ahead, turns
 from webhook.cluster import connection
 from webhook.cluster.client import (
+    MAX_UNREAD,
     ConfigurationError,
     OversizeError,
     SilenceError,
@@ -93,6 +94,19 @@ async def test_credentials_stay_here() -> None:
         await other.request("GET", "/api")
         assert (await api.request("GET", "/api")).status == 200
     assert came == ["Bearer secret", None]
+
+
+async def test_only_our_own_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the environment names for addresses that it excepts as Go does, and Python does not, is not used."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.0/8")
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response()
+
+    async with served(handler) as api:
+        assert (await api.request("GET", "/api")).status == 200
+        assert api.unread.maxlen == MAX_UNREAD
 
 
 async def test_no_answer() -> None:

@@ -68,7 +68,7 @@ class Known:
         """The cluster is new enough."""
         return True
 
-    def report(self, *_: object) -> None:
+    def tell_owner(self, *_: object) -> None:
         """Nobody is told."""
 
 

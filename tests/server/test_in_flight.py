@@ -6,10 +6,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.server.harness import CLIENT, connected, get, request, review, serving
+from tests.server.harness import CLIENT, call, connected, get, request, review, serving
 from tests.waiting import turns, until
 from webhook.admission.decision import Namespace
 from webhook.server.limits import Limits
+from webhook.server.reviews import NotNowError
 
 
 class Waiting:
@@ -76,6 +77,19 @@ async def test_slow_bodies_that_announce_much_hold_nothing() -> None:
             await honest.send(request(body[:-1], length=len(body)))
             await turns()
             assert (await honest.call(body[-1:])).status == 200
+
+
+async def test_who_cannot_answer_now_says_so() -> None:
+    """So that the API server repeats the call, at another replica: the pod must not be admitted for that."""
+
+    class Away(Waiting):
+        async def fetch(self, name: str) -> Namespace:
+            raise NotNowError(f"namespace {name} is not known yet")
+
+    async with serving(namespaces=Away()) as server:
+        answer = await call(server, request(review()))
+    assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
+    assert answer.json["message"] == "namespace team is not known yet"
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:

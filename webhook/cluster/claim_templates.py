@@ -32,7 +32,6 @@ from webhook.cluster.client import (
     ApiError,
     ObjectMetadata,
     ObjectReader,
-    SharedRequests,
     StatusError,
     UnreachableError,
     UnreadableError,
@@ -41,6 +40,7 @@ from webhook.cluster.client import (
     read_as,
 )
 from webhook.cluster.reflector import Reflector, WatchConfig
+from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import CLAIM
 from webhook.mapping.document.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim

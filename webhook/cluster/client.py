@@ -11,10 +11,8 @@ ApiError                    base of all errors of this package
 """
 
 import asyncio
-import itertools
-import math
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -22,10 +20,8 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, T
 
 import msgspec
 
-from webhook.bounded import Bounded, deep_size
 from webhook.cluster.mending import mended, split
 from webhook.pod import UNDECODABLE
-from webhook.quantity import MIB
 from webhook.text import shorten, without_middle
 
 Object: TypeAlias = dict[str, Any]
@@ -85,7 +81,15 @@ class OversizeError(UnreachableError):
 
 
 class UnreadableError(ApiError):
-    """What the API server stores cannot be read; the message says why, and quotes none of it."""
+    """What the API server stores cannot be read; the message says why, and quotes none of it.
+
+    Attributes:
+        cause: what was raised.
+    """
+
+    def __init__(self, message: str, cause: Exception | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause or self
 
 
 class _Details(msgspec.Struct):
@@ -189,7 +193,7 @@ _decode_object = msgspec.json.Decoder(Object).decode
 
 
 class Api(Protocol):
-    """One API server.
+    """One API server; paths are from its root, such as ``/api/v1/namespaces``, and parameters are not yet quoted.
 
     Attributes:
         unread: what `object_pages` has left out, in part or as a whole; the last `MAX_UNREAD`.
@@ -207,18 +211,10 @@ class Api(Protocol):
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
-        """Make one request, and return its answer whatever the status.
-
-        Args:
-            method: the HTTP method.
-            path: from the root of the API: ``/api/v1/namespaces``.
-            query: parameters, not yet quoted.
-            body: of the request.
-            content_type: of the body; it determines the kind of a patch.
-            seconds: the time limit of the whole request.
+        """Make one request, and return its answer whatever the status; the type of the body determines the kind of a patch.
 
         Raises:
-            UnreachableError: there is no answer within that time.
+            UnreachableError: there is no complete answer within that time.
         """
         ...
 
@@ -229,7 +225,7 @@ class Api(Protocol):
 
         Args:
             path: of the collection to watch.
-            query: parameters, not yet quoted; the caller sets ``watch``.
+            query: the parameters; the caller sets ``watch``.
             seconds: the time limit of the whole watch.
             silence: seconds without a byte after which the server is considered gone.
 
@@ -296,11 +292,6 @@ class Unread(NamedTuple):
         """As `key_of` of its metadata."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
-    @property
-    def foreseen(self) -> bool:
-        """Whether it is the object that is wrong, and not this program."""
-        return isinstance(self.error, UNDECODABLE)
-
     def __str__(self) -> str:
         return f"{self.kind} {self.key or '(unknown)'}: {'in part ' if self.partly else ''}not read: {self.why}"
 
@@ -343,12 +334,7 @@ def decode_stored(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Except
     try:
         return decoder(mended(body)), first
     except Exception as error:
-        raise UnreadableError(why(error)) from error
-
-
-def cause_of(error: UnreadableError) -> Exception:
-    """Return what was raised."""
-    return error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise UnreadableError(why(error), error) from error
 
 
 class ObjectReader(Generic[T, V]):
@@ -388,12 +374,13 @@ class ObjectReader(Generic[T, V]):
             unread += () if left_out is None else (left_out,)
         return Page(metadata, found, unread)
 
-    def object(self, text: bytes) -> tuple[tuple[V] | None, Unread | None]:
-        """Read one object: what is needed of it, if it can be read; and what could not be."""
+    def object(self, text: bytes, left_out: Exception | None = None) -> tuple[tuple[V] | None, Unread | None]:
+        """Read one object, of which a part may be left out: what is needed of it, if it can be read; and what could not be."""
         try:
             read, error = decode_stored(text, lambda body: self._take(self._object(body)))
         except UnreadableError as unreadable:
-            return None, self.unread(text, cause_of(unreadable))
+            return None, self.unread(text, unreadable.cause)
+        error = error or left_out
         return (read,), None if error is None else self.unread(text, error, partly=True)
 
     def unread(self, text: bytes, error: Exception, *, partly: bool = False) -> Unread:
@@ -547,69 +534,6 @@ async def object_pages(
 async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
     """Read every object of a list; raises what `object_pages` raises, and notes what it notes."""
     return [each async for page in object_pages(api, path, kind, query) for each in page]
-
-
-MAX_ANSWERED: Final = MIB
-"""Bytes of the answers that hold at a time."""
-
-TASK: Final = 2048
-"""Bytes of a request that is over, with its error and the traceback of that."""
-
-
-def _size_of_answer(answered: "tuple[float, asyncio.Task[Any]]") -> int:
-    task = answered[1]
-    return TASK + (deep_size(task.result()) if task.exception() is None else deep_size(str(task.exception())))
-
-
-class SharedRequests(Generic[T]):
-    """Requests, each made once for all that wait for it; what it is answered holds for a while.
-
-    Args:
-        seconds: how long.
-        is_answer: whether an error is an answer, too.
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, seconds: float, is_answer: Callable[[BaseException], bool], clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._is_answer = is_answer
-        self._clock = clock
-        self._running: dict[str, asyncio.Task[T]] = {}
-        self._answered: Bounded[str, tuple[float, asyncio.Task[T]]] = Bounded(MAX_ANSWERED, size=_size_of_answer)
-
-    @property
-    def running(self) -> int:
-        """The number of those without an answer yet."""
-        return len(self._running)
-
-    def answered(self, key: str) -> asyncio.Task[T] | None:
-        """The request whose answer holds; None if there is none."""
-        until, task = self._answered.values.get(key, (-math.inf, None))
-        return task if self._clock() < until else None
-
-    def get(self, key: str) -> asyncio.Task[T] | None:
-        """The same, or the request without an answer yet."""
-        return self.answered(key) or self._running.get(key)
-
-    def forget(self, key: str) -> None:
-        """What was answered no longer holds."""
-        self._answered.drop(key)
-
-    def start(self, key: str, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Make a request. One waiter that is cancelled must not cancel it for the others."""
-        task = self._running[key] = asyncio.create_task(request, name=f"request for {key}")
-        task.add_done_callback(lambda done: self._done(key, done))
-        return task
-
-    def _done(self, key: str, task: asyncio.Task[T]) -> None:
-        del self._running[key]
-        now = self._clock()
-        # In the order of insertion, so the first ones expire first.
-        answered = self._answered.values
-        for old in tuple(itertools.takewhile(lambda old: answered[old][0] <= now, answered)):
-            self._answered.drop(old)
-        if not task.cancelled() and ((error := task.exception()) is None or self._is_answer(error)):
-            self._answered.put(key, (now + self._seconds, task))
 
 
 CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -5,6 +5,7 @@ sent (``k8s.io/apimachinery/pkg/runtime/extension.go``, ``pkg/apis/meta/v1/field
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 MAX_DEPTH: Final = 256
@@ -16,22 +17,29 @@ _SURROGATES: Final = re.compile(
 )
 _PAIR: Final = len(r"\ud83d\ude00")
 _OPENING, _CLOSING, _QUOTE = b"[{", b"]}", b'"'
+_ITEM: Final = 3
+"""The level of the items of a list."""
+
+
+def _tokens(text: bytes) -> Iterator[tuple[int, int, re.Match[bytes]]]:
+    """Every string and bracket, each with its level and its first byte; both brackets of a pair have the same level."""
+    level = 0
+    for token in _TOKEN.finditer(text):
+        first = text[token.start()]
+        level += first in _OPENING
+        yield level, first, token
+        level -= first in _CLOSING
 
 
 def mended(text: bytes, depth: int = MAX_DEPTH) -> bytes:
     """JSON without what is nested deeper than a number of levels, and with a replacement for each invalid character."""
     parts: list[bytes] = []
-    level = kept = 0
-    for token in _TOKEN.finditer(text):
-        first = text[token.start()]
-        if first in _OPENING:
-            level += 1
-            if level == depth + 1:
-                parts += (text[kept : token.start()], b"null")
-        elif first in _CLOSING:
-            level -= 1
-            if level == depth:
-                kept = token.end()
+    kept = 0
+    for level, first, token in _tokens(text):
+        if level == depth + 1 and first in _OPENING:
+            parts += (text[kept : token.start()], b"null")
+        elif level == depth + 1 and first in _CLOSING:
+            kept = token.end()
     shallow = b"".join([*parts, text[kept:]]) if parts else text
     valid = shallow.decode("utf-8", "replace").encode()
     return _SURROGATES.sub(lambda found: found[0] if len(found[0]) == _PAIR else rb"\ufffd", valid)
@@ -41,21 +49,16 @@ def split(text: bytes) -> tuple[bytes, list[bytes]]:
     """A list of the API without its items, and each of them."""
     items: list[bytes] = []
     key = b""
-    level = array = begin = 0
-    for token in _TOKEN.finditer(text):
-        first = text[token.start()]
+    array = begin = 0
+    for level, first, token in _tokens(text):
         if first in _QUOTE:
             key = token[0]
-        elif first in _OPENING:
-            level += 1
-            if level == 2 and key == b'"items"' and not array:  # noqa: PLR2004  (within the list itself)
-                array = token.start()
-            elif level == 3 and array:  # noqa: PLR2004  (within its items)
-                begin = token.start()
-        else:
-            level -= 1
-            if level == 2 and array:  # noqa: PLR2004
+        elif level == _ITEM and array:
+            if first in _CLOSING:
                 items.append(text[begin : token.end()])
-            elif level == 1 and array:
-                return text[:array] + b"[]" + text[token.end() :], items
+            begin = token.start()
+        elif level == _ITEM - 1 and array:
+            return text[:array] + b"[]" + text[token.end() :], items
+        elif level == _ITEM - 1 and key == b'"items"' and first in _OPENING:
+            array = token.start()
     return text, []

@@ -25,8 +25,9 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.bounded import Bounded
-from webhook.cluster.client import Api, ApiError, ObjectMetadata, SharedRequests, StatusError, read_object
+from webhook.cluster.client import Api, ApiError, ObjectMetadata, StatusError, read_object
 from webhook.cluster.reflector import Reflector, WatchConfig
+from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import ENABLED, PREFIX
 from webhook.quantity import MIB
 

@@ -36,10 +36,10 @@ from webhook.cluster.client import (
     UnreachableError,
     Unread,
     UnreadableError,
-    cause_of,
     decode_stored,
     pages,
 )
+from webhook.pod import UNDECODABLE
 from webhook.quantity import MIB
 from webhook.text import error_fields
 
@@ -232,7 +232,7 @@ class Reflector(Generic[T, V]):
                 self._put(found, key_of(metadata), view)
             version = page.metadata.resource_version
             for each in page.unread:
-                self._report(each)
+                self._note(each)
             unread |= {each.key: each.why for each in page.unread}
         self._unread = {key: reason for key, reason in self._unread.items() if key in unread}
         self._replace(found)
@@ -269,24 +269,22 @@ class Reflector(Generic[T, V]):
             if event.type == "BOOKMARK":
                 return decode_stored(about, _decode_bookmark)[0].metadata.resource_version
         except UnreadableError as error:
-            self._report(self._reader.unread(line, cause_of(error)))
+            self._note(self._reader.unread(line, error.cause))
             return ""
         if event.type == "ERROR":
             raise StatusError.read(about)
-        read, unread = self._reader.object(about)
-        if left_out is not None and unread is None:
-            unread = self._reader.unread(about, left_out, partly=True)
-        metadata = None if read is None else read[0][0]
-        key = unread.key if metadata is None and unread is not None else key_of(metadata or ObjectMetadata())
+        read, unread = self._reader.object(about, left_out)
+        metadata = ObjectMetadata() if read is None else read[0][0]
+        key, version = (key_of(metadata), metadata.resource_version) if unread is None else (unread.key, unread.version)
         if event.type == "DELETED" or unread is None:
             self._unread.pop(key, None)
         else:
-            self._report(unread)
+            self._note(unread)
         if event.type == "DELETED" or read is None:
             self._forget(key)
         else:
             self._store(key, read[0][1])
-        return metadata.resource_version if metadata is not None else unread.version if unread is not None else ""
+        return version
 
     def _forget(self, key: str) -> None:
         if self._stored.drop(key):
@@ -329,7 +327,7 @@ class Reflector(Generic[T, V]):
         self.bugs += 1
         self._log.error("bug", **error_fields(error))
 
-    def _report(self, unread: Unread) -> None:
+    def _note(self, unread: Unread) -> None:
         """Count an object that cannot be read and log it, unless that was done already."""
         if unread.key and self._unread.get(unread.key) == unread.why:
             return
@@ -344,7 +342,7 @@ class Reflector(Generic[T, V]):
             name=unread.name,
             why=unread.why,
             partly=unread.partly,
-            **({} if unread.foreseen else error_fields(unread.error)),
+            **({} if isinstance(unread.error, UNDECODABLE) else error_fields(unread.error)),
         )
 
     def _settled(self) -> None:

@@ -395,7 +395,7 @@ class InCluster:
         own = claims_in_status(Metadata(annotations=metadata.annotations), self.current.policy)
         return [each.template for each in own.values()]
 
-    def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
+    def tell_owner(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
         """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
         owner = owner_of(pod)
         if self._owner_events is None or owner is None:

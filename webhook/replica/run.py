@@ -304,55 +304,35 @@ async def serve_until_stopped(service: Service, options: Options, announce: Call
     Raises:
         OSError: an endpoint is not available.
     """
-    loop = asyncio.get_running_loop()
     sys.setswitchinterval(SWITCH_INTERVAL)
-    lifecycle = service.lifecycle
+    loop, lifecycle, background = asyncio.get_running_loop(), service.lifecycle, Background(service.log)
     options = replace(options, limits=within(options.limits, raise_descriptors()))
-    background = Background(service.log)
+
+    async def begin() -> None:
+        await service.certificates.served()
+        if service.cluster is not None:
+            await service.cluster.synced()
+        settle_memory()
+        announce(addresses)
+        service.log.info("ready", mutate=str(addresses.mutate), plain=str(addresses.plain))
+
     async with running(service, options, background) as addresses:
         loop.add_signal_handler(signal.SIGTERM, lifecycle.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: lifecycle.stop(hurry=True))
-        async with _following(service, background):
-            if await _ready(service):
-                settle_memory()
-                announce(addresses)
-                service.log.info("ready", mutate=str(addresses.mutate), plain=str(addresses.plain))
+        work = {"start": begin, "certificates": service.certificates.run}
+        if service.cluster is not None:
+            work["cluster"] = partial(service.cluster.run, background)
+        tasks = [asyncio.create_task(background.keep(name, each)) for name, each in work.items()]
+        try:
             await lifecycle.wait()
             await lifecycle.drain(
                 grace=options.drain_grace, in_flight=service.in_flight, limits=options.limits, log=service.log
             )
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     service.log.info("stopped")
-
-
-@asynccontextmanager
-async def _following(service: Service, background: Background) -> AsyncIterator[None]:
-    """Follow the cluster and renew the certificate meanwhile."""
-    work = [background.keep("certificates", service.certificates.run)]
-    if service.cluster is not None:
-        work.append(background.keep("cluster", partial(service.cluster.run, background)))
-    tasks = [asyncio.create_task(coroutine) for coroutine in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _ready(service: Service) -> bool:
-    """Return once reviews can be answered, or (False) once the server is to end."""
-
-    async def answered() -> None:
-        await service.certificates.served()
-        if service.cluster is not None:
-            await service.cluster.synced()
-
-    synced, stopped = asyncio.create_task(answered()), asyncio.create_task(service.lifecycle.wait())
-    done, pending = await asyncio.wait((synced, stopped), return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
-    return synced in done
 
 
 CA_NAME: Final = "vgpu-webhook standalone CA"

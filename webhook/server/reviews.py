@@ -112,8 +112,8 @@ class Peers(Protocol):
     async def provide(self, namespace: str, decision: Decision) -> Decision:
         """Create the objects that a changed pod needs; return the decision, or a denial if they cannot be."""
 
-    def report(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
-        """Report a pod that is changed or denied to whoever looks at its workload; not called for dry runs."""
+    def tell_owner(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
+        """Tell whoever looks at the workload of a pod that it is changed or denied; not called for dry runs."""
 
 
 _NO_TEMPLATES: Final = denied(
@@ -262,7 +262,7 @@ async def _of_new_pod(body: bytes, known: Knowledge, judge: Judge, journal: Jour
         pod = review.pod
         assert pod is not None  # noqa: S101  (as above)
     if peers is not None and (decision.patch_json or not decision.allowed) and not review.dry_run:
-        peers.report(namespace.name, pod, decision, policy)
+        peers.tell_owner(namespace.name, pod, decision, policy)
     journal.note(review, pod, decision)
     return uid, decision
 
